@@ -16,7 +16,7 @@ test *ARGUMENTS:
 test-gpu OUT='target/gpu':
     .ci/test-gpu {{OUT}}
 
-# The documentation of every crate, into target/doc.
+# The documentation of every crate, into target/doc, and the book of all pages, into docs/book.
 docs:
     .ci/docs
 

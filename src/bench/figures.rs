@@ -2,7 +2,7 @@
 
 use evo_protocol::device::DeviceInfo;
 use evo_protocol::measurement::TimingMode;
-use evo_protocol::plan::{ProblemPlan, Role};
+use evo_protocol::plan::ProblemPlan;
 use serde_json::Value;
 
 use super::cells::{BenchCell, BlockSeries, Implementation, ImplementationKind, TimeRatioToPeer};
@@ -130,9 +130,7 @@ impl RowMaker<'_> {
             self.because(&["correct"], &why);
         }
         let output =
-            self.cell.plan.as_ref().and_then(|plan| {
-                plan.buffers.iter().find(|own| matches!(own.role, Role::Output | Role::Inout))
-            });
+            self.cell.plan.as_ref().and_then(|plan| plan.buffers.iter().find(|own| own.role.is_answer()));
         self.row.dtype = output.map(|own| own.dtype.as_str().to_string());
         if self.row.dtype.is_none() {
             self.because(&["dtype"], "the problem was not resolved");
@@ -274,6 +272,7 @@ mod tests {
             shape: shape.to_vec(),
             role: Role::Input,
             fill: Fill::Unrestricted,
+            symbol: None,
         };
         let mut plan = example::plan("p", 7.0);
         plan.buffers = vec![buffer("q", &[1, 2, 16, 8]), buffer("k", &[1, 2, 32, 8])];

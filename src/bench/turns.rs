@@ -422,7 +422,7 @@ fn problem(plan: &ProblemPlan, kernel: &str, operator: Option<String>, folder: &
         operator,
         sizes: plan.sizes.clone(),
         scalars: scalars.collect(),
-        inputs: of(&[Role::Input, Role::Inout], "inputs"),
+        inputs: of(&[Role::Input, Role::Inout, Role::Restored], "inputs"),
         outputs: of(&[Role::Output, Role::Inout], "outputs"),
     }
 }

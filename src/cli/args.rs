@@ -119,9 +119,9 @@ pub enum Command {
     /// Print a shell completion script
     #[command(after_help = "Example: evo completions bash > ~/.local/share/bash-completion/completions/evo")]
     Completions(CompletionsArgs),
-    /// Print the manual page
-    #[command(after_help = "Example: evo man | man -l -")]
-    Man,
+    /// Print the manual page, of all commands or of one
+    #[command(after_help = "Example: evo man | man -l -\n         evo man sweep | man -l -")]
+    Man(ManArgs),
 }
 
 impl Command {
@@ -148,7 +148,7 @@ impl Command {
             Command::Preflight(arguments) => arguments.json,
             Command::Selftest(arguments) => arguments.json,
             Command::Cache(arguments) => arguments.json,
-            Command::Worker(_) | Command::Completions(_) | Command::Man => false,
+            Command::Worker(_) | Command::Completions(_) | Command::Man(_) => false,
         }
     }
 }
@@ -164,6 +164,15 @@ pub struct SpaceSource {
     /// Space file (TOML or JSON), or the name of an embedded space
     #[arg(default_value = "attention_simt")]
     pub space: String,
+}
+
+/// What `--resume` does where there is nothing to resume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ResumeMode {
+    /// A name that no study has is an error
+    Existing,
+    /// A study of that name is begun
+    OrBegin,
 }
 
 /// `evo sweep`
@@ -189,9 +198,11 @@ pub struct SweepArgs {
     /// `auto`, `host`, `cuda`, `cuda:INDEX`, or `replay:FILE` to replay a recording
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// Continue the study that an earlier run left, also after an edit of its space
-    #[arg(long)]
-    pub resume: bool,
+    /// Continue the study that an earlier run left, also after an edit of its space; `or-begin` begins one where there is
+    /// none of that name
+    #[arg(long, value_name = "MODE", value_enum, num_args = 0..=1, require_equals = true,
+          default_missing_value = "existing", hide_possible_values = true)]
+    pub resume: Option<ResumeMode>,
     /// Measure again what was measured before, instead of taking results over from studies in --out
     #[arg(long)]
     pub remeasure: bool,
@@ -527,6 +538,14 @@ impl SandboxMode {
             SandboxMode::Off => "off",
         }
     }
+}
+
+/// `evo man`
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The command whose page is wanted (default: all)
+    #[arg(value_name = "COMMAND")]
+    pub command: Vec<String>,
 }
 
 /// `evo completions`

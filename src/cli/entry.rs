@@ -160,6 +160,6 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Cache(arguments) => cache::run(arguments),
         Command::Worker(arguments) => worker::run(arguments).map(Answer::from),
         Command::Completions(arguments) => completions::run(arguments).map(Answer::from),
-        Command::Man => man::run().map(Answer::from),
+        Command::Man(own) => man::run(own).map(Answer::from),
     }
 }

@@ -1,15 +1,31 @@
 //! Data goes to stdout, talk to stderr, so that people and pipes are both served.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use evo_space::printable::printable;
 
 use super::error::CliError;
+use crate::report::styled::{ColorWish, StyledLine, Tone};
+use crate::report::width::{stdout_width, wrapped};
+
+/// The words with which lines of talk begin, and how they look.
+const LEADS: [(&str, Tone); 4] =
+    [("error:", Tone::Bad), ("warning:", Tone::Warning), ("hint:", Tone::Accent), ("note:", Tone::Accent)];
 
 /// Writes to stdout, with what a terminal would obey written out; a reader that has left (`| head`) is not an error.
 pub fn stdout(text: &str) -> Result<(), CliError> {
+    raw(&printable(text))
+}
+
+/// Writes lines to stdout, in color where somebody watches and wants it.
+pub fn styled(lines: &[StyledLine]) -> Result<(), CliError> {
+    let colors = ColorWish::of_environment().allows(io::stdout().is_terminal());
+    raw(&lines.iter().map(|line| line.text(colors) + "\n").collect::<String>())
+}
+
+fn raw(text: &str) -> Result<(), CliError> {
     let mut stdout = io::stdout().lock();
-    written(stdout.write_all(printable(text).as_bytes()).and_then(|()| stdout.flush()))
+    written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
 }
 
 /// What writing to stdout came to; a reader that has left is not an error.
@@ -24,5 +40,39 @@ pub fn written(result: io::Result<()>) -> Result<(), CliError> {
 
 /// One line of talk on stderr. Nobody listening is not an error.
 pub fn say(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{}", printable(text));
+    let colors = ColorWish::of_environment().allows(io::stderr().is_terminal());
+    let _ = writeln!(io::stderr().lock(), "{}", shown(text, colors));
+}
+
+/// The same, broken between words where somebody watches; a log has it in one line.
+pub fn paragraph(text: &str) {
+    if io::stderr().is_terminal() {
+        say(wrapped(text, stdout_width()).trim_end());
+    } else {
+        say(text);
+    }
+}
+
+/// Talk as it is shown: with what a terminal would obey written out, and with colored leads.
+pub fn shown(text: &str, colors: bool) -> String {
+    let line = |line: &str| {
+        let lead = LEADS.iter().find_map(|(lead, tone)| Some((*lead, *tone, line.strip_prefix(lead)?)));
+        match lead {
+            Some((lead, tone, rest)) => StyledLine::new(tone, lead).with(Tone::Plain, rest),
+            None => StyledLine::new(Tone::Plain, line),
+        }
+        .text(colors)
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leads_are_colored_and_escapes_are_written_out() {
+        assert_eq!(shown("error: no \x1b[2J\nhint: yes", false), "error: no \\u001b[2J\nhint: yes");
+        assert_eq!(shown("error: no\n  error: x", true), "\x1b[31merror:\x1b[0m no\n  error: x");
+    }
 }

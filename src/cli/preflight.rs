@@ -3,12 +3,16 @@
 
 use std::io;
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evo_device::host::room;
 use evo_device::probe::DeviceChoice;
 use evo_device::telemetry;
+use evo_protocol::binary::KernelSource;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{ErrorCode, ErrorPlace};
+use evo_protocol::specialization::Specialization;
+use evo_space::genome::ContentHash;
 use serde::Serialize;
 
 use super::answer::Answer;
@@ -19,7 +23,7 @@ use super::exit_code::ExitCode;
 use super::output;
 use super::session::{self, DeviceSetup};
 use crate::compile::cache::{self, Cache};
-use crate::compile::{FarmOptions, confined, hostcxx, nvrtc};
+use crate::compile::{FarmOptions, compile_one, confined, hostcxx, nvrtc};
 use crate::journal::own_folder::OwnFolder;
 use crate::tool::{
     PERMISSION_HINT, ProfilingPermission, SurveyedTool, ToolPlaces, ToolState, profiling_permission, survey,
@@ -27,6 +31,12 @@ use crate::tool::{
 
 /// The file that `--write` makes.
 const TOOLCHAIN: &str = "toolchain.json";
+
+/// Longest wait for the probe of the compiler, whose headers are compiled first.
+const PROBE_DEADLINE: Duration = Duration::from_secs(60);
+
+/// What to do about a compiler that does not compile.
+const CXX_HINT: &str = "install g++ (`apt install g++`) or let `CXX` name a C++ compiler";
 
 /// Less free disk than this will not hold a sweep's cache and evidence.
 const DISK_MIN: u64 = 1 << 30;
@@ -126,8 +136,35 @@ fn nvrtc_library() -> Result<String, String> {
     nvrtc::locate().map(shown).map_err(|error| error.with_hint())
 }
 
+/// Finds the compiler and has it compile something: a program may answer `--version` and be no compiler at all.
 fn host_compiler() -> Result<String, String> {
-    hostcxx::locate().map(|compiler| compiler.version).map_err(|error| error.with_hint())
+    let compiler = hostcxx::locate().map_err(|error| error.with_hint())?;
+    let options = FarmOptions { deadline: PROBE_DEADLINE, ..FarmOptions::new(DeviceKind::Host, "host") };
+    match compile_one(&options, probe()) {
+        Ok(Ok(_)) => Ok(compiler.version),
+        Ok(Err(verdict)) => {
+            let why = verdict.message.lines().next().unwrap_or_default();
+            let name = compiler.command.join(" ");
+            Err(format!("`{name}` ({}) does not compile: {why}\nhint: {CXX_HINT}", compiler.version))
+        }
+        Err(error) => Err(error.with_hint()),
+    }
+}
+
+/// A kernel that no cache has.
+fn probe() -> KernelSource {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let text =
+        format!("// {now}\nextern \"C\" __global__ void evo_probe(int* x) {{ x[threadIdx.x] = 1; }}\n");
+    KernelSource {
+        variant_hash: ContentHash::of(text.as_bytes()),
+        text,
+        options: Vec::new(),
+        entries: vec!["evo_probe".to_string()],
+        file_name: "probe.cu".to_string(),
+        instrumented: false,
+        constants: Specialization::default(),
+    }
 }
 
 fn cache_folder() -> Result<String, String> {

@@ -1,7 +1,7 @@
 //! `evo render`: exactly the text that the compiler gets, so that a person can read or compile it.
 
 use evo_device::host::translate::SHIPPED_HEADERS;
-use evo_protocol::binary::KernelSource;
+use evo_protocol::binary::{HEADER_END, KernelSource};
 use evo_protocol::specialization::Specialization;
 use evo_space::genome::Configuration;
 
@@ -15,7 +15,7 @@ use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::spec::KernelSpec;
 use crate::kernel::{render, specialize};
 
-/// Runs the command: the text on stdout; options and warnings on stderr. With `--json` one object.
+/// Runs the command: the text on stdout, which compiles without further options; options and warnings on stderr. With `--json` one object.
 pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
     if let Some(name) = &arguments.header {
         return header(name);
@@ -33,7 +33,7 @@ pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
         CliError::usage(format!("`{configuration}` does not render: {}", verdict.message))
     })?;
     if !arguments.json {
-        output::stdout(&source.text)?;
+        output::stdout(&standalone(&source))?;
         eprintln!(
             "options: {}",
             if source.options.is_empty() { "none".into() } else { source.options.join(" ") }
@@ -55,6 +55,26 @@ pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
         own["reference"] = reference.into();
     }
     Ok(Answer::object(ExitCode::Done, &own))
+}
+
+/// The text with the macros of its options, so that `evo render > k.cu` is a whole kernel. They stand before the `#line` of
+/// the user's source, whose lines keep their numbers; a template's lines are those of the text itself, and its macros
+/// stay options. Given once more on a command line, a macro of an option has the last word.
+fn standalone(source: &KernelSource) -> String {
+    let Some((header, body)) = source.text.split_once(HEADER_END) else { return source.text.clone() };
+    if !body.starts_with("#line 1 ") {
+        return source.text.clone();
+    }
+    let given = source.options.iter().filter_map(|option| option.strip_prefix("-D"));
+    let macros: String = given
+        .map(|given| {
+            let (name, value) = given.split_once('=').unwrap_or((given, "1"));
+            // `F(x)` is a macro `F`.
+            let plain = name.split('(').next().unwrap_or(name);
+            format!("#ifndef {plain}\n#define {name} {value}\n#endif\n")
+        })
+        .collect();
+    format!("{header}{HEADER_END}{macros}{body}")
 }
 
 /// The constants of a problem.
@@ -91,4 +111,44 @@ fn object(kernel: &str, configuration: &Configuration, source: &KernelSource) ->
         "entries": source.entries,
         "text": source.text,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_space::genome::ContentHash;
+
+    use super::*;
+
+    fn source(body: &str) -> KernelSource {
+        KernelSource {
+            text: format!("// evo: k A=4\n{HEADER_END}{body}"),
+            options: ["-DA=4", "--use_fast_math", "-DB", "-DF(x)=x"].map(String::from).into(),
+            entries: Vec::new(),
+            file_name: "k.cu".to_string(),
+            variant_hash: ContentHash::of(b"k"),
+            instrumented: false,
+            constants: Specialization::default(),
+        }
+    }
+
+    #[test]
+    fn the_printed_source_brings_its_macros() {
+        insta::assert_snapshot!(standalone(&source("#line 1 \"k.cu\"\nint a[A];\n")), @r##"
+        // evo: k A=4
+        // ---- end of evo header ----
+        #ifndef A
+        #define A 4
+        #endif
+        #ifndef B
+        #define B 1
+        #endif
+        #ifndef F
+        #define F(x) x
+        #endif
+        #line 1 "k.cu"
+        int a[A];
+        "##);
+        let template = source("#line 4 \"k.cu\"\nint a[4];\n");
+        assert_eq!(standalone(&template), template.text, "lines of a template are those of the text");
+    }
 }

@@ -22,7 +22,7 @@ use crate::compile::variant_farm::{VariantOutcome, said};
 use crate::compile::warm::WarmCompiler;
 use crate::compile::{CompileSetupError, FarmOptions, compile_one};
 use crate::engine::recipe::{KernelRecipe, problems_on};
-use crate::kernel::render::{render_reference, render_single_reference};
+use crate::kernel::render::{render_prepare, render_reference, render_single_reference};
 use crate::kernel::resolve::resolve;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec, SpaceFile};
 use crate::supervise::lane::{Lane, LaneError};
@@ -192,29 +192,40 @@ pub fn recipe<'a>(
     lane: &Lane,
     seed: u64,
 ) -> Result<KernelRecipe<'a>, CliError> {
-    let reference = render_reference(kernel).map(|source| {
-        let entries = source.entries.clone();
-        match setup.compile(source)? {
-            Ok(binary) => Ok((binary, entries)),
-            Err(verdict) if verdict.kind == VerdictKind::Interrupted => {
-                Err(CliError::limit(verdict.message.as_str()))
-            }
-            Err(verdict) if verdict.is_trouble() => {
-                Err(trouble(&format!("the reference kernel of `{}` was not compiled", kernel.name), &verdict))
-            }
-            Err(verdict) => Err(CliError::usage(format!(
-                "the reference kernel of `{}` does not compile: {}\n{}",
-                kernel.name,
-                verdict.label(),
-                verdict.message
-            ))),
-        }
-    });
-    let reference: Option<(Binary, Vec<String>)> = reference.transpose()?;
+    let own = |what: &str, source: Option<KernelSource>| {
+        source.map(|source| of_task(kernel, what, source, setup)).transpose()
+    };
+    let reference = own("reference kernel", render_reference(kernel))?;
+    let prepare = own("preparing kernel", render_prepare(kernel))?;
     let info = lane.info();
     let recipe = KernelRecipe::new(kernel, info.limits.clone(), problems, reference, seed);
-    let recipe = recipe.with_single(single_reference(kernel, setup)?.as_ref());
+    let recipe = recipe.with_single(single_reference(kernel, setup)?.as_ref()).preparing(prepare);
     Ok(recipe.on_device(info).on_kind(info.kind).searching(search(setup)))
+}
+
+/// A kernel of the task's, compiled, with its entries.
+fn of_task(
+    kernel: &KernelSpec,
+    what: &str,
+    source: KernelSource,
+    setup: &DeviceSetup,
+) -> Result<(Binary, Vec<String>), CliError> {
+    let entries = source.entries.clone();
+    match setup.compile(source)? {
+        Ok(binary) => Ok((binary, entries)),
+        Err(verdict) if verdict.kind == VerdictKind::Interrupted => {
+            Err(CliError::limit(verdict.message.as_str()))
+        }
+        Err(verdict) if verdict.is_trouble() => {
+            Err(trouble(&format!("the {what} of `{}` was not compiled", kernel.name), &verdict))
+        }
+        Err(verdict) => Err(CliError::usage(format!(
+            "the {what} of `{}` does not compile: {}\n{}",
+            kernel.name,
+            verdict.label(),
+            verdict.message
+        ))),
+    }
 }
 
 /// Asks a reference by command about the smallest problem, before there is a study or a variant: a command that does

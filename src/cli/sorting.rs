@@ -25,7 +25,9 @@ impl From<LoadError> for CliError {
     fn from(error: LoadError) -> CliError {
         let code = match &error {
             LoadError::Unknown { .. } => ErrorCode::Usage,
-            LoadError::Invalid { .. } | LoadError::Unreadable { .. } => ErrorCode::BadFile,
+            LoadError::Invalid { .. } | LoadError::Unreadable { .. } | LoadError::NotASpace { .. } => {
+                ErrorCode::BadFile
+            }
         };
         let said = CliError::bad_input(&error, error.hint().map(String::from)).with_code(code);
         match error.place() {
@@ -159,7 +161,9 @@ impl From<StudyError> for CliError {
             StudyError::Unwritable { path, .. } => {
                 CliError::environment(explanation).with_code(ErrorCode::BadFile).at(ErrorPlace::file(&path))
             }
-            StudyError::Taken { .. } | StudyError::Name { .. } => CliError::usage(explanation),
+            StudyError::Taken { .. } | StudyError::Missing { .. } | StudyError::Name { .. } => {
+                CliError::usage(explanation)
+            }
         }
     }
 }

@@ -51,6 +51,8 @@ pub fn show_without<T>(
     let mut answer = answer(single, &missing, &arguments.allow_not_run);
     let parity = parity::of(evaluation);
     own["parity"] = parity.fields;
+    own["launches"] =
+        tried.job.as_ref().map_or_else(|| json!([]), |job| single::launches(&job.all_checked()));
     answer.reasons.extend(parity.reasons);
     answer.own = own.to_string();
     answer.result = Some(json!({

@@ -22,7 +22,7 @@ with open(os.path.join(folder, "started")) as file:
 
 
 # Of evo_protocol::worker::PROTOCOL_VERSION.
-PROTOCOL = 4
+PROTOCOL = 5
 
 
 def write(identity, body, version=PROTOCOL):

@@ -49,7 +49,7 @@ fn the_computed_occupancy_is_the_drivers() {
             for (launch, attributes) in plan[0].launches.iter().zip(&one.attributes) {
                 let needs = BlockNeeds {
                     threads: launch.block.iter().product::<i64>() as u64,
-                    registers_per_thread: u64::from(attributes.registers),
+                    registers_per_thread: u64::from(attributes.registers.unwrap()),
                     shared_bytes: attributes.shared_static_bytes + launch.shared_bytes as u64,
                 };
                 let expected = attributes.blocks_per_multiprocessor.map(u64::from);

@@ -9,7 +9,8 @@ use std::process::{Command, Output, Stdio};
 use crate::skip::skipped;
 use crate::sweep::{Bench, expected, right_or_wrong, text};
 
-const SWEEP: &str = "sweep scale.toml --device host --study s --strategy exhaustive --finalists 0 --resume";
+const SWEEP: &str =
+    "sweep scale.toml --device host --study s --strategy exhaustive --finalists 0 --resume=or-begin";
 
 /// The verdicts that a sweep has come to, each that of an undisturbed run.
 #[track_caller]

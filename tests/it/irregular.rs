@@ -38,7 +38,7 @@ const SWEEP: [&str; 11] = [
     "exhaustive",
     "--finalists",
     "1",
-    "--resume",
+    "--resume=or-begin",
 ];
 
 #[test]
@@ -165,7 +165,15 @@ fn a_link_in_the_place_of_the_running_study_gets_nothing() {
 fn the_end_of_the_terminal_ends_a_sweep_in_order() {
     let bench = Bench::new();
     let start = || -> Child {
-        let list = bench.sweep(&["--strategy", "exhaustive", "--resume", "--finalists", "0", "--jobs", "1"]);
+        let list = bench.sweep(&[
+            "--strategy",
+            "exhaustive",
+            "--resume=or-begin",
+            "--finalists",
+            "0",
+            "--jobs",
+            "1",
+        ]);
         bench.command(&words(&list)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     };
     let mut child = start();

@@ -64,7 +64,9 @@ fn a_file_of_thirty_lines_says_it_all() {
     assert_eq!((check.seeds, check.repeats, check.trusted_factor, check.deterministic), (3, 10, 3.0, true));
     let [evo::kernel::spec::ArgumentSpec::Buffer(x), ..] = kernel.arguments.as_slice() else { panic!() };
     assert_eq!(x.fill, FillSpec::Fixed(Fill::Unrestricted));
-    assert!(matches!(&check.reference, ReferenceSpec::Kernel { entry, .. } if entry == "saxpy_naive"));
+    assert!(
+        matches!(&check.reference, ReferenceSpec::Kernel { launches, .. } if launches[0].entry == "saxpy_naive")
+    );
 }
 
 #[test]
@@ -208,7 +210,12 @@ fn render_prints_exactly_what_the_compiler_gets() {
     let words = [path.display().to_string(), "64".into(), "UNROLL=false".into()];
     let (_, configuration, _) = evo::cli::words::parse(&words, Default::default()).unwrap();
     let source = render::render(kernel_of(&file), &configuration).unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), source.text);
+    // With the macros that the compiler gets as options, ahead of the user's first line.
+    let macros = [("BLOCK", "64"), ("PER_THREAD", "1"), ("UNROLL", "0")]
+        .map(|(name, value)| format!("#ifndef {name}\n#define {name} {value}\n#endif\n"))
+        .concat();
+    let expected = source.text.replacen("#line 1 ", &format!("{macros}#line 1 "), 1);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
 
     let output = evo().arg("render").arg(&path).args(["64", "UNROLL=false", "--json"]).output().unwrap();
     let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -73,24 +73,20 @@ fn a_fresh_sweep_measures_what_an_edit_touches() {
     edit(&bench, "scale.toml", "values = [0, 1]", "values = [0, 1, 2]");
     let told =
         ["took over 2 of 2 results measured before (study `first`, ", "; `--remeasure` measures them again"];
-    let counted = "1 evaluations (1 in this run) and 2 results taken over in ";
+    let counted = "1 evaluation (1 in this run) and 2 results taken over in ";
     check(sweep(&bench, "more", &[]), 1, &[told[0], told[1], counted]);
     // Two values less.
     edit(&bench, "scale.toml", "values = [0, 1, 2]", "values = [0]");
-    check(
-        sweep(&bench, "less", &[]),
-        0,
-        &["took over 1 of 1 results", "0 evaluations (0 in this run) and 1"],
-    );
+    check(sweep(&bench, "less", &[]), 0, &["took over 1 of 1 result", "0 evaluations (0 in this run) and 1"]);
     // Who asks for new measurements gets them, and so does who ignores earlier studies.
-    check(sweep(&bench, "again", &["--remeasure"]), 1, &["1 evaluations (1 in this run) in "]);
-    check(sweep(&bench, "alone", &["--no-prior"]), 1, &["1 evaluations (1 in this run) in "]);
+    check(sweep(&bench, "again", &["--remeasure"]), 1, &["1 evaluation (1 in this run) in "]);
+    check(sweep(&bench, "alone", &["--no-prior"]), 1, &["1 evaluation (1 in this run) in "]);
     // Comments are compiled again, and the machine code is known.
     edit(&bench, "inc/op.h", "#define", "// twice\n#define");
-    check(sweep(&bench, "comment", &[]), 0, &["0 evaluations (0 in this run) and 1 results taken over"]);
+    check(sweep(&bench, "comment", &[]), 0, &["0 evaluations (0 in this run) and 1 result taken over"]);
     // Another definition is other code.
     edit(&bench, "inc/op.h", "(2.0f * (x))", "(fmaf(x, 1.5f, 0.5f * (x)))");
-    check(sweep(&bench, "header", &[]), 1, &["none of 1 results measured before is taken over: the source"]);
+    check(sweep(&bench, "header", &[]), 1, &["none of 1 result measured before is taken over: the source"]);
 }
 
 #[test]
@@ -112,7 +108,8 @@ fn other_problems_and_other_checks_are_measured_anew() {
 #[test]
 fn resume_goes_on_across_edits_and_names_them() {
     let bench = bench();
-    let resume = |expected, parts: &[&str]| check(sweep(&bench, "s", &["--resume"]), expected, parts);
+    let resume =
+        |expected, parts: &[&str]| check(sweep(&bench, "s", &["--resume=or-begin"]), expected, parts);
     resume(2, &["nothing to resume"]);
     edit(&bench, "scale.toml", "values = [0, 1]", "values = [0, 1, 2]");
     let told =
@@ -135,7 +132,7 @@ fn resume_goes_on_across_edits_and_names_them() {
     let study = fs::read(bench.path().join("evidence/s/study.json")).unwrap();
     let study: Value = serde_json::from_slice(&study).unwrap();
     assert_eq!((&study["evaluations"], &study["header"]["format"]), (&1.into(), &2.into()));
-    resume(0, &["1 evaluations (0 in this run)"]);
+    resume(0, &["1 evaluation (0 in this run)"]);
 }
 
 #[test]

@@ -288,8 +288,11 @@ fn profile(version: Option<&str>, counters: Result<Collected, NoCounters>) -> Pr
     let job = job("none");
     let mut plan = job.tiny[0].clone();
     plan.launches[0].grid = [64, 1, 1];
-    let attributes =
-        [EntryAttributes { registers: 64, blocks_per_multiprocessor: Some(8), ..EntryAttributes::default() }];
+    let attributes = [EntryAttributes {
+        registers: Some(64),
+        blocks_per_multiprocessor: Some(8),
+        ..EntryAttributes::default()
+    }];
     let known = KnownFacts::of(&KnownSources {
         device: &gpu(),
         plan: &plan,

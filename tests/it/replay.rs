@@ -142,7 +142,7 @@ fn journals_of_earlier_studies_are_recordings_too() {
         );
         assert!(talk.contains("on replay:Toy GPU 1: 6 valid configurations"), "{talk}");
     }
-    let journal = bench.0.path().join("second/axpy-replay-Toy-GPU-1-2/journal.jsonl");
+    let journal = bench.0.path().join("second/axpy-replay-Toy-GPU-1/journal.jsonl");
     for one in History::replay(reader::read(&journal).unwrap()).evaluations {
         let earlier = &first[&one.configuration.to_string()];
         assert_eq!((one.objective_ns, one.verdict.kind), (earlier.objective_ns, earlier.verdict.kind));

@@ -320,7 +320,7 @@ fn a_later_and_shorter_study_leaves_the_champion_and_a_rebuild_agrees() {
 fn kill_9_and_resume_give_the_same_verdicts() {
     let bench = Bench::new();
     for evaluations in [1, 4, 7] {
-        let mut child = bench.start(&bench.sweep(&["--resume", "--finalists", "0"]));
+        let mut child = bench.start(&bench.sweep(&["--resume=or-begin", "--finalists", "0"]));
         bench.wait_for(evaluations, &mut child);
         child.kill().unwrap();
         child.wait().unwrap();

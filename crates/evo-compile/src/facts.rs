@@ -84,6 +84,10 @@ mod tests {
             tensor_maps: Vec::new(),
             launches: launches.iter().map(launch).collect(),
             reference_launches: Vec::new(),
+            reference_variables: Vec::new(),
+            prepare_launches: Vec::new(),
+            reference_sizes: Vec::new(),
+            literals: Vec::new(),
             flops: None,
             bytes: None,
         }

@@ -26,7 +26,7 @@ use super::locate::answer_within;
 use super::opened::{self, Roots};
 use super::search_path::SearchPath;
 use super::toolbox::Toolbox;
-use super::{diagnose, entries, guard, image};
+use super::{diagnose, entries, guard, image, known_options};
 use evo_system::process::{self, CappedLog};
 
 const INSTALL_HINT: &str = "install g++ (`apt install g++`) or set CXX";
@@ -202,6 +202,9 @@ impl HostToolchain {
     /// Compiles to a shared object; a refusal is a verdict.
     pub fn compile(&self, source: &KernelSource) -> Result<Compiled, Box<Verdict>> {
         let start = Instant::now();
+        if let Some(verdict) = known_options::refusal(&source.options) {
+            return Err(verdict);
+        }
         let unit = translate::translation_unit(source)?;
         let (input, output) = (self.scratch.join("unit.cpp"), self.scratch.join("unit.so"));
         // An output left by the source before must not pass for this one's if the compiler writes nothing.
@@ -226,6 +229,10 @@ impl HostToolchain {
         }
         if let Some(verdict) = fenced(end.status, &text) {
             return Err(verdict);
+        }
+        if let Some(message) = translate::about_entry(&text, source).filter(|_| !end.status.success()) {
+            // Of the compiler's words none is about the user's source.
+            return Err(Box::new(Verdict::new(VerdictKind::CompileError, message).with_cause("entry")));
         }
         if !end.status.success() {
             let about_entry = entries::of_host(source, &text);

@@ -72,7 +72,7 @@ pub fn split(log: &str) -> (String, Vec<PathBuf>) {
     let (mut in_list, mut after_precompiled) = (false, false);
     for line in log.lines() {
         // With a precompiled header the source itself is named on a line of its own.
-        let is_source = std::mem::take(&mut after_precompiled) && Path::new(line).exists();
+        let is_source = std::mem::take(&mut after_precompiled) && Path::new(line.trim_start()).exists();
         after_precompiled = line.starts_with("! ");
         if line.starts_with("Multiple include guards may be useful for:") {
             in_list = true;
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_the_compiler_says_of_files_is_split_from_its_messages() {
-        let log = "! include/evo_cuda.h.gch\n/etc/hostname\n. inc/a.h\n.. /usr/include/x.h\na.cu:1: error: no\n  1 | x . y\n\
+        let log = "! include/evo_cuda.h.gch\n /etc/hostname\n. inc/a.h\n.. /usr/include/x.h\na.cu:1: error: no\n  1 | x . y\n\
                    Multiple include guards may be useful for:\n/etc/hostname\nld: error\n";
         let (messages, opened) = split(log);
         assert_eq!(opened, ["include/evo_cuda.h.gch", "inc/a.h", "/usr/include/x.h"].map(PathBuf::from));

@@ -459,6 +459,20 @@ pub trait Device {
         Ok(())
     }
 
+    /// Makes one of a module's own variables (`__constant__`, `__device__`) begin with a buffer's contents, and what lies
+    /// behind them what it was when the module was loaded. It belongs before the launches enqueued from now on.
+    ///
+    /// # Errors
+    /// `launch_fail`, cause `symbol`: there is no such variable, or it is smaller than the buffer.
+    fn write_variable(&mut self, module: ModuleId, name: &str, buffer: BufferId) -> Result<(), DeviceError>;
+
+    /// Copies the start of a variable into a buffer after everything enqueued, and says whether what lies behind is as it
+    /// was when the module was loaded.
+    ///
+    /// # Errors
+    /// As for `write_variable`, or work enqueued before has failed.
+    fn read_variable(&mut self, module: ModuleId, name: &str, buffer: BufferId) -> Result<bool, DeviceError>;
+
     /// What launches since the last call did that is allowed and worth a remark, such as threads that return before a
     /// barrier at which others wait.
     fn notes(&mut self) -> Vec<String> {

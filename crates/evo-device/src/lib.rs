@@ -35,6 +35,7 @@ pub mod probe;
 mod symbols;
 pub mod telemetry;
 mod tensor_maps;
+mod variable;
 
 pub use arch::cuda_arch;
 pub use device::Device;

@@ -28,6 +28,16 @@ pub struct VariablePlace {
     pub zero: bool,
 }
 
+/// Where a cubin keeps `__constant__` variables.
+const CONSTANTS: &str = ".nv.constant3";
+
+/// The `__constant__` variables of a cubin. A shared object for the host device has them among its `variables`.
+pub fn constants(binary: &[u8]) -> Vec<VariablePlace> {
+    let Ok(file) = object::File::parse(binary) else { return Vec::new() };
+    let is_constant = |index| file.section_by_index(index).ok()?.name().ok().map(|own| own == CONSTANTS);
+    places(&file, &|index| is_constant(index).filter(|own| *own).map(|_| false))
+}
+
 /// The variables that a kernel may write, without evo's own; none for a file that is not ELF.
 pub fn variables(binary: &[u8]) -> Vec<VariablePlace> {
     let Ok(file) = object::File::parse(binary) else { return Vec::new() };
@@ -40,6 +50,14 @@ pub fn variables(binary: &[u8]) -> Vec<VariablePlace> {
         let data = ours && !name.starts_with(".data.rel.ro") && sh_flags.contains(elf::SHF_WRITE);
         data.then(|| name.starts_with(".bss") || name == ".nv.global")
     };
+    places(&file, &writable)
+}
+
+/// The symbols of some sections; `starts_zeroed` says of a section whether it does, or that it is none of them.
+fn places(
+    file: &object::File<'_>,
+    starts_zeroed: &dyn Fn(SectionIndex) -> Option<bool>,
+) -> Vec<VariablePlace> {
     let place = |symbol: object::Symbol<'_, '_>| {
         let (name, section) = (symbol.name().ok()?, symbol.section_index()?);
         let data = symbol.kind() == SymbolKind::Data && symbol.size() > 0;
@@ -52,7 +70,7 @@ pub fn variables(binary: &[u8]) -> Vec<VariablePlace> {
             section: section.0,
             address: symbol.address(),
             bytes: symbol.size(),
-            zero: writable(section)?,
+            zero: starts_zeroed(section)?,
         })
     };
     let mut places: Vec<VariablePlace> = file.symbols().filter_map(place).collect();
@@ -60,24 +78,52 @@ pub fn variables(binary: &[u8]) -> Vec<VariablePlace> {
     places
 }
 
+/// Position of the symbol that a person means by a name: the variable of exactly that name, or the only one whose last
+/// identifier is the name's, in whatever namespace.
+pub fn meant<'s>(symbols: impl Iterator<Item = &'s str> + Clone, name: &str) -> Option<usize> {
+    let last = name.rsplit("::").next().unwrap_or(name);
+    let mut near = symbols.clone().enumerate().filter(|(_, symbol)| plain_name(symbol) == last);
+    let exact = symbols.clone().position(|symbol| is_called(symbol, name));
+    exact.or_else(|| near.next().filter(|_| near.next().is_none()).map(|(position, _)| position))
+}
+
+/// Whether a symbol is the variable that is called by this name: `d_filter`, `ns::d_filter`. A namespace without a name
+/// is left out, as in C++.
+fn is_called(symbol: &str, name: &str) -> bool {
+    symbol == name || qualified_name(symbol) == name
+}
+
+/// `ns::d_filter` of `_ZN2ns8d_filterE`; any other name as it is.
+fn qualified_name(symbol: &str) -> String {
+    let names = identifiers(symbol);
+    let named = names.iter().filter(|own| !own.starts_with("_GLOBAL__N_") && !own.starts_with("_INTERNAL_"));
+    let named: Vec<&str> = named.copied().collect();
+    if named.is_empty() { symbol.to_string() } else { named.join("::") }
+}
+
 /// The last identifier of a mangled name (`_ZZ1kE5calls` and `_ZN12_GLOBAL__N_15callsE` give `calls`); any other name
 /// as it is. The Itanium C++ ABI writes an identifier as its length and its letters.
 pub fn plain_name(symbol: &str) -> String {
-    let Some(mangled) = symbol.strip_prefix("_Z") else { return symbol.to_string() };
-    let (mut rest, mut last) = (mangled, None);
+    identifiers(symbol).last().copied().unwrap_or(symbol).to_string()
+}
+
+/// The identifiers of a mangled name; none of any other name.
+fn identifiers(symbol: &str) -> Vec<&str> {
+    let Some(mut rest) = symbol.strip_prefix("_Z") else { return Vec::new() };
+    let mut found = Vec::new();
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
         let digits = rest[start..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - start);
         let name = &rest[start + digits..];
         // A number may run into a name that begins with a digit only in what cannot be an identifier.
         match rest[start..start + digits].parse::<usize>() {
             Ok(length) if length > 0 && name.is_char_boundary(length) && length <= name.len() => {
-                last = Some(&name[..length]);
+                found.push(&name[..length]);
                 rest = &name[length..];
             }
             _ => rest = name,
         }
     }
-    last.unwrap_or(symbol).to_string()
+    found
 }
 
 #[cfg(test)]
@@ -90,6 +136,27 @@ mod tests {
         assert_eq!(plain_name("_ZZ1kE5calls"), "calls");
         assert_eq!(plain_name("_ZN12_GLOBAL__N_15callsE"), "calls");
         assert_eq!(plain_name("_Z"), "_Z");
+    }
+
+    #[test]
+    fn variables_are_called_as_in_the_source() {
+        let check = |symbol, name| assert!(is_called(symbol, name), "{symbol} is not `{name}`");
+        check("d_filter", "d_filter");
+        check("_ZL8d_filter", "d_filter");
+        check("_ZN2ns8d_filterE", "ns::d_filter");
+        check("_ZN12_GLOBAL__N_18d_filterE", "d_filter");
+        // As NVRTC 13.0 writes a variable of a namespace without a name.
+        check(
+            "_ZN40_INTERNAL_00000000_4_k_cu_73594f3a_1813442_GLOBAL__N__00000000_4_k_cu_73594f3a_181344anonE",
+            "anon",
+        );
+        assert!(!is_called("_ZN2ns8d_filterE", "d_filter"));
+        assert!(!is_called("d_filter2", "d_filter"));
+        let meant = |symbols: &[&'static str], name| meant(symbols.iter().copied(), name);
+        assert_eq!(meant(&["_ZN2ns8d_filterE", "d_filter"], "d_filter"), Some(1));
+        assert_eq!(meant(&["d_sum", "_ZN2ns8d_filterE"], "d_filter"), Some(1));
+        assert_eq!(meant(&["d_filter"], "ns::d_filter"), Some(0));
+        assert_eq!(meant(&["_ZN2ns8d_filterE", "_ZN2no8d_filterE"], "d_filter"), None);
     }
 
     #[test]

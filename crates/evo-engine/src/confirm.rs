@@ -77,7 +77,8 @@ impl<R: Recipe> Engine<'_, R> {
             self.undone.left_out = others.max(1).saturating_sub(known);
             return Ok(0);
         }
-        self.observer.observe(&Event::Confirming { finalist: 0, of: wanted });
+        // As many as there are, whatever was asked for.
+        self.tell_confirming(0, others);
         self.expect_pairs()?;
         // The baseline comes first: the noise floor is measured on it and every finalist is paired with it.
         let Some(mut baseline) = self.deep(baseline_number)? else { return Ok(0) };
@@ -112,7 +113,8 @@ impl<R: Recipe> Engine<'_, R> {
                 self.undone.left_out = (wanted - confirmed).min(candidates.len() - at).saturating_sub(known);
                 break;
             }
-            self.observer.observe(&Event::Confirming { finalist: confirmed - own + 1, of: wanted - own });
+            let finalist = confirmed - own + 1;
+            self.tell_confirming(finalist, others.max(finalist));
             if self.confirm_one(number, &baseline, noise_floor)? {
                 confirmed += 1;
             }
@@ -125,6 +127,13 @@ impl<R: Recipe> Engine<'_, R> {
         }
         // For the reason above: without a finalist, the board stays as it is.
         Ok(if self.undone.left_out > 0 && confirmed == own { 0 } else { confirmed })
+    }
+
+    /// Says which finalist is next, and how long it and the others may take.
+    pub(super) fn tell_confirming(&mut self, finalist: usize, of: usize) {
+        let left = if finalist == 0 { of } else { of + 1 - finalist };
+        let left_seconds = self.time.wall.confirmation(left, finalist == 0);
+        self.observer.observe(&Event::Confirming { finalist, of, left_seconds });
     }
 
     /// The candidates in the order in which they are confirmed, best first. With a wall budget, finalists that an

@@ -132,6 +132,8 @@ pub(super) struct Log {
     /// How many sources were compiling at each cancellation.
     pub cancelled: Vec<usize>,
     pub evaluated: Vec<String>,
+    /// Those among them that had nothing to be slower than.
+    pub unrivaled: Vec<String>,
     pub deep: Vec<String>,
     /// Paired comparisons made.
     pub paired: usize,
@@ -216,8 +218,11 @@ impl PlayedTime {
 }
 
 impl Evaluate<FakeJob> for FakeDevice {
-    fn evaluate(&mut self, job: &FakeJob, _standing: &Standing) -> Judgement {
+    fn evaluate(&mut self, job: &FakeJob, standing: &Standing) -> Judgement {
         let mut log = self.log.lock().unwrap();
+        if !job.deep && standing.objective_ns.is_none() {
+            log.unrivaled.push(job.label.clone());
+        }
         if job.deep {
             log.deep.push(job.label.clone())
         } else {

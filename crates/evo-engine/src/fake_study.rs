@@ -12,7 +12,7 @@ use evo_journal::conditions::Conditions;
 use evo_journal::example::header;
 use evo_journal::own_folder::OwnFolder;
 use evo_journal::record::StudyHeader;
-use evo_report::study::{EarlierLimits, EarlierResults, Study, StudyError, StudyRequest};
+use evo_report::study::{EarlierLimits, EarlierResults, Study, StudyError, StudyRequest, StudyWish};
 use evo_search::registry::{StrategyOptions, create};
 use evo_search::strategy::Strategy;
 use evo_space::genome::ContentHash;
@@ -123,7 +123,8 @@ impl TestStudy {
     /// The same where the study may not open.
     pub(super) fn try_open(&self) -> Result<Study, EngineError> {
         let name = Some(self.name.as_str());
-        let request = StudyRequest { out: self.out.path(), name, default_name: "s", resume: true };
+        let request =
+            StudyRequest { out: self.out.path(), name, default_name: "s", wish: StudyWish::ResumeOrBegin };
         Study::open(&request, self.header(), self.options.clock.clone()).map_err(|error| match error {
             StudyError::Journal(error) => error.into(),
             other => panic!("{other}"),

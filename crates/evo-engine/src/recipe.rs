@@ -43,6 +43,8 @@ pub struct KernelRecipe<'a> {
     reference: Option<CompiledReference>,
     /// The same in single precision.
     reference_single: Option<CompiledReference>,
+    /// The task's kernels that derive inputs from inputs.
+    prepare: Option<CompiledReference>,
     check: CheckPlan,
     /// What it runs on: the host watches instrumented builds, and shapes near the timed ones follow the problems.
     kind: Option<DeviceKind>,
@@ -106,6 +108,7 @@ impl<'a> KernelRecipe<'a> {
             further: Vec::new(),
             reference: reference.map(|(binary, entries)| CompiledReference::of(&binary, entries)),
             reference_single: None,
+            prepare: None,
             check: check_plan(kernel, seed),
             kind: None,
             search: SearchPath::default(),
@@ -127,7 +130,7 @@ impl<'a> KernelRecipe<'a> {
 
     /// How answers are judged, and the machine code of the reference kernels.
     pub fn judging(&self) -> (&CheckPlan, Vec<ContentHash>) {
-        let references = [&self.reference, &self.reference_single];
+        let references = [&self.reference, &self.reference_single, &self.prepare];
         (&self.check, references.into_iter().flatten().map(|one| one.code.clone()).collect())
     }
 
@@ -141,6 +144,12 @@ impl<'a> KernelRecipe<'a> {
     pub fn with_single(self, binary: Option<&Binary>) -> KernelRecipe<'a> {
         let reference_single = binary.map(|binary| CompiledReference::of(binary, Vec::new()));
         KernelRecipe { reference_single, ..self }
+    }
+
+    /// The same where the task's own kernels derive inputs from inputs: their binary and their entries.
+    pub fn preparing(self, binary: Option<(Binary, Vec<String>)>) -> KernelRecipe<'a> {
+        let prepare = binary.map(|(binary, entries)| CompiledReference::of(&binary, entries));
+        KernelRecipe { prepare, ..self }
     }
 
     /// The same for a kind of device: the host watches instrumented builds.
@@ -449,6 +458,7 @@ impl Recipe for KernelRecipe<'_> {
                 builds: built::candidates(&prepared.sources, binaries, &order.variant_hash),
                 reference: self.reference.as_ref().map(CompiledReference::whole),
                 reference_single: self.reference_single.as_ref().map(|own| own.whole().0),
+                prepare: self.prepare.as_ref().map(CompiledReference::whole),
                 check: CheckPlan {
                     series_ms: order.deep.map_or(SERIES_MS, |own| own.series_ms),
                     fast_math,

@@ -409,6 +409,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         Earlier {
             evaluations: self.counted(),
             best: best.map(|(objective, one)| (objective, one.configuration.clone())),
+            default_ns: evaluations.iter().find(|one| one.is_default()).and_then(|one| one.objective_ns),
             verdicts: verdict_mix(evaluations),
             taken_over: self.taken_over(),
         }
@@ -430,6 +431,9 @@ impl<'a, R: Recipe> Engine<'a, R> {
             device_busy: self.lane.busy().as_secs_f64() / wall,
             compile_queue: self.flight.compiling + self.flight.waiting.len(),
             device_queue: self.flight.ready.len() + self.flight.on_lane.len(),
+            compile_jobs: self.compilers.jobs(),
+            confirm_seconds: self.time.wall.confirmation(self.options.finalists, true),
+            left_seconds: self.time.wall.left().map(|left| left.as_secs_f64()),
         };
         self.observer.observe(&event);
     }

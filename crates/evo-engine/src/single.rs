@@ -4,6 +4,7 @@ use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::{Configuration, Genome};
+use evo_space::rng::seeded;
 use evo_space::space::SearchSpace;
 
 use super::ports::{CompileAnswer, DeepOrder, Evaluate, PairAnswer, Recipe, Rivals};
@@ -42,6 +43,11 @@ pub fn constraint_verdict(space: &SearchSpace, configuration: &Configuration) ->
     let verdict = Verdict::new(VerdictKind::RejectedConstraint, format!("violates {}", texts.join("; ")))
         .with("constraint", first.expr.text())
         .with("parameters", names.collect::<Vec<_>>());
+    // The seed breaks ties alone, so that the same mistake gets the same answer.
+    let verdict = match space.repair(&genome, &mut seeded(0)) {
+        Some(near) => verdict.with("nearest_valid", space.configuration(&near).to_string()),
+        None => verdict,
+    };
     let variant: Variant<()> = Variant::new(0, genome, configuration.clone(), "user", false);
     Some(variant.evaluation(verdict, Vec::new()))
 }

@@ -11,7 +11,6 @@ use super::ports::Recipe;
 use super::run::Engine;
 use evo_journal::cover;
 use evo_journal::portfolio::NEAR;
-use evo_report::event::Event;
 
 /// The variants to confirm next, those that serve most problems first. `times` has each variant's time on each problem,
 /// in the order of their means; `confirmed` and `failed` are not proposed.
@@ -58,7 +57,8 @@ impl<R: Recipe> Engine<'_, R> {
         for _ in 0..2 * self.options.finalists {
             let confirmed: BTreeSet<u64> =
                 ranked.iter().copied().filter(|own| self.is_confirmed(*own, number)).collect();
-            let next = specialists(&times, &confirmed, &failed).first().copied();
+            let left = specialists(&times, &confirmed, &failed);
+            let next = left.first().copied();
             let Some(next) = next.filter(|_| passed < self.options.finalists && !self.ending.is_early())
             else {
                 break;
@@ -67,7 +67,8 @@ impl<R: Recipe> Engine<'_, R> {
                 self.undone.left_out += 1;
                 break;
             }
-            self.observer.observe(&Event::Confirming { finalist: passed + 1, of: self.options.finalists });
+            let of = (passed + left.len()).min(self.options.finalists);
+            self.tell_confirming(passed + 1, of);
             match self.confirm_one(next, baseline, noise_floor)? {
                 true => passed += 1,
                 false => drop(failed.insert(next)),

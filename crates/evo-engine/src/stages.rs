@@ -21,7 +21,7 @@ use evo_compile::full_cache;
 use evo_journal::budget::StopReason;
 use evo_journal::error::JournalError;
 use evo_report::event::Event;
-use evo_supervise::job::Judgement;
+use evo_supervise::job::{Judgement, Standing};
 
 impl<R: Recipe> Engine<'_, R> {
     /// Fills the look-ahead with proposals; returns how many were made.
@@ -307,7 +307,12 @@ impl<R: Recipe> Engine<'_, R> {
             self.observer.observe(&Event::Evaluating { number });
             // A copy as of now. The task before it may still improve the standing; then this variant is
             // screened against an older and slower incumbent, which only makes the screening more lenient.
-            let standing = self.known.standing.clone();
+            let mut standing = self.known.standing.clone();
+            if variant.genome == self.space.default_genome() {
+                // What all others are compared with has to be measured: with compilers that are busy, a faster
+                // variant may be there before it, and beside that one it would only be `too_slow`.
+                standing = Standing::default();
+            }
             self.lane.send(Task::Evaluate { number, job: Box::new(job), standing });
         }
         Ok(())

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use evo_protocol::evaluation::{DEFAULT_ORIGIN, Evaluation, TakenOver};
 use evo_protocol::verdict::VerdictKind;
+use evo_space::counted::counted;
 use evo_space::genome::{ContentHash, Genome};
 
 use super::ago::ago;
@@ -45,7 +46,8 @@ impl<R: Recipe> Engine<'_, R> {
         }
         let measured = self.study.history.set_aside.len();
         let kept = if self.options.remeasure { Vec::new() } else { self.holding() };
-        let message = format!("{} of {measured} results of before the edit hold after it", kept.len());
+        let message =
+            format!("{} of {} of before the edit hold after it", kept.len(), counted(measured, "result"));
         self.study.keep(kept)?;
         self.ledger.recount(&self.study.history.evaluations);
         let complete = self.counted() / u64::from(self.options.population.get());
@@ -332,20 +334,26 @@ fn told(taken: &[&EarlierResult], measured: usize) -> Option<String> {
     let more = sources.len().saturating_sub(NAMED);
     let mut shown: Vec<String> =
         sources.iter().take(NAMED).map(|(study, at)| format!("study `{study}`, {}", ago(at, &now))).collect();
-    shown.extend((more > 0).then(|| format!("{more} more studies")));
-    let count = taken.len();
+    shown.extend((more > 0).then(|| match more {
+        1 => "1 more study".to_string(),
+        more => format!("{more} more studies"),
+    }));
+    let (count, all) = (taken.len(), counted(measured, "result"));
     Some(match (count, measured - count) {
         (0, _) => format!(
-            "none of {measured} results measured before is taken over: the source or the launches have changed, or \
+            "none of {all} measured before is taken over: the source or the launches have changed, or \
              chance and the best so far may decide them otherwise now"
         ),
         (_, rest) => {
             let rest = match rest {
                 0 => String::new(),
-                rest => format!("; {rest} are compared or measured when the search asks for them"),
+                rest => {
+                    let are = if rest == 1 { "is" } else { "are" };
+                    format!("; {rest} {are} compared or measured when the search asks for them")
+                }
             };
             format!(
-                "took over {count} of {measured} results measured before ({}); `--remeasure` measures them again{rest}",
+                "took over {count} of {all} measured before ({}); `--remeasure` measures them again{rest}",
                 shown.join("; ")
             )
         }

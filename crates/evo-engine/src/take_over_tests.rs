@@ -107,7 +107,7 @@ fn a_resumed_study_keeps_what_holds_after_an_edit() {
     assert_eq!(ran.evaluated(), ["A=2 B=1"]);
     ran.said("the study was edited: the space or the kernel has changed");
     ran.said("1 of 4 results of before the edit hold after it");
-    ran.said("took over 1 of 1 results measured before (study `s`");
+    ran.said("took over 1 of 1 result measured before (study `s`");
     let history = bench.history();
     assert_eq!((history.evaluations.len(), history.set_aside.len()), (3, 3));
     assert_eq!(history.header.unwrap().format, FORMAT_EDITED);
@@ -253,7 +253,7 @@ fn too_slow_is_taken_over_while_something_as_fast_is_there() {
     let ran = bench.run(all_pass());
     assert_eq!(ran.evaluated(), ["A=4"]);
     ran.said("took over 1 of 2 results measured before");
-    ran.said("; 1 are compared or measured when the search asks for them");
+    ran.said("; 1 is compared or measured when the search asks for them");
     // The same in the study that measured it.
     bench.named("s").options.remeasure = false;
     let ran = bench.run(all_pass());
@@ -387,7 +387,7 @@ fn older_and_foreign_and_damaged_studies_stop_nothing() {
     std::fs::remove_dir_all(bench.out.path().join("s")).unwrap();
     let ran = bench.named("t").edit(SIX).run(all_pass());
     assert_eq!(ran.evaluated(), ["A=1 B=0", "A=2 B=0", "A=2 B=1"]);
-    ran.said("1 damaged lines of study `flipped` are left out");
+    ran.said("1 damaged line of study `flipped` is left out");
     ran.said(
         "results of `empty`, `headless`, `noise` are not looked at: no journal of this evo can be read there",
     );

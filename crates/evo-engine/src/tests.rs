@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
+use evo_protocol::verdict::{Cause, Gate, Verdict, VerdictKind};
 
 use super::fake::{Script, all_pass, lane_result, objective_of};
 use super::fake_study::{TestStudy, verdicts_in};
@@ -336,6 +336,22 @@ fn finalists_are_confirmed_and_those_that_fail_make_room() {
     let speed = section.champion.speedup.unwrap();
     assert!((speed - 1030.0 / 1001.0).abs() < 1e-9, "{speed}");
     assert!(section.runners_up[0].tie_with_champion, "1010 and 1001 ns are within the floor of 1 %");
+}
+
+#[test]
+fn the_default_is_measured_although_something_faster_was_there_before_it() {
+    let mut bench = TestStudy::new("[parameters]\nA = { values = [0, 1, 2, 3], default = 3 }\n");
+    // Its compiler dies the first time, so it comes last.
+    bench.trouble = Some(Arc::new(|source, tries| {
+        let killed = Verdict::new(VerdictKind::HarnessError, "killed").with_cause(Cause::Killed);
+        (source.starts_with("code 3") && tries == 1).then_some(killed)
+    }));
+    bench.options.finalists = 1;
+    let ran = bench.run(all_pass());
+    assert_eq!(ran.log.evaluated.last().unwrap(), "A=3");
+    assert!(ran.log.unrivaled.contains(&"A=3".to_string()), "{:?}", ran.log);
+    assert!(ran.log.unrivaled.len() < ran.log.evaluated.len(), "others have: {:?}", ran.log);
+    assert!(leaderboard::section(&bench.open().history).unwrap().baseline.is_default);
 }
 
 #[test]

@@ -278,6 +278,17 @@ impl Wall {
         within.is_none_or(|within| within.as_secs_f64() >= least)
     }
 
+    /// What the confirmation of so many finalists is expected to take, seconds, with the baseline before them or without
+    /// it. Unknown before a variant has passed.
+    pub(super) fn confirmation(&self, finalists: usize, with_baseline: bool) -> Option<f64> {
+        if self.finalists == 0 {
+            return Some(0.0);
+        }
+        let whole = self.costs.whole(finalists, self.problems)?;
+        let baseline = if with_baseline { 0.0 } else { self.costs.whole(0, self.problems)? };
+        Some(whole - baseline)
+    }
+
     fn fits(&self, seconds: Option<f64>) -> bool {
         match (self.left(), seconds) {
             (Some(left), Some(seconds)) => left.as_secs_f64() >= seconds,

@@ -102,6 +102,14 @@ pub fn merge(
     Ok(Merged { path: folder.place(BOARD), placements, put_aside })
 }
 
+/// Writes a board without a row where there is no file, so that programs find one after any sweep.
+pub fn found(folder: &OwnFolder, now: &str) -> Result<(), JournalError> {
+    if folder.exists(BOARD) {
+        return Ok(());
+    }
+    merge(folder, Vec::new(), now).map(drop)
+}
+
 /// Writes a whole board in the place of what is there; an unreadable file is put aside.
 pub fn replace(folder: &OwnFolder, board: &Leaderboard) -> Result<Merged, JournalError> {
     let _turn = turn(folder)?;

@@ -98,6 +98,15 @@ pub fn read_beside(folder: &Path, name: &str, allow_outside: bool) -> io::Result
     Ok(text)
 }
 
+/// Whether a path leads nowhere outside of a folder.
+pub fn is_below(folder: &Path, path: &Path) -> bool {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    match (folder.canonicalize(), path.canonicalize()) {
+        (Ok(folder), Ok(path)) => path.starts_with(folder),
+        _ => false,
+    }
+}
+
 /// What a refusal to leave the folder means to a person.
 pub fn is_outside(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::CrossesDevices || error.raw_os_error() == Some(libc::EXDEV)

@@ -38,6 +38,8 @@ pub fn open_with(name_or_path: &str, access: SpaceAccess) -> Result<SpaceFile, L
         return load::load_file_with(path, access);
     }
     let hint = match nearest(name_or_path, names()) {
+        // A name with an ending means a file, and the embedded spaces are of no use then.
+        _ if path.extension().is_some() => load::looked_in(path),
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("embedded spaces: {}; a file is named by its path", names().join(", ")),
     };

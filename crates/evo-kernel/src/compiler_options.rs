@@ -20,7 +20,7 @@ const FLUSH: [&str; 2] = ["-ftz=true", "--ftz=true"];
 /// `static_reject:expression` for an expression without a value, or with one that cannot be an option's.
 pub fn options_at(kernel: &KernelSpec, configuration: &Configuration) -> Result<Vec<String>, Box<Verdict>> {
     let sizes = BTreeMap::new();
-    let names = Names { configuration, sizes: &sizes };
+    let names = Names::new(configuration, &sizes);
     let mut options = Vec::new();
     for option in &kernel.options {
         let evaluate = |key: &str, expr: &Expr| {

@@ -10,6 +10,7 @@ pub mod launch_file;
 pub mod limits;
 pub mod lint;
 pub mod load;
+mod passed;
 pub mod place;
 mod range;
 pub mod render;

@@ -29,7 +29,7 @@ pub fn warnings(kernel: &KernelSpec, configuration: &Configuration) -> Vec<Strin
 /// An integer input without a range: gates give it every value of its type, which an index cannot take.
 fn open_integers(kernel: &KernelSpec, buffer: &BufferSpec) -> Option<String> {
     let open = matches!(buffer.fill, FillSpec::Fixed(Fill::Unrestricted));
-    let input = matches!(buffer.role, Role::Input | Role::Inout);
+    let input = buffer.role.is_read();
     if !open || !input || buffer.dtype.is_float() {
         return None;
     }

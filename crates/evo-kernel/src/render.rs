@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use evo_protocol::binary::{HEADER_END, KernelSource};
+use evo_protocol::plan::SIZE_VARIABLE;
 use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 use evo_space::genome::{Configuration, ContentHash};
@@ -15,7 +16,7 @@ use evo_space::value::Value;
 use super::apart::RenderFailure;
 use super::compiler_options;
 use super::resolve::Names;
-use super::spec::{KernelSpec, KernelText, ReferenceSpec, SourceKind};
+use super::spec::{KernelSpec, KernelText, LaunchSpec, PrepareSpec, ReferenceSpec, SourceKind};
 use super::specialize;
 use super::template;
 use evo_compile::search_path::SearchPath;
@@ -145,21 +146,61 @@ pub fn render_single_reference(kernel: &KernelSpec) -> Option<KernelSource> {
 }
 
 fn reference_with(kernel: &KernelSpec, real: Option<&str>) -> Option<KernelSource> {
-    let ReferenceSpec::Kernel { source, entry, .. } = &kernel.check.reference else { return None };
+    let ReferenceSpec::Kernel { source, launches, sizes, .. } = &kernel.check.reference else { return None };
     let hash = ContentHash::of(source.text.as_bytes());
     let lines = [format!("evo: reference of {}", kernel.name)];
-    let options = compiler_options::fixed(kernel);
-    let search = SearchPath::default().with_options(options.iter().map(String::as_str));
-    let folders = search.folders.iter().map(|folder| format!("-I{}", folder.display()));
+    let variable = |name: &String| format!("{SIZE_VARIABLE}{name}");
+    let declared =
+        sizes.iter().map(|name| format!("extern \"C\" {{ __constant__ int {}; }}\n", variable(name)));
+    let macros = sizes.iter().map(|name| format!("-D{name}={}", variable(name)));
+    let mut text = header(&lines, &hash);
+    text.extend(declared);
+    text.push_str(&with_line(1, source, &source.text));
     Some(KernelSource {
-        text: with_header(&lines, &hash, source, &source.text),
-        options: folders.chain(real.map(|real| format!("-DREAL={real}"))).collect(),
-        entries: vec![entry.clone()],
+        text,
+        options: include_folders(kernel)
+            .chain(real.map(|real| format!("-DREAL={real}")))
+            .chain(macros)
+            .collect(),
+        entries: each_entry(launches),
         file_name: source_name(source),
         variant_hash: hash,
         instrumented: false,
         constants: Specialization::default(),
     })
+}
+
+/// The source of the task's own launches that derive inputs from inputs, if there are any. Like a reference it gets no
+/// parameter as a macro.
+pub fn render_prepare(kernel: &KernelSpec) -> Option<KernelSource> {
+    let PrepareSpec { source, launches, .. } = kernel.prepare.as_ref()?;
+    let hash = ContentHash::of(source.text.as_bytes());
+    Some(KernelSource {
+        text: with_header(&[format!("evo: inputs of {}", kernel.name)], &hash, source, &source.text),
+        options: include_folders(kernel).collect(),
+        entries: each_entry(launches),
+        file_name: source_name(source),
+        variant_hash: hash,
+        instrumented: false,
+        constants: Specialization::default(),
+    })
+}
+
+/// The include folders of options that every variant has.
+fn include_folders(kernel: &KernelSpec) -> impl Iterator<Item = String> {
+    let options = compiler_options::fixed(kernel);
+    let search = SearchPath::default().with_options(options.iter().map(String::as_str));
+    search.folders.into_iter().map(|folder| format!("-I{}", folder.display()))
+}
+
+fn each_entry(launches: &[LaunchSpec]) -> Vec<String> {
+    let mut entries: Vec<String> = Vec::new();
+    for launch in launches {
+        if !entries.contains(&launch.entry) {
+            entries.push(launch.entry.clone());
+        }
+    }
+    entries
 }
 
 /// A configuration's values and the constants beside them.
@@ -204,7 +245,7 @@ fn macros(configuration: &Configuration) -> Vec<String> {
 /// reads problem sizes the entry must be there.
 fn entries(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
     let sizes = BTreeMap::new();
-    let names = Names { configuration, sizes: &sizes };
+    let names = Names::new(configuration, &sizes);
     let mut entries: Vec<String> = Vec::new();
     for launch in &kernel.launches {
         let refused = launch

@@ -13,11 +13,15 @@ use evo_space::expr::{Expr, Scope};
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
+use super::passed::{self, Stream, Swapped};
 use super::range::{self, End};
 use super::spec::{
-    ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, ProblemSpec, ReferenceSpec, ScalarSpec,
-    SwizzleSpec, TensorMapSpec,
+    ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, LoopSpec, PassedSpec, PrepareSpec,
+    ProblemSpec, ReferenceSpec, ScalarSpec, SwizzleSpec, TensorMapSpec,
 };
+
+/// Most launches of a call. Each is a line of the plan, which goes to the worker with every request.
+const LAUNCHES_MAX: i64 = 4096;
 
 /// The plan of one problem. Refusals are `static_reject` with the cause `expression`, `shape` for a buffer that is
 /// negative or larger than 2⁶³ bytes, or `tensor_map` for a map that breaks a rule of the copy engine's.
@@ -26,7 +30,7 @@ pub fn resolve(
     configuration: &Configuration,
     problem: &ProblemSpec,
 ) -> Result<ProblemPlan, Box<Verdict>> {
-    let names = Names { configuration, sizes: &problem.sizes };
+    let names = Names::new(configuration, &problem.sizes);
     let resolver = Resolver { names, problem: &problem.name };
     let mut buffers = Vec::new();
     let mut scalars = Vec::new();
@@ -38,10 +42,10 @@ pub fn resolve(
             ArgumentSpec::TensorMap(_) => {}
         }
     }
-    let mut launches = Vec::new();
-    for launch in &kernel.launches {
-        launches.extend(resolver.launch(kernel, launch)?);
-    }
+    let mut literals = Vec::new();
+    let own =
+        Stream { launches: &kernel.launches, loops: &kernel.loops, passed: passed::kernel_arguments(kernel) };
+    let mut launches = resolver.stream(kernel, &own, &mut literals)?;
     let tensor_maps = resolver.tensor_maps(kernel, &buffers, &mut launches)?;
     Ok(ProblemPlan {
         name: problem.name.clone(),
@@ -51,7 +55,11 @@ pub fn resolve(
         scalars,
         tensor_maps,
         launches,
-        reference_launches: resolver.reference_launches(kernel)?,
+        reference_launches: resolver.reference_launches(kernel, &mut literals)?,
+        prepare_launches: resolver.prepare_launches(kernel, &mut literals)?,
+        reference_variables: passed::reference_variables(kernel),
+        reference_sizes: resolver.reference_sizes(kernel)?,
+        literals,
         flops: resolver.optional_number(&kernel.objective.flops, "objective.flops")?,
         bytes: resolver.optional_number(&kernel.objective.bytes, "objective.bytes")?,
     })
@@ -61,10 +69,22 @@ pub fn resolve(
 pub(super) struct Names<'a> {
     pub(super) configuration: &'a Configuration,
     pub(super) sizes: &'a BTreeMap<String, Value>,
+    /// The number of a loop's turn, by its name.
+    pub(super) turn: Option<(&'a str, i64)>,
+}
+
+impl<'a> Names<'a> {
+    /// Outside of loops.
+    pub(super) fn new(configuration: &'a Configuration, sizes: &'a BTreeMap<String, Value>) -> Names<'a> {
+        Names { configuration, sizes, turn: None }
+    }
 }
 
 impl Scope for Names<'_> {
     fn get(&self, name: &str) -> Option<Value> {
+        if let Some((_, number)) = self.turn.filter(|(own, _)| *own == name) {
+            return Some(Value::Int(number));
+        }
         self.sizes.get(name).or_else(|| self.configuration.get(name)).cloned()
     }
 }
@@ -156,7 +176,8 @@ impl Resolver<'_> {
             return Err(self.refuse_shape(buffer, "has more than 2^63 bytes"));
         }
         let fill = self.fill(buffer, elements == Some(0))?;
-        Ok(BufferPlan { name: buffer.name.clone(), dtype: buffer.dtype, shape, role: buffer.role, fill })
+        let (name, symbol) = (buffer.name.clone(), buffer.symbol.clone());
+        Ok(BufferPlan { name, dtype: buffer.dtype, shape, role: buffer.role, fill, symbol })
     }
 
     /// The fill with its ends known. A buffer without elements has no use for a range, which may be as empty.
@@ -192,8 +213,89 @@ impl Resolver<'_> {
         Ok(ScalarPlan { name, dtype, value: integer as f64, integer: Some(integer) })
     }
 
-    /// The launch, unless its `when` is false.
-    fn launch(&self, kernel: &KernelSpec, launch: &LaunchSpec) -> Result<Option<LaunchPlan>, Box<Verdict>> {
+    /// The launches of a call. Numbers of single launches are added to `literals`.
+    fn stream(
+        &self,
+        kernel: &KernelSpec,
+        stream: &Stream<'_>,
+        literals: &mut Vec<ScalarPlan>,
+    ) -> Result<Vec<LaunchPlan>, Box<Verdict>> {
+        let mut swapped = Swapped::none(kernel);
+        let mut plans = Vec::new();
+        for body in
+            stream.launches.chunk_by(|one, other| one.in_loop.is_some() && one.in_loop == other.in_loop)
+        {
+            let own = body[0].in_loop.and_then(|position| stream.loops.get(position));
+            let times = match own {
+                Some(own) => self.times(own, body)?,
+                None => 1,
+            };
+            for number in 0..times {
+                let turn = own.and_then(|own| Some((own.index.as_deref()?, number)));
+                let names = Names { turn, ..self.names };
+                let resolver = Resolver { names, problem: self.problem };
+                for launch in body {
+                    let given = resolver.given(launch, stream, &swapped, literals)?;
+                    plans.extend(resolver.launch(kernel, launch, given)?);
+                }
+                own.iter().flat_map(|own| &own.swap).for_each(|pair| swapped.swap(pair));
+            }
+        }
+        Ok(plans)
+    }
+
+    fn times(&self, own: &LoopSpec, body: &[LaunchSpec]) -> Result<i64, Box<Verdict>> {
+        let place = format!("repeat of launch `{}`", body[0].entry);
+        let times = self.integer(&own.times, &place)?;
+        if times < 0 {
+            return Err(self.refuse(&own.times, &place, &format!("is {times}, expected 0 or more")));
+        }
+        let all = times.saturating_mul(body.len() as i64);
+        if all > LAUNCHES_MAX {
+            let what = format!("is {times}: {all} launches, and a call has at most {LAUNCHES_MAX}");
+            return Err(self.refuse(&own.times, &place, &what));
+        }
+        Ok(times)
+    }
+
+    fn given(
+        &self,
+        launch: &LaunchSpec,
+        stream: &Stream<'_>,
+        swapped: &Swapped<'_>,
+        literals: &mut Vec<ScalarPlan>,
+    ) -> Result<Vec<ArgumentRef>, Box<Verdict>> {
+        // The expressions of a launch that is left out may have no value.
+        if !self.truth(&launch.when, &format!("when of launch `{}`", launch.entry), true)? {
+            return Ok(Vec::new());
+        }
+        let Some(passed) = &launch.arguments else {
+            return Ok(stream.passed.iter().map(|place| swapped.now(*place)).collect());
+        };
+        let mut given = Vec::with_capacity(passed.len());
+        for own in passed {
+            match own {
+                PassedSpec::Named(name) => given.extend(swapped.place(name).map(|place| swapped.now(place))),
+                PassedSpec::Literal(scalar) => {
+                    let plan = self.scalar(scalar)?;
+                    let known = literals.iter().position(|own| *own == plan);
+                    given.push(ArgumentRef::Literal(known.unwrap_or(literals.len())));
+                    if known.is_none() {
+                        literals.push(plan);
+                    }
+                }
+            }
+        }
+        Ok(given)
+    }
+
+    /// The launch with these arguments, unless its `when` is false.
+    fn launch(
+        &self,
+        kernel: &KernelSpec,
+        launch: &LaunchSpec,
+        arguments: Vec<ArgumentRef>,
+    ) -> Result<Option<LaunchPlan>, Box<Verdict>> {
         let owner = format!("launch `{}`", launch.entry);
         let place = |key: &str| format!("{key} of {owner}");
         // First, because the other expressions of a launch that is left out may have no value.
@@ -217,7 +319,7 @@ impl Resolver<'_> {
             cooperative: self.truth(&launch.cooperative, &place("cooperative"), false)?,
             programmatic: self.truth(&launch.programmatic, &place("programmatic"), false)?,
             l2_persist: self.window(kernel, launch)?,
-            arguments: argument_refs(kernel, launch.arguments.as_deref()),
+            arguments,
         }))
     }
 
@@ -236,27 +338,48 @@ impl Resolver<'_> {
         Ok(buffer.filter(|_| ratio > 0.0).map(|buffer| L2Persist { buffer, ratio }))
     }
 
-    fn reference_launches(&self, kernel: &KernelSpec) -> Result<Vec<LaunchPlan>, Box<Verdict>> {
-        let ReferenceSpec::Kernel { entry, grid, block, .. } = &kernel.check.reference else {
+    fn prepare_launches(
+        &self,
+        kernel: &KernelSpec,
+        literals: &mut Vec<ScalarPlan>,
+    ) -> Result<Vec<LaunchPlan>, Box<Verdict>> {
+        let Some(PrepareSpec { launches, loops, .. }) = &kernel.prepare else { return Ok(Vec::new()) };
+        let own = Stream { launches, loops, passed: passed::prepare_arguments(kernel) };
+        let mut launches = self.stream(kernel, &own, literals)?;
+        launches.retain(|launch| !launch.grid.contains(&0));
+        Ok(launches)
+    }
+
+    /// Sizes that the reference reads by name: each is an `int`.
+    fn reference_sizes(&self, kernel: &KernelSpec) -> Result<Vec<String>, Box<Verdict>> {
+        let ReferenceSpec::Kernel { sizes, .. } = &kernel.check.reference else { return Ok(Vec::new()) };
+        let all = self.sizes()?;
+        let large = sizes.iter().find(|name| all.get(*name).is_some_and(|own| i32::try_from(*own).is_err()));
+        match large {
+            Some(name) => {
+                let message = format!(
+                    "size `{name}` of problem `{}` does not fit the `int` that the reference takes",
+                    self.problem
+                );
+                Err(Box::new(Verdict::new(VerdictKind::StaticReject, message).with_cause("expression")))
+            }
+            None => Ok(sizes.clone()),
+        }
+    }
+
+    fn reference_launches(
+        &self,
+        kernel: &KernelSpec,
+        literals: &mut Vec<ScalarPlan>,
+    ) -> Result<Vec<LaunchPlan>, Box<Verdict>> {
+        let ReferenceSpec::Kernel { launches, loops, .. } = &kernel.check.reference else {
             return Ok(Vec::new());
         };
-        let owner = format!("reference `{entry}`");
-        let grid = self.extents(grid, "grid", &owner)?;
-        if grid.contains(&0) {
-            // At a size of 0 there is nothing to compute; a launch of no blocks is an error.
-            return Ok(Vec::new());
-        }
-        Ok(vec![LaunchPlan {
-            entry: entry.clone(),
-            grid,
-            block: self.extents(block, "block", &owner)?,
-            shared_bytes: 0,
-            cluster: None,
-            cooperative: false,
-            programmatic: false,
-            l2_persist: None,
-            arguments: argument_refs(kernel, None).into_iter().filter(|own| !is_map(own)).collect(),
-        }])
+        let own = Stream { launches, loops, passed: passed::reference_arguments(kernel) };
+        let mut launches = self.stream(kernel, &own, literals)?;
+        // At a size of 0 there is nothing to compute; a launch of no blocks is an error.
+        launches.retain(|launch| !launch.grid.contains(&0));
+        Ok(launches)
     }
 
     /// The maps that launches receive, which are renumbered to their places in the list.
@@ -367,31 +490,6 @@ fn dense(dims: &[i64]) -> Vec<i64> {
             stride
         })
         .collect()
-}
-
-fn is_map(argument: &ArgumentRef) -> bool {
-    matches!(argument, ArgumentRef::TensorMap(_))
-}
-
-/// Positions of the named arguments among the plan's buffers, scalars and tensor maps; of all where `names` is
-/// absent. The loader has refused names that do not exist.
-fn argument_refs(kernel: &KernelSpec, names: Option<&[String]>) -> Vec<ArgumentRef> {
-    let (mut buffers, mut scalars, mut maps) = (0, 0, 0);
-    let mut all: Vec<(&str, ArgumentRef)> = Vec::new();
-    for argument in &kernel.arguments {
-        let (counter, make): (&mut usize, fn(usize) -> ArgumentRef) = match argument {
-            ArgumentSpec::Buffer(_) => (&mut buffers, ArgumentRef::Buffer),
-            ArgumentSpec::Scalar(_) => (&mut scalars, ArgumentRef::Scalar),
-            ArgumentSpec::TensorMap(_) => (&mut maps, ArgumentRef::TensorMap),
-        };
-        all.push((argument.name(), make(*counter)));
-        *counter += 1;
-    }
-    let find = |name: &String| all.iter().find(|(own, _)| own == name).map(|(_, place)| *place);
-    match names {
-        Some(names) => names.iter().filter_map(find).collect(),
-        None => all.iter().map(|(_, place)| *place).collect(),
-    }
 }
 
 /// The whole number that a value is, or why it is none.

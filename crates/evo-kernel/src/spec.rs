@@ -48,6 +48,10 @@ pub struct KernelSpec {
     pub arguments: Vec<ArgumentSpec>,
     /// The launches of one call, in order.
     pub launches: Vec<LaunchSpec>,
+    /// Which of them are made several times.
+    pub loops: Vec<LoopSpec>,
+    /// Launches of the task's own that derive inputs from inputs before anything is timed.
+    pub prepare: Option<PrepareSpec>,
     /// Named input sizes.
     pub problems: Vec<ProblemSpec>,
     /// How answers are checked.
@@ -130,6 +134,11 @@ pub enum ArgumentSpec {
 }
 
 impl ArgumentSpec {
+    /// Whether entry points take it: a buffer that lies in a variable of the module is not passed.
+    pub fn is_passed(&self) -> bool {
+        !matches!(self, ArgumentSpec::Buffer(BufferSpec { symbol: Some(_), .. }))
+    }
+
     /// The argument's name.
     pub fn name(&self) -> &str {
         match self {
@@ -149,6 +158,15 @@ pub struct BufferSpec {
     pub shape: Vec<Expr>,
     pub role: Role,
     pub fill: FillSpec,
+    /// The variable of the module that holds it during a call; without one it is passed as a pointer.
+    pub symbol: Option<String>,
+}
+
+impl BufferSpec {
+    /// Whether launches of the task's own derive it from other inputs.
+    pub fn is_prepared(&self) -> bool {
+        matches!(self.fill, FillSpec::Fixed(Fill::Prepared))
+    }
 }
 
 /// What a buffer holds before a call.
@@ -166,7 +184,7 @@ pub enum FillSpec {
 }
 
 /// A scalar; its value may read parameters and problem sizes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ScalarSpec {
     pub name: String,
     pub dtype: DType,
@@ -200,7 +218,7 @@ pub enum SwizzleSpec {
 }
 
 /// One launch. All numbers are expressions over parameters and problem sizes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LaunchSpec {
     /// The `__global__` function's name (use `extern "C"` or give a plain name; no overloads).
     pub entry: String,
@@ -220,12 +238,42 @@ pub struct LaunchSpec {
     pub programmatic: Option<Expr>,
     /// A buffer that the L2 cache is to keep during the launch.
     pub l2_persist: Option<L2PersistSpec>,
-    /// Argument names in order; all of `[[arguments]]` when absent.
-    pub arguments: Option<Vec<String>>,
+    /// What it is given, in order; all of `[[arguments]]` that are passed when absent.
+    pub arguments: Option<Vec<PassedSpec>>,
+    /// Position of its loop in `KernelSpec::loops`. The launches of a loop stand one after the other.
+    pub in_loop: Option<usize>,
+}
+
+/// What an entry point is given.
+#[derive(Clone, Debug)]
+pub enum PassedSpec {
+    /// One of `[[arguments]]`.
+    Named(String),
+    /// A number of this launch alone.
+    Literal(ScalarSpec),
+}
+
+/// Launches that are made several times: a loop of the host's.
+#[derive(Clone, Debug)]
+pub struct LoopSpec {
+    /// How often; an expression over parameters and problem sizes.
+    pub times: Expr,
+    /// The name under which expressions of its launches read which time it is, from 0.
+    pub index: Option<String>,
+    /// Arguments that change places after each time, for all launches that follow.
+    pub swap: Vec<[String; 2]>,
+}
+
+/// Launches that derive inputs from inputs, in a source that no configuration changes.
+#[derive(Clone, Debug)]
+pub struct PrepareSpec {
+    pub source: KernelText,
+    pub launches: Vec<LaunchSpec>,
+    pub loops: Vec<LoopSpec>,
 }
 
 /// A window of the L2 cache for a launch.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct L2PersistSpec {
     /// A buffer argument.
     pub argument: String,
@@ -308,9 +356,12 @@ pub enum ReferenceSpec {
     /// A naive kernel run on the same device with the same arguments.
     Kernel {
         source: KernelText,
-        entry: String,
-        grid: Vec<Expr>,
-        block: Vec<Expr>,
+        /// Its launches, in order; their expressions read sizes and no parameters.
+        launches: Vec<LaunchSpec>,
+        /// Which of them are made several times.
+        loops: Vec<LoopSpec>,
+        /// Sizes that its source reads by their names, without arguments.
+        sizes: Vec<String>,
         /// Compiled with `REAL` as `double`; floating-point arguments are then double as well.
         real: bool,
     },

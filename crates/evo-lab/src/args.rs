@@ -22,6 +22,9 @@ pub enum LabCommand {
     /// Score search strategies on recorded spaces, without a GPU
     #[command(
         name = "bench-search",
+        override_usage = "evo-lab bench-search --strategy <NAME>... --data <DIR|FILE>... [OPTIONS]\n       \
+                          evo-lab bench-search --strategy <NAME>... --synthetic [<NAME>...] [OPTIONS]\n       \
+                          evo-lab bench-search --judge <FILE>... --data <DIR|FILE>... [OPTIONS]",
         after_help = "Example: evo-lab bench-search --data recordings/ --strategy genetic,random --runs 100\n         \
                       evo-lab bench-search --data conv__A100.json.gz --strategy genetic --trace genetic.jsonl.gz\n         \
                       evo-lab bench-search --data recordings/ --strategy genetic --judge other-tool.jsonl.gz\n         \
@@ -39,7 +42,7 @@ fn small_count() -> impl TypedValueParser<Value = usize> {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("spaces").args(["data", "synthetic"]).required(true))]
 pub struct BenchSearchArgs {
-    /// Recordings of whole spaces (`tuning-data/1`), or folders of them
+    /// Recordings of whole spaces (`tuning-data/1`), or folders of them; needed unless `--synthetic` is given
     #[arg(long, value_name = "DIR|FILE", num_args = 1..)]
     pub data: Vec<PathBuf>,
     /// Instead: synthetic spaces beyond listing whose optimum is known, all or those named
@@ -50,7 +53,7 @@ pub struct BenchSearchArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 300, requires = "synthetic",
           value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
     pub evaluations: u32,
-    /// Strategies to compare, by name
+    /// Strategies to compare, by name; needed unless `--judge` is given
     #[arg(long = "strategy", value_name = "NAME", num_args = 1.., value_delimiter = ',',
           required_unless_present = "judge")]
     pub strategies: Vec<String>,

@@ -24,6 +24,9 @@ pub struct Candidate {
     /// The same kernel in single precision, where `reference` computes in fp64.
     #[serde(default)]
     pub reference_single: Option<BinaryRef>,
+    /// The task's kernels that derive inputs from inputs, and their entry points.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prepare: Option<(BinaryRef, Vec<String>)>,
     /// How its answers are judged.
     pub check: CheckPlan,
 }

@@ -32,6 +32,7 @@ const VERDICT: &[(&str, &str)] = &[
     ("objective_ns", "number|null"),
     ("resources", "array"),
     ("attributes", "array"),
+    ("launches", "array"),
     ("source_hash", "string|null"),
     ("binary_hash", "string|null"),
     ("code_hash", "string|null"),

@@ -115,12 +115,12 @@ pub fn static_limit(specific_target: bool, optin_bytes: u64) -> u64 {
 /// What one entry point needs, read back from the loaded module.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EntryAttributes {
-    /// Registers per thread.
-    pub registers: u32,
+    /// Registers per thread; null where the device has none to count, as the host has.
+    pub registers: Option<u32>,
     /// Static shared memory per block, bytes.
     pub shared_static_bytes: u64,
-    /// Local memory per thread: stack and spills, bytes.
-    pub local_bytes: u64,
+    /// Local memory per thread: stack and spills, bytes; null where that is not known.
+    pub local_bytes: Option<u64>,
     /// Most threads per block that this entry point can be launched with.
     pub threads_max: u32,
     /// Resident blocks per multiprocessor at the launch's block size and shared memory, if known.

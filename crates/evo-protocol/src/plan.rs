@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::dtype::DType;
 use crate::tensor_map::TensorMapPlan;
 
+/// What the names of variables begin with that hold a size of the problem, as an `int`: `evo_size_N`.
+pub const SIZE_VARIABLE: &str = "evo_size_";
+
 /// Everything needed to run one problem of one candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProblemPlan {
@@ -30,6 +33,18 @@ pub struct ProblemPlan {
     /// Launches of the user's naive reference kernel, in the reference binary; empty otherwise.
     #[serde(default)]
     pub reference_launches: Vec<LaunchPlan>,
+    /// Buffers that lie in variables of the reference binary's during its launches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reference_variables: Vec<usize>,
+    /// Sizes that lie in variables of the reference binary's during its launches ([`SIZE_VARIABLE`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reference_sizes: Vec<String>,
+    /// Numbers that single launches are given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub literals: Vec<ScalarPlan>,
+    /// Launches of the task's own that derive inputs from inputs, in the binary that the task prepares with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prepare_launches: Vec<LaunchPlan>,
     /// Floating-point operations of one call.
     pub flops: Option<f64>,
     /// Compulsory bytes of one call.
@@ -49,6 +64,10 @@ pub struct BufferPlan {
     pub role: Role,
     /// What it holds before a call.
     pub fill: Fill,
+    /// The variable of the module that holds it during a call (`__constant__`, `__device__`); without one, entry points
+    /// take it as a pointer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub symbol: Option<String>,
 }
 
 impl BufferPlan {
@@ -119,6 +138,8 @@ pub enum ArgumentRef {
     Scalar(usize),
     /// Position in `ProblemPlan::tensor_maps`.
     TensorMap(usize),
+    /// Position in `ProblemPlan::literals`.
+    Literal(usize),
 }
 
 /// What a kernel does with a buffer.
@@ -131,8 +152,22 @@ pub enum Role {
     Output,
     /// Read and written; restored before each run.
     Inout,
+    /// An input that a call may destroy: restored before each run, not checked afterwards.
+    Restored,
     /// Workspace: contents undefined at the start (poisoned differently each run), not checked.
     Scratch,
+}
+
+impl Role {
+    /// Whether a call finds in it what the task has put there.
+    pub fn is_read(self) -> bool {
+        matches!(self, Role::Input | Role::Inout | Role::Restored)
+    }
+
+    /// Whether what a call leaves in it is compared with an answer.
+    pub fn is_answer(self) -> bool {
+        matches!(self, Role::Output | Role::Inout)
+    }
 }
 
 /// How an input is filled.
@@ -163,6 +198,8 @@ pub enum Fill {
         /// The value of every element.
         value: f64,
     },
+    /// Zeros until `ProblemPlan::prepare_launches` derive it from other inputs.
+    Prepared,
     /// Read from a `.npy` file; not varied by family.
     Npy {
         /// The file.

@@ -24,11 +24,26 @@ pub enum Event {
     /// A generation's slice is complete.
     Generation { generation: u32, best_ns: Option<f64> },
     /// How busy the lanes are, in shares of elapsed time.
-    Lanes { compile_busy: f64, device_busy: f64, compile_queue: usize, device_queue: usize },
+    Lanes {
+        compile_busy: f64,
+        device_busy: f64,
+        compile_queue: usize,
+        device_queue: usize,
+        compile_jobs: usize,
+        /// What the confirmation is expected to take, seconds; unknown before a variant has passed.
+        confirm_seconds: Option<f64>,
+        /// What is left of a wall budget, seconds.
+        left_seconds: Option<f64>,
+    },
     /// A worker was replaced.
     Recovered { worker: usize, level: RecoveryLevel, elapsed_ms: f64 },
     /// Finalists are being confirmed; 0 is the baseline with the noise floor.
-    Confirming { finalist: usize, of: usize },
+    Confirming {
+        finalist: usize,
+        of: usize,
+        /// What this one and those after it are expected to take, seconds.
+        left_seconds: Option<f64>,
+    },
     /// Something a person should know.
     Notice { message: String },
     /// The run ended.
@@ -41,6 +56,8 @@ pub struct Earlier {
     pub evaluations: u64,
     /// Objective in nanoseconds and configuration of the best.
     pub best: Option<(f64, Configuration)>,
+    /// Objective of the default configuration, nanoseconds.
+    pub default_ns: Option<f64>,
     /// How often each verdict was given.
     pub verdicts: BTreeMap<String, u64>,
     /// Results of other studies, which are not evaluations of this one.

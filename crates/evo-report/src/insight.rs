@@ -2,6 +2,7 @@
 //! have done, which values were never tried.
 
 use evo_search::insight::{Basis, DeadParameter, ENOUGH, Importance, Insight, RandomSearch, Values};
+use evo_space::counted::counted;
 
 /// Values that are named; the others are counted.
 const NAMED: usize = 4;
@@ -67,7 +68,10 @@ fn against(random: &RandomSearch, best_ns: f64) -> String {
     let basis = match random.basis {
         Basis::WholeSpace => {
             let draws = random.median_to_match.unwrap_or(1);
-            return format!("random search needs {draws} evaluations to find one as fast (median)");
+            return format!(
+                "random search needs {} to find one as fast (median)",
+                counted(draws, "evaluation")
+            );
         }
         Basis::OwnDraws => "from this study's random draws",
         Basis::Model => "estimated",

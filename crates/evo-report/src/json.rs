@@ -84,16 +84,25 @@ pub fn event(event: &Event) -> Value {
         Event::Generation { generation, best_ns } => json!({
             "event": "generation", "generation": generation, "best_ns": best_ns,
         }),
-        Event::Lanes { compile_busy, device_busy, compile_queue, device_queue } => json!({
+        Event::Lanes {
+            compile_busy,
+            device_busy,
+            compile_queue,
+            device_queue,
+            compile_jobs,
+            confirm_seconds,
+            left_seconds,
+        } => json!({
             "event": "lanes", "compile_busy": compile_busy, "device_busy": device_busy,
-            "compile_queue": compile_queue, "device_queue": device_queue,
+            "compile_queue": compile_queue, "device_queue": device_queue, "compile_jobs": compile_jobs,
+            "confirm_seconds": confirm_seconds, "left_seconds": left_seconds,
         }),
         Event::Recovered { worker, level, elapsed_ms } => json!({
             "event": "recovered", "worker": worker, "code": level, "elapsed_ms": elapsed_ms,
         }),
-        Event::Confirming { finalist, of } => {
-            json!({ "event": "confirming", "finalist": finalist, "of": of })
-        }
+        Event::Confirming { finalist, of, left_seconds } => json!({
+            "event": "confirming", "finalist": finalist, "of": of, "left_seconds": left_seconds,
+        }),
         Event::Notice { message } => json!({ "event": "notice", "message": message }),
         Event::Stopped { reason } => json!({ "event": "stopped", "reason": reason }),
     }

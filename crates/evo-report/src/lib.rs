@@ -1,6 +1,7 @@
 //! Views of a study for people and programs; they only read.
 
 pub mod benchmark;
+pub mod closing;
 pub mod csv;
 pub mod envelope;
 pub mod evaluate;
@@ -18,6 +19,7 @@ pub mod sanitize;
 pub mod single;
 pub mod standing;
 pub mod study;
+pub mod styled;
 pub mod table;
 pub mod text;
 pub mod width;

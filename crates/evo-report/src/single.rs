@@ -5,7 +5,9 @@ use std::fmt::Write;
 
 use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Evaluation;
+use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Evidence, GateReport, GateState};
+use evo_space::counted::counted;
 use serde_json::{Value, json};
 
 use super::parity;
@@ -35,18 +37,27 @@ pub fn text(setting: &Setting, evaluation: &Evaluation, attributes: &[EntryAttri
             GateState::Fail => "FAIL",
             GateState::NotRun => "not run",
         };
-        let cases = if report.cases > 0 { format!("{} cases", report.cases) } else { String::new() };
-        let _ = write!(text, "  {:<14} {state:<8} {cases:>10}  {}", report.gate.as_str(), report.message);
+        let cases = if report.cases > 0 { counted(report.cases, "case") } else { String::new() };
+        // The verdict below has all of it.
+        let is_verdict = report.state == GateState::Fail && report.message == evaluation.verdict.message;
+        let message = if is_verdict { first_line(&report.message) } else { report.message.clone() };
+        let _ = write!(text, "  {:<14} {state:<8} {cases:>10}  {message}", report.gate.as_str());
         text = text.trim_end().to_string();
         text.push('\n');
-        text += &evidence(&report.evidence);
+        if !is_verdict {
+            text += &evidence(&report.evidence);
+        }
     }
     text += &parity::text(evaluation);
     text += &measurements(evaluation);
     text += &resources(evaluation, attributes);
     let _ = write!(text, "verdict: {}", evaluation.verdict.label());
-    if !evaluation.verdict.message.is_empty() {
-        let _ = write!(text, ": {}", evaluation.verdict.message);
+    let message = &evaluation.verdict.message;
+    // A compiler's log begins with what the message quotes of it.
+    let is_quoted = evaluation.verdict.evidence.get(LOG).is_some();
+    let message = if is_quoted { first_line(message) } else { message.clone() };
+    if !message.is_empty() {
+        let _ = write!(text, ": {message}");
     }
     text.push('\n');
     text += &evidence(&evaluation.verdict.evidence);
@@ -57,12 +68,40 @@ pub fn text(setting: &Setting, evaluation: &Evaluation, attributes: &[EntryAttri
     text
 }
 
+/// The evidence that holds a compiler's words.
+const LOG: &str = "log";
+
+/// Lines of a long text that are shown; `--json` has all of them.
+const SHOWN_LINES: usize = 40;
+
+/// A text of several lines below its name.
+fn indented(text: &str) -> String {
+    if !text.contains('\n') {
+        return format!(" {text}");
+    }
+    let count = text.lines().count();
+    let lines = text.lines().take(SHOWN_LINES);
+    let mut shown = lines.fold(String::new(), |shown, line| shown + "\n        " + line.trim_end());
+    if count > SHOWN_LINES {
+        let _ = write!(shown, "\n        … {}, in `--json`", counted(count - SHOWN_LINES, "more line"));
+    }
+    shown
+}
+
+/// The first line of a text, with a sign that there are more.
+fn first_line(text: &str) -> String {
+    match text.split_once('\n') {
+        Some((first, _)) => format!("{first} …"),
+        None => text.to_string(),
+    }
+}
+
 fn evidence(evidence: &Evidence) -> String {
     // The parity has lines of its own.
     let own = evidence.iter().filter(|(name, _)| *name != GateReport::PARITY);
     own.fold(String::new(), |mut text, (name, value)| {
         let _ = match value {
-            Value::String(value) => writeln!(text, "      {name}: {value}"),
+            Value::String(value) => writeln!(text, "      {name}:{}", indented(value)),
             value => writeln!(text, "      {name}: {value}"),
         };
         text
@@ -74,16 +113,16 @@ fn measurements(evaluation: &Evaluation) -> String {
     for one in &evaluation.measurements {
         let _ = writeln!(
             text,
-            "  {:<20} {:<6} p50 {}  95 % [{}, {}]  p90 {}  {} samples × {}{}",
+            "  {:<20} {:<6} p50 {}  95 % [{}, {}]  p90 {}  {} × {}{}",
             one.problem,
             one.mode.as_str(),
             time(one.p50_ns),
             time(one.ci_low_ns),
             time(one.ci_high_ns),
             time(one.p90_ns),
-            one.samples,
+            counted(one.samples, "sample"),
             one.batch,
-            if one.outliers > 0 { format!(", {} outliers", one.outliers) } else { String::new() },
+            if one.outliers > 0 { format!(", {}", counted(one.outliers, "outlier")) } else { String::new() },
         );
     }
     if let Some(objective) = evaluation.objective_ns {
@@ -109,10 +148,31 @@ fn resources(evaluation: &Evaluation, attributes: &[EntryAttributes]) -> String 
     }
     for (position, launch) in attributes.iter().enumerate() {
         if let Some(blocks) = launch.blocks_per_multiprocessor {
-            let _ = writeln!(text, "  launch {position}: {blocks} resident blocks per multiprocessor");
+            let _ = writeln!(
+                text,
+                "  launch {position}: {} per multiprocessor",
+                counted(blocks, "resident block")
+            );
         }
     }
     text
+}
+
+/// How each problem is launched, for programs: a row for each launch, with its extents in x, y, z.
+pub fn launches(plans: &[ProblemPlan]) -> Value {
+    let rows = plans.iter().flat_map(|plan| {
+        plan.launches.iter().map(|launch| {
+            json!({
+                "problem": plan.name,
+                "entry": launch.entry,
+                "grid": launch.grid,
+                "block": launch.block,
+                "cluster": launch.cluster,
+                "shared_bytes": launch.shared_bytes,
+            })
+        })
+    });
+    Value::Array(rows.collect())
 }
 
 /// The fields of the object, whose `verdict` names the outcome; the envelope comes around them.

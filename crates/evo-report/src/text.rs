@@ -10,6 +10,7 @@ use evo_protocol::leaderboard::{
     Leaderboard, LeaderboardSection, PairedDecision, ProblemResult, RankedEntry, Throughput,
 };
 use evo_protocol::verdict::{Gate, GateReport, GateState, VerdictKind};
+use evo_space::counted::counted;
 use evo_space::genome::Configuration;
 
 use super::portfolio::portfolio;
@@ -83,6 +84,11 @@ pub fn section(section: &LeaderboardSection, width: usize) -> String {
 }
 
 fn titled(section: &LeaderboardSection, title: &str, width: usize) -> String {
+    wrapped(title, width) + &untitled(section, width)
+}
+
+/// The same for whoever has said whose table it is.
+pub fn untitled(section: &LeaderboardSection, width: usize) -> String {
     let floor = match section.noise_floor {
         Some(floor) => format!("noise floor {:.2} %", floor * 100.0),
         None => "noise floor not measured".to_string(),
@@ -95,8 +101,7 @@ fn titled(section: &LeaderboardSection, title: &str, width: usize) -> String {
     );
     // The command is to be copied, so it is not broken.
     format!(
-        "{}{}{}{}{}again: {}\n",
-        wrapped(title, width),
+        "{}{}{}{}again: {}\n",
         ranking(section).text(width),
         wrapped(&method, width),
         portfolio(section, width),
@@ -328,10 +333,11 @@ pub fn last_line(end: &RunEnd, wall: Duration) -> String {
         end.throughput;
     format!(
         "{} in {:.1} s; search {search_seconds:.1} s: {evaluations_per_second:.1}/s, device lane busy {:.0} %, \
-         {compile_jobs} compile processes busy {:.0} %; {}{}",
-        counted(end),
+         {} busy {:.0} %; {}{}",
+        evaluated(end),
         wall.as_secs_f64(),
         device_busy * 100.0,
+        counted(compile_jobs, "compile process"),
         compile_busy * 100.0,
         end.sanitized.map_or(String::new(), sanitizing),
         end.reason.describe()
@@ -343,31 +349,32 @@ fn sanitizing(tally: SanitizeTally) -> String {
     let SanitizeTally { variants, findings, unanswered, seconds } = tally;
     let told = [(findings, "with a finding"), (unanswered, "without an answer")];
     let told = told.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}"));
-    let plural = if variants == 1 { "variant" } else { "variants" };
-    format!("sanitizer {variants} {plural} in {seconds:.1} s{}; ", told.collect::<String>())
+    let looked_at = counted(variants, "variant");
+    format!("sanitizer {looked_at} in {seconds:.1} s{}; ", told.collect::<String>())
 }
 
 /// The last line of a replay, whose lanes do nothing.
 pub fn last_line_of_replay(end: &RunEnd) -> String {
     let seconds = end.throughput.search_seconds;
-    format!("{} replayed in {seconds:.1} s; {}", counted(end), end.reason.describe())
+    format!("{} replayed in {seconds:.1} s; {}", evaluated(end), end.reason.describe())
 }
 
-fn counted(end: &RunEnd) -> String {
+fn evaluated(end: &RunEnd) -> String {
     let passed_over = match end.passed_over {
         0 => String::new(),
-        count => format!(" and {count} variants not run"),
+        count => format!(" and {} not run", counted(count, "variant")),
     };
     let taken_over = match end.taken_over {
         0 => String::new(),
-        count => format!(" and {count} results taken over"),
+        count => format!(" and {} taken over", counted(count, "result")),
     };
     let not_final = match end.not_final {
         0 => String::new(),
         count => format!("; {count} without a verdict, which `--resume` tries again"),
     };
     format!(
-        "{} evaluations ({} in this run){passed_over}{taken_over}{not_final}",
-        end.evaluations, end.evaluations_this_run
+        "{} ({} in this run){passed_over}{taken_over}{not_final}",
+        counted(end.evaluations, "evaluation"),
+        end.evaluations_this_run
     )
 }

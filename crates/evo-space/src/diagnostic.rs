@@ -4,6 +4,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 use crate::printable::{printable, shortened};
 use crate::span::Span;
+use crate::spelling::{as_json, is_json, objects};
 
 /// A screen holds about this many; the rest are counted.
 const MAX_SHOWN: usize = 20;
@@ -90,7 +91,8 @@ impl Diagnostics {
 }
 
 fn render_one(diagnostic: &Diagnostic, file_name: &str, text: &str) -> String {
-    let message = shortened(&diagnostic.message, MAX_MESSAGE);
+    let Diagnostic { message, hint, .. } = spelled(diagnostic, text);
+    let message = shortened(&message, MAX_MESSAGE);
     let title = Level::ERROR.primary_title(message.as_ref());
     let mut group = match &diagnostic.span {
         Some(span) => {
@@ -102,12 +104,25 @@ fn render_one(diagnostic: &Diagnostic, file_name: &str, text: &str) -> String {
             Group::with_title(title).element(place)
         }
     };
-    let hint = diagnostic.hint.as_ref().map(|hint| shortened(hint, MAX_MESSAGE));
+    let hint = hint.as_ref().map(|hint| shortened(hint, MAX_MESSAGE));
     if let Some(hint) = &hint {
         group = group.element(Level::HELP.with_name("hint").message(hint.as_ref()));
     }
     let rendered = Renderer::plain().render(&[group]);
     printable(&rendered).lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+/// The error in the notation of the file that it is about.
+fn spelled(diagnostic: &Diagnostic, text: &str) -> Diagnostic {
+    let mut own = diagnostic.clone();
+    if is_json(text) {
+        own.message = match own.message.contains("table") {
+            true => objects(&own.message),
+            false => own.message,
+        };
+        own.hint = own.hint.map(|hint| as_json(&hint));
+    }
+    own
 }
 
 /// The part of `span` on its first line, at character borders inside `text`. Tables span many lines,

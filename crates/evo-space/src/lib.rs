@@ -45,6 +45,7 @@
 
 pub mod constraint;
 mod count;
+pub mod counted;
 pub mod diagnostic;
 pub mod document;
 pub mod explain;
@@ -69,6 +70,7 @@ pub mod shape;
 pub mod shell;
 pub mod space;
 mod span;
+mod spelling;
 mod subspace;
 #[cfg(test)]
 mod testing;

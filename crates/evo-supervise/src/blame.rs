@@ -86,9 +86,9 @@ pub fn blame(death: &Death, prediction: Option<&LaunchPrediction>) -> Blame {
             let verdict = Verdict::new(VerdictKind::WorkerDied, death.describe());
             Blame { second_chance: true, ..Blame::plain(verdict.with_cause("protocol")) }
         }
-        // What runs while inputs are prepared is the user's reference kernel.
+        // What runs while inputs are prepared is the user's reference kernel, or the task's preparing one.
         DeathHow::Fault { error } if death.phase == Some(Phase::Preparing) => {
-            let what = format!("the reference kernel: {}", error.message);
+            let what = format!("the reference kernel, or that of [prepare]: {}", error.message);
             let verdict = Verdict::new(VerdictKind::HarnessError, what).with_cause("task");
             let fault = error.verdict().label();
             Blame { second_chance: true, ..Blame::plain(verdict.with("reference_fault", fault)) }

@@ -18,6 +18,7 @@ use evo_protocol::measurement::{Measurement, StopRule, TimingMode};
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{Depth, GateAnswer, MeasureAnswer, SamplePolicy};
+use evo_space::counted::counted;
 
 use super::deadline::work;
 use super::job::{Job, JobReach, Judgement, Standing};
@@ -326,7 +327,8 @@ impl<'a, S: Station> GateWalk<'a, S> {
             return self.measure_all();
         }
         self.found.objective_ns = objective(&self.found.measurements, &self.job.timed, ranking);
-        let message = format!("{} problems, some ten samples each: nothing to rank by", plans.len());
+        let message =
+            format!("{}, some ten samples each: nothing to rank by", counted(plans.len(), "problem"));
         self.conclude_timing(GateState::Pass, message);
         Ok(())
     }
@@ -395,7 +397,7 @@ impl<'a, S: Station> GateWalk<'a, S> {
                 policy::within(first, sampling_max).warmup_ms
             ),
         };
-        let mut message = format!("{} problems in {modes}; {warm_up}", self.job.timed.len());
+        let mut message = format!("{} in {modes}; {warm_up}", counted(self.job.timed.len(), "problem"));
         if let Some(most) = sampling_max {
             message.push_str(&format!("; each sampled for {} ms at most, as asked for", most.as_millis()));
         }

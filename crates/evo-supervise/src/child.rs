@@ -294,6 +294,7 @@ fn binaries(request: &Request) -> Vec<BinaryRef> {
     let Request::Load { candidate, .. } = request else { return Vec::new() };
     let reference = candidate.reference.iter().map(|(binary, _)| binary.clone());
     let single = candidate.reference_single.clone();
+    let prepare = candidate.prepare.iter().map(|(binary, _)| binary.clone());
     let builds = candidate.builds.iter().flat_map(|build| {
         let instrumented = match &build.instrumented {
             Some(InstrumentedBuild::Binary(binary)) => Some(binary.clone()),
@@ -301,5 +302,5 @@ fn binaries(request: &Request) -> Vec<BinaryRef> {
         };
         std::iter::once(build.binary.clone()).chain(instrumented)
     });
-    builds.chain(reference).chain(single).collect()
+    builds.chain(reference).chain(single).chain(prepare).collect()
 }

@@ -196,6 +196,10 @@ pub mod example {
             tensor_maps: Vec::new(),
             launches: Vec::new(),
             reference_launches: Vec::new(),
+            reference_variables: Vec::new(),
+            prepare_launches: Vec::new(),
+            reference_sizes: Vec::new(),
+            literals: Vec::new(),
             flops: Some(flops),
             bytes: None,
         }
@@ -252,6 +256,7 @@ pub mod example {
                 builds: vec![CandidateBuild::for_all(hash, binary, vec!["kernel".into()])],
                 reference: None,
                 reference_single: None,
+                prepare: None,
                 check,
             },
             tiny: vec![plan("tiny:1", 1.0)],

@@ -169,8 +169,16 @@ impl Server {
             Some(single) => Some(self.binary(single)?),
             None => None,
         };
+        let prepare = match &candidate.prepare {
+            Some((prepare, _)) => Some(self.binary(prepare)?),
+            None => None,
+        };
         self.seed = candidate.check.seed;
-        let references = ReferenceBinaries { own: reference.as_deref(), single: single.as_deref() };
+        let references = ReferenceBinaries {
+            own: reference.as_deref(),
+            single: single.as_deref(),
+            prepare: prepare.as_deref(),
+        };
         let load_ms = self.judge()?.load(slot, candidate, &binaries, references)?;
         for (position, build) in candidate.builds.iter().enumerate() {
             if let Some(InstrumentedBuild::Binary(instrumented)) = &build.instrumented {

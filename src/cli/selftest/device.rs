@@ -246,7 +246,10 @@ fn attributes(device: &mut dyn Device, module: ModuleId) -> Answer {
     device.free(x).map_err(text)?;
     device.free(y).map_err(text)?;
     if kind == DeviceKind::Cuda {
-        demand(found.registers > 0 && found.shared_static_bytes >= 128, format!("{found:?}"))?;
+        demand(
+            found.registers.is_some_and(|own| own > 0) && found.shared_static_bytes >= 128,
+            format!("{found:?}"),
+        )?;
         demand(found.blocks_per_multiprocessor.unwrap_or(0) > 0, format!("no block fits: {found:?}"))?;
     }
     Ok(format!("{found:?}"))

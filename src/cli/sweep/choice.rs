@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use evo_protocol::device::DeviceKind;
 use evo_search::registry::{FULL, SWEPT_WHOLE_BELOW};
+use evo_space::counted::counted;
 
 use crate::budget::Budget;
 
@@ -69,7 +70,9 @@ pub fn choose(outlook: Outlook, budget: &Budget, population: u32) -> StrategyCho
     let by_generation = budget.generations.map(|count| u64::from(count) * u64::from(population));
     let limit = budget.evaluations.into_iter().chain(by_generation).min();
     if let Some(limit) = limit.filter(|limit| u128::from(*limit) < valid) {
-        return evolve(format!("{limit} evaluations do not cover the {valid} valid configurations"));
+        let verb = if limit == 1 { "does" } else { "do" };
+        let all = format!("the {valid} valid configurations");
+        return evolve(format!("{} {verb} not cover {all}", counted(limit, "evaluation")));
     }
     let left = valid.saturating_sub(u128::from(done));
     if let Some(wall) = budget.wall.filter(|wall| covered(*wall, pace) < left as f64) {
@@ -82,10 +85,11 @@ pub fn choose(outlook: Outlook, budget: &Budget, population: u32) -> StrategyCho
         ));
     }
     let within = if *budget == Budget::default() { "" } else { ", which the budget covers" };
-    StrategyChoice {
-        strategy: EXHAUSTIVE,
-        why: format!("`{EXHAUSTIVE}` evaluates all {valid} valid configurations{within}"),
-    }
+    let all = match valid {
+        1 => "the only valid configuration".to_string(),
+        _ => format!("all {valid} valid configurations"),
+    };
+    StrategyChoice { strategy: EXHAUSTIVE, why: format!("`{EXHAUSTIVE}` evaluates {all}{within}") }
 }
 
 /// Evaluations that a search may make in that time.

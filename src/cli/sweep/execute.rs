@@ -68,7 +68,7 @@ fn execute_on<'a, R: Recipe>(
     for message in stage.notices {
         observer.observe(&Event::Notice { message });
     }
-    if let Some(message) = &plan.choice {
+    for message in plan.choice.iter().chain(&plan.changes) {
         tell(&mut study, &mut *observer, message.clone())?;
     }
     let mut strategy = plan.strategy()?;
@@ -91,7 +91,16 @@ fn execute_on<'a, R: Recipe>(
     let summary = summary?;
     // Without a confirmation in this run, the board stays as earlier runs left it.
     let section = if summary.confirmed > 0 { leaderboard::section(&study.history) } else { None };
-    let leaderboard = section.as_ref().and_then(|section| rank(study.out(), section, &mut *observer));
+    let leaderboard = match &section {
+        Some(section) => rank(study.out(), section, &mut *observer),
+        None => {
+            // Only confirmed results enter it. What cannot be written now is written, or said, with the first row.
+            if matches!(plan.subject, SweepSubject::Live(_)) {
+                let _ = leaderboard_file::found(study.out(), &now());
+            }
+            None
+        }
+    };
     Ok(SweepOutcome { study, summary, section, leaderboard })
 }
 

@@ -12,7 +12,7 @@ use crate::compile::includes::FileReader;
 use crate::compile::search_path::SearchPath;
 use crate::journal::record::{InputRole, StudyInput};
 use crate::kernel::compiler_options;
-use crate::kernel::render::{render, render_reference};
+use crate::kernel::render::{render, render_prepare, render_reference};
 use crate::kernel::spec::{ArgumentSpec, FillSpec, KernelSpec, ReferenceSpec, SpaceFile};
 
 /// The inputs of a sweep of `file` by the compilers of `farm`.
@@ -21,6 +21,9 @@ pub fn of(file: &SpaceFile, kernel: &KernelSpec, search: &SearchPath, farm: &Com
         text(InputRole::Space, &file.path, &file.text),
         text(InputRole::Kernel, &kernel.source.path, &kernel.source.text),
     ];
+    if let Some(own) = &kernel.prepare {
+        inputs.push(text(InputRole::Data, &own.source.path, &own.source.text));
+    }
     match &kernel.check.reference {
         ReferenceSpec::Kernel { source, .. } => {
             inputs.push(text(InputRole::Reference, &source.path, &source.text));
@@ -59,7 +62,8 @@ fn included(file: &SpaceFile, kernel: &KernelSpec, search: &SearchPath) -> Vec<S
         render(kernel, &file.space.configuration(&file.space.default_genome()))
             .map(|source| (source.text, source.options)),
     );
-    texts.extend(render_reference(kernel).map(|source| (source.text, source.options)));
+    let of_task = render_reference(kernel).into_iter().chain(render_prepare(kernel));
+    texts.extend(of_task.map(|source| (source.text, source.options)));
     let reader = FileReader::default();
     let mut found: Vec<StudyInput> = Vec::new();
     for (text, options) in texts {

@@ -16,13 +16,13 @@ use super::prior::{Prior, PriorSource};
 use super::replayed::ReplayedSubject;
 use super::sanitized;
 use crate::budget::Budget;
-use crate::cli::args::SweepArgs;
+use crate::cli::args::{ResumeMode, SweepArgs};
 use crate::cli::error::CliError;
 use crate::cli::seed;
 use crate::clock::CommandClock;
 use crate::engine::{Options, SanitizePlan};
 use crate::replay::device::PREFIX;
-use crate::study::{Resumed, StudyRequest, resumed};
+use crate::study::{Resumed, StudyRequest, StudyWish, resumed};
 
 /// A search that would not end by itself gets this many generations.
 const DEFAULT_GENERATIONS: u32 = 50;
@@ -36,6 +36,8 @@ pub struct SweepPlan {
     pub strategy: String,
     /// Why it was chosen, where the user named none.
     pub choice: Option<String>,
+    /// What differs from the run that is resumed, because the user wants it so.
+    pub changes: Vec<String>,
     /// The user's, the resumed study's, or a random one.
     pub seed: u64,
     /// Evaluations in a generation.
@@ -52,7 +54,7 @@ pub struct SweepPlan {
     pub out: PathBuf,
     study: Option<String>,
     default_study: String,
-    resume: bool,
+    wish: StudyWish,
     /// `--limit-total`.
     pub limit_total: Option<Duration>,
 }
@@ -125,6 +127,7 @@ impl SweepPlan {
             clock,
             strategy: String::new(),
             choice: None,
+            changes: Vec::new(),
             seed: 0,
             population,
             budget: budget(arguments)?,
@@ -136,13 +139,14 @@ impl SweepPlan {
             out: arguments.out.clone(),
             study: arguments.study.clone(),
             default_study: subject.default_study(),
-            resume: arguments.resume,
+            wish: wish(arguments),
             limit_total: arguments.limits.total.limit_total,
             subject,
         };
         plan.request().check()?;
         let before = resumed(&plan.request());
-        plan.seed = match arguments.seed.or_else(|| before.map(|before| before.seed)) {
+        plan.changes = before.as_ref().map_or_else(Vec::new, |before| changes(arguments, before));
+        plan.seed = match arguments.seed.or_else(|| before.as_ref().map(|before| before.seed)) {
             Some(seed) => seed,
             None => seed::random()?,
         };
@@ -155,10 +159,10 @@ impl SweepPlan {
         self.strategy = match named {
             Some(name) => name.to_string(),
             None => {
-                let measured = before.and_then(|before| Pace::measured(before.evaluations_per_second?));
+                let measured = before.as_ref().and_then(|one| Pace::measured(one.evaluations_per_second?));
                 let outlook = Outlook {
                     valid: self.subject.space().count(),
-                    done: before.map_or(0, |before| before.evaluations),
+                    done: before.as_ref().map_or(0, |before| before.evaluations),
                     pace: measured.unwrap_or(Pace::assumed(self.subject.device_kind())),
                 };
                 let choice = choice::choose(outlook, &self.budget, self.population.get());
@@ -177,7 +181,7 @@ impl SweepPlan {
             out: &self.out,
             name: self.study.as_deref(),
             default_name: &self.default_study,
-            resume: self.resume,
+            wish: self.wish,
         }
     }
 
@@ -200,6 +204,34 @@ impl SweepPlan {
             sanitize: self.sanitize,
         }
     }
+}
+
+/// Whether a study is begun or continued.
+fn wish(arguments: &SweepArgs) -> StudyWish {
+    // Whoever asks for anything of their own means a new search.
+    let is_plain = arguments.seed.is_none()
+        && arguments.strategy.is_none()
+        && !arguments.remeasure
+        && !arguments.no_prior
+        && arguments.prior.is_empty();
+    match arguments.resume {
+        Some(ResumeMode::Existing) => StudyWish::Resume,
+        Some(ResumeMode::OrBegin) => StudyWish::ResumeOrBegin,
+        None if is_plain => StudyWish::BeginUnlessComplete,
+        None => StudyWish::Begin,
+    }
+}
+
+/// What a resumed study is searched with from now on, where that is not what it was begun with.
+fn changes(arguments: &SweepArgs, before: &Resumed) -> Vec<String> {
+    let seed = arguments.seed.filter(|seed| *seed != before.seed).map(|seed| {
+        format!("the study was searched with seed {} before; from now on with {seed}", before.seed)
+    });
+    let strategy = arguments.strategy.as_ref().filter(|name| **name != before.strategy);
+    let strategy = strategy.map(|name| {
+        format!("the study was searched by `{}` before; from now on by `{name}`", before.strategy)
+    });
+    seed.into_iter().chain(strategy).collect()
 }
 
 fn budget(arguments: &SweepArgs) -> Result<Budget, CliError> {

@@ -18,8 +18,9 @@ use crate::engine::{RunSummary, SanitizePlan};
 use crate::journal::leaderboard::verdict_mix;
 use crate::replay::device::PREFIX;
 use crate::report::failures::{self, FirstFailure};
-use crate::report::width::stdout_width;
-use crate::report::{insight, text};
+use crate::report::styled::{StyledLine, Tone};
+use crate::report::width::{stdout_width, wrapped};
+use crate::report::{closing, insight, text};
 
 /// Rows of the table of a run without confirmation.
 const ROWS: usize = 10;
@@ -46,10 +47,10 @@ pub fn report(
             "confirmed": outcome.summary.confirmed,
         }));
     } else {
-        output::stdout(&page(plan, outcome, stdout_width()))?;
+        output::styled(&page(plan, outcome, stdout_width()))?;
         // One line on what the study says beyond its winner.
         if let Some(line) = outcome.summary.insight.as_ref().and_then(insight::line) {
-            output::say(&line);
+            output::paragraph(&line);
         }
         // Again at the end: the announcement is far up by now.
         let (header, evaluations) = (outcome.study.header(), &outcome.study.history.evaluations);
@@ -156,30 +157,44 @@ fn object(plan: &SweepPlan, outcome: &SweepOutcome) -> Value {
     object
 }
 
-/// The same for people, as wide as the terminal allows.
-fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> String {
+/// The same for people, as wide as the terminal allows: what won, the table, how the run went, what to do next.
+fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> Vec<StyledLine> {
     let evaluations = &outcome.study.history.evaluations;
     let (mix, folder) = (text::mix(evaluations), outcome.study.folder().display());
+    let plain = |text: &str| text.lines().map(|line| StyledLine::new(Tone::Plain, line)).collect::<Vec<_>>();
     match &plan.subject {
         SweepSubject::Live(_) => {
-            let table = match &outcome.section {
-                Some(section) => text::section(section, width),
-                None => unconfirmed(outcome, text::screened(evaluations, ROWS, width)),
+            let header = outcome.study.header();
+            let out = plan.out.display().to_string();
+            let (above, table, below) = match &outcome.section {
+                Some(section) => (
+                    closing::won(section, width),
+                    text::untitled(section, width),
+                    closing::next_steps(header, &out),
+                ),
+                None => (
+                    closing::unconfirmed(header, width),
+                    unconfirmed(outcome, text::screened(evaluations, ROWS, width)),
+                    best(evaluations)
+                        .map(|best| closing::after_screening(header, best, width))
+                        .unwrap_or_default(),
+                ),
             };
             let left = text::finalists_left(outcome.summary.left_out);
             let more = text::more(evaluations);
             // Read last, so that it is the time of the whole command.
-            let last = text::last_line(&outcome.summary.end, plan.clock.elapsed());
-            format!("{table}{left}verdicts: {mix}\n{more}study: {folder}\n{last}\n")
+            let last = wrapped(&text::last_line(&outcome.summary.end, plan.clock.elapsed()), width);
+            let ends = plain(&format!("{left}verdicts: {mix}\n{more}study: {folder}\n{last}"));
+            [above, plain(&table), below, ends].concat()
         }
         SweepSubject::Replayed(replayed) => {
             let table = unconfirmed(outcome, text::replayed(evaluations, ROWS, width));
-            format!(
+            plain(&format!(
                 "{}{table}verdicts: {mix}\n{}study: {folder}\n{}\n",
                 title(replayed),
                 RecordedCost::of(evaluations).line(),
                 text::last_line_of_replay(&outcome.summary.end)
-            )
+            ))
         }
     }
 }

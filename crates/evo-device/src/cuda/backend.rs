@@ -93,6 +93,16 @@ impl Device for CudaDevice {
         self.context.module(module)?.variables.restore(stream)
     }
 
+    fn write_variable(&mut self, module: ModuleId, name: &str, buffer: BufferId) -> Result<(), DeviceError> {
+        let (stream, own) = (self.context.stream, self.context.memory.get(buffer)?.span());
+        self.context.module(module)?.variables.write(name, own, stream)
+    }
+
+    fn read_variable(&mut self, module: ModuleId, name: &str, buffer: BufferId) -> Result<bool, DeviceError> {
+        let (stream, own) = (self.context.stream, self.context.memory.get(buffer)?.span());
+        self.context.module(module)?.variables.read(name, own, stream)
+    }
+
     fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
         self.context.memory.allocate(name, bytes)
     }

@@ -30,6 +30,11 @@ impl Buffer {
         self.base + self.guard_bytes
     }
 
+    /// Address and length of what the kernel may touch.
+    pub fn span(&self) -> (sys::CUdeviceptr, u64) {
+        (self.pointer(), self.bytes)
+    }
+
     /// The zones before and behind the buffer.
     pub fn zones(&self) -> [Zone; 2] {
         [self.base, self.pointer() + self.bytes].map(|start| Zone { start, bytes: self.guard_bytes })

@@ -129,9 +129,9 @@ impl CudaModule {
             check(result, "cannot compute occupancy")?;
         }
         Ok(EntryAttributes {
-            registers: get(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)? as u32,
+            registers: Some(get(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)? as u32),
             shared_static_bytes: get(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)? as u64,
-            local_bytes: get(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)? as u64,
+            local_bytes: Some(get(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)? as u64),
             threads_max: get(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)? as u32,
             blocks_per_multiprocessor: Some(blocks as u32),
         })

@@ -9,10 +9,12 @@ use super::driver::{self, check};
 use super::support::Support;
 use crate::device::VariableState;
 use crate::symbols::{self, VariablePlace};
+use crate::variable;
 
 /// A `__device__` variable or a static local.
 struct DeviceVariable {
     name: String,
+    symbol: String,
     address: sys::CUdeviceptr,
     bytes: u64,
     /// What it held after loading; zeros where there is nothing.
@@ -20,7 +22,13 @@ struct DeviceVariable {
 }
 
 /// All of a module's that the driver knows by name.
-pub struct DeviceVariables(Vec<DeviceVariable>);
+pub struct DeviceVariables {
+    own: Vec<DeviceVariable>,
+    module: sys::CUmodule,
+    /// `__constant__` variables, which kernels cannot write. Each is looked up when it is first asked for, because
+    /// reading them takes a while and few tasks fill one.
+    constants: Vec<VariablePlace>,
+}
 
 impl DeviceVariables {
     /// The variables of a module that has just been loaded. One that the driver does not find or read is left out.
@@ -30,7 +38,7 @@ impl DeviceVariables {
             let address = address_of(module, &place.symbol).filter(|(_, bytes)| *bytes == place.bytes)?.0;
             DeviceVariable::new(address, place).ok()
         });
-        DeviceVariables(found.collect())
+        DeviceVariables { own: found.collect(), module, constants: symbols::constants(binary) }
     }
 
     /// What each holds now, after all work enqueued before.
@@ -41,12 +49,12 @@ impl DeviceVariables {
             let end = (own.address + own.bytes).next_multiple_of(4);
             Ok(VariableState { name: own.name.clone(), hash: support.hash_range(start, end - start)? })
         };
-        self.0.iter().map(state).collect()
+        self.own.iter().map(state).collect()
     }
 
     /// Enqueues making all of them what they were after loading.
     pub fn restore(&self, stream: sys::CUstream) -> Result<(), DeviceError> {
-        for own in &self.0 {
+        for own in &self.own {
             // SAFETY: address and size are the module's; the driver stages pageable memory before it returns.
             unsafe {
                 let result = match &own.initial {
@@ -60,6 +68,84 @@ impl DeviceVariables {
             }
         }
         driver::synchronize(stream)
+    }
+
+    fn named(&mut self, name: &str, bytes: u64) -> Result<&DeviceVariable, DeviceError> {
+        let own = self.own.iter().map(|own| own.symbol.as_str());
+        let all = own.chain(self.constants.iter().map(|own| own.symbol.as_str()));
+        let Some(mut position) = symbols::meant(all, name) else {
+            let own = self.own.iter().map(|own| own.name.as_str());
+            return Err(variable::missing(
+                name,
+                own.chain(self.constants.iter().map(|own| own.name.as_str())).collect(),
+            ));
+        };
+        if let Some(constant) = position.checked_sub(self.own.len()) {
+            let place = self.constants.remove(constant);
+            let found = address_of(self.module, &place.symbol).filter(|(_, bytes)| *bytes == place.bytes);
+            let (address, _) = found.ok_or_else(|| variable::missing(name, vec![place.name.as_str()]))?;
+            self.own.push(DeviceVariable::new(address, place)?);
+            position = self.own.len() - 1;
+        }
+        let found = &self.own[position];
+        variable::check_size(name, found.bytes, bytes)?;
+        Ok(found)
+    }
+
+    /// Enqueues making a variable begin with what lies at an address, and what lies behind it what it was after loading.
+    pub fn write(
+        &mut self,
+        name: &str,
+        (source, bytes): (sys::CUdeviceptr, u64),
+        stream: sys::CUstream,
+    ) -> Result<(), DeviceError> {
+        let own = self.named(name, bytes)?;
+        let (behind, left) = (own.address + bytes, (own.bytes - bytes) as usize);
+        // SAFETY: both ranges were checked against the variable, and the source is a live buffer of so many bytes; the
+        // driver stages pageable memory before it returns.
+        unsafe {
+            let copy = sys::cuMemcpyDtoDAsync_v2(own.address, source, bytes as usize, stream);
+            check(copy, "cannot fill a variable of the module")?;
+            if left == 0 {
+                return Ok(());
+            }
+            let rest = match &own.initial {
+                Some(initial) => {
+                    let source = initial[bytes as usize..].as_ptr().cast::<c_void>();
+                    sys::cuMemcpyHtoDAsync_v2(behind, source, left, stream)
+                }
+                None => sys::cuMemsetD8Async(behind, 0, left, stream),
+            };
+            check(rest, "cannot fill a variable of the module")
+        }
+    }
+
+    /// Copies the start of a variable to an address, after all work enqueued before, and says whether what lies behind is
+    /// as it was after loading.
+    pub fn read(
+        &mut self,
+        name: &str,
+        (target, bytes): (sys::CUdeviceptr, u64),
+        stream: sys::CUstream,
+    ) -> Result<bool, DeviceError> {
+        let own = self.named(name, bytes)?;
+        let mut behind = vec![0u8; (own.bytes - bytes) as usize];
+        // SAFETY: both ranges were checked against the variable, the target is a live buffer of so many bytes, and the
+        // vector lives past the synchronization.
+        unsafe {
+            let copy = sys::cuMemcpyDtoDAsync_v2(target, own.address, bytes as usize, stream);
+            check(copy, "cannot read a variable of the module")?;
+            if !behind.is_empty() {
+                let (to, from) = (behind.as_mut_ptr().cast::<c_void>(), own.address + bytes);
+                let copy = sys::cuMemcpyDtoHAsync_v2(to, from, behind.len(), stream);
+                check(copy, "cannot read a variable of the module")?;
+            }
+        }
+        driver::synchronize(stream)?;
+        Ok(match &own.initial {
+            Some(initial) => behind == initial[bytes as usize..],
+            None => behind.iter().all(|byte| *byte == 0),
+        })
     }
 }
 
@@ -78,7 +164,8 @@ impl DeviceVariable {
                 Some(bytes)
             }
         };
-        Ok(DeviceVariable { name: place.name, address, bytes: place.bytes, initial })
+        let VariablePlace { name, symbol, bytes, .. } = place;
+        Ok(DeviceVariable { name, symbol, address, bytes, initial })
     }
 }
 

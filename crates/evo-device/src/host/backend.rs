@@ -304,14 +304,28 @@ impl Device for HostDevice {
         Ok(())
     }
 
-    /// Registers and local memory of a kernel on a CPU mean nothing: they are 0.
+    fn write_variable(&mut self, module: ModuleId, name: &str, buffer: BufferId) -> Result<(), DeviceError> {
+        let bytes = self.store.get(buffer)?.bytes();
+        // SAFETY: as above.
+        unsafe { self.module(module)?.variables.write(name, bytes) }
+    }
+
+    fn read_variable(&mut self, module: ModuleId, name: &str, buffer: BufferId) -> Result<bool, DeviceError> {
+        let mut bytes = vec![0; self.store.get(buffer)?.bytes().len()];
+        // SAFETY: as above.
+        let intact = unsafe { self.module(module)?.variables.read(name, &mut bytes)? };
+        self.store.write_at(buffer, 0, &bytes)?;
+        Ok(intact)
+    }
+
+    /// Registers and local memory of a kernel on a CPU are not those of a GPU: they are not told.
     fn attributes(&mut self, module: ModuleId, launch: &BoundLaunch) -> Result<EntryAttributes, DeviceError> {
         let entry = self.module(module)?.entry(&launch.entry)?;
         launch::check(launch, entry, &self.info.limits, self.pool.threads())?;
         Ok(EntryAttributes {
-            registers: 0,
+            registers: None,
             shared_static_bytes: entry.shared_static_bytes,
-            local_bytes: 0,
+            local_bytes: None,
             threads_max: entry.threads_max.unwrap_or(self.info.limits.threads_per_block),
             blocks_per_multiprocessor: None,
         })

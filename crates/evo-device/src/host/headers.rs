@@ -37,6 +37,21 @@ const INSTRUMENT: &str = include_str!("instrument/evo_instrument.h");
 /// What a header says that has nothing of its own.
 pub const SEE_HEADER: &str = "#include \"evo_cuda.h\"\n";
 
+const CUB: &str = "#pragma GCC system_header\n#include \"evo_cub_block.h\"\n#include \"evo_cub_move.h\"\n";
+
+/// A header of `cuda::std`: the C++ library's, and what evo adds to it.
+macro_rules! of_std {
+    ($name:literal) => {
+        (
+            concat!("cuda/std/", $name),
+            concat!("#pragma GCC system_header\n#include <", $name, ">\n#include <cuda/evo_std.h>\n"),
+        )
+    };
+}
+
+/// A header of `cuda::std` of which C++17's library has none: what evo adds is all of it.
+const ADDED_TO_STD: &str = "#pragma GCC system_header\n#include <cuda/evo_std.h>\n";
+
 /// Every file of the include folder, by name.
 pub fn headers() -> &'static [(&'static str, &'static str)] {
     &[
@@ -55,6 +70,7 @@ pub fn headers() -> &'static [(&'static str, &'static str)] {
         ("builtin_types.h", SEE_HEADER),
         ("host_defines.h", SEE_HEADER),
         ("common_functions.h", SEE_HEADER),
+        ("library_types.h", SEE_HEADER),
         ("math_functions.h", SEE_HEADER),
         ("sm_20_intrinsics.h", SEE_HEADER),
         ("sm_30_intrinsics.h", SEE_HEADER),
@@ -86,6 +102,56 @@ pub fn headers() -> &'static [(&'static str, &'static str)] {
         ("cooperative_groups/memcpy_async.h", SEE_HEADER),
         ("cuda_pipeline.h", SEE_HEADER),
         ("cuda_pipeline_primitives.h", SEE_HEADER),
+        ("cuComplex.h", include_str!("include/cuda/complex.h")),
+        ("cuda_fp8.h", include_str!("include/cuda/fp8.h")),
+        ("nv/target", include_str!("include/cuda/target.h")),
+        ("cuda/evo_std.h", include_str!("include/cuda/std.h")),
+        ("cuda/atomic", include_str!("include/cuda/atomic.h")),
+        ("cuda/barrier", include_str!("include/cuda/barrier.h")),
+        ("cuda/pipeline", include_str!("include/cuda/pipeline.h")),
+        ("cuda/std/atomic", "#pragma GCC system_header\n#include <cuda/atomic>\n"),
+        ("cuda/std/barrier", "#pragma GCC system_header\n#include <cuda/barrier>\n"),
+        ("cuda/std/bit", ADDED_TO_STD),
+        ("cuda/std/span", ADDED_TO_STD),
+        of_std!("algorithm"),
+        of_std!("array"),
+        of_std!("cassert"),
+        of_std!("cfloat"),
+        of_std!("climits"),
+        of_std!("chrono"),
+        of_std!("cmath"),
+        of_std!("complex"),
+        of_std!("cstddef"),
+        of_std!("cstdint"),
+        of_std!("cstdlib"),
+        of_std!("cstring"),
+        of_std!("functional"),
+        of_std!("initializer_list"),
+        of_std!("iterator"),
+        of_std!("limits"),
+        of_std!("memory"),
+        of_std!("numeric"),
+        of_std!("optional"),
+        of_std!("ratio"),
+        of_std!("string_view"),
+        of_std!("tuple"),
+        of_std!("type_traits"),
+        of_std!("utility"),
+        of_std!("variant"),
+        ("evo_cub_warp.h", include_str!("include/cub/warp.h")),
+        ("evo_cub_block.h", include_str!("include/cub/block.h")),
+        ("evo_cub_move.h", include_str!("include/cub/move.h")),
+        ("cub/cub.cuh", CUB),
+        ("cub/block/block_exchange.cuh", CUB),
+        ("cub/block/block_load.cuh", CUB),
+        ("cub/block/block_radix_sort.cuh", CUB),
+        ("cub/block/block_reduce.cuh", CUB),
+        ("cub/block/block_scan.cuh", CUB),
+        ("cub/block/block_store.cuh", CUB),
+        ("cub/thread/thread_operators.cuh", CUB),
+        ("cub/util_type.cuh", CUB),
+        ("cub/warp/warp_reduce.cuh", CUB),
+        ("cub/warp/warp_scan.cuh", CUB),
         SHIPPED_HEADERS[0],
         SHIPPED_HEADERS[1],
         // Of CUDA's samples and of host libraries, which kernels include for the host half of their program.

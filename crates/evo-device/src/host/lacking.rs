@@ -176,6 +176,7 @@ fn excerpt(from: &[&str]) -> String {
 fn is_of_cuda(header: &str) -> bool {
     let folders = ["cuda/", "cooperative_groups/", "cub/", "thrust/", "nv/", "crt/"];
     let names = [
+        "channel_descriptor",
         "cuda",
         "cublas",
         "curand",

@@ -74,6 +74,19 @@ pub fn rewrite(source: &str) -> Rewritten {
     Rewritten { text: writer.finish(), launch_bounds, shared_alignment }
 }
 
+/// The names of the kernels that a source defines or declares, in its order and each once.
+pub fn kernel_names(source: &str) -> Vec<String> {
+    let tokens = tokenize(source);
+    let marked = (0..tokens.len()).filter(|at| tokens[*at].text(source) == "__global__");
+    let mut names: Vec<String> = Vec::new();
+    for name in marked.filter_map(|at| kernel_name(source, &tokens, at)) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
 /// For each token whether it stands inside braces other than those of a namespace.
 fn function_scopes(source: &str, tokens: &[CudaToken]) -> Vec<bool> {
     let mut scopes: Vec<bool> = Vec::new();

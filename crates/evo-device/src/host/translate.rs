@@ -31,6 +31,31 @@ pub fn about_assembly(log: &str) -> Option<&str> {
     log.lines().map(str::trim).find(|line| FENCE_WORDS.iter().any(|words| line.contains(words)))
 }
 
+/// What is wrong with a launch's entry that the source does not have, from a C++ compiler's messages about the table of
+/// entries; in NVRTC's words, because it is the same mistake.
+pub fn about_entry(log: &str, source: &KernelSource) -> Option<String> {
+    let undeclared = |line: &&str| {
+        let says = ["was not declared", "undeclared identifier", "no member named", "is not a member of"];
+        line.contains(ENTRY_TABLE)
+            && line.contains("error: ")
+            && says.iter().any(|words| line.contains(words))
+    };
+    let line = log.lines().find(undeclared)?;
+    let quoted = line.split(['\'', '`', '‘', '’']).nth(1)?;
+    let entry =
+        source.entries.iter().find(|entry| entry.split(['<', ':']).any(|part| part.trim() == quoted))?;
+    let names = rewrite::kernel_names(&source.text);
+    // A kernel of that name stands in a namespace, or behind a condition of the preprocessor.
+    if names.iter().any(|name| name == quoted) {
+        return None;
+    }
+    let has = if names.is_empty() { "has none".to_string() } else { format!("has {}", names.join(", ")) };
+    Some(format!("no single kernel `{entry}` in `{}`; it {has}", source.file_name))
+}
+
+/// The file in which compilers place the table of entries.
+const ENTRY_TABLE: &str = "entry points";
+
 /// Compiler flags, the same for every variant. The include folder, `-o` and the input are the caller's.
 ///
 /// `-march=native` ties a binary to this processor, so a macro names the processor: whoever keys a
@@ -218,7 +243,7 @@ pub fn translation_unit(source: &KernelSource) -> Result<String, Box<Verdict>> {
     // Compiler messages and barrier lines then count from the rendered kernel's first line.
     text.push_str(&format!("#line 1 \"{file_name}\"\n"));
     text.push_str(&rewritten.text);
-    text.push_str("\n#line 1 \"entry points\"\n");
+    text.push_str(&format!("\n#line 1 \"{ENTRY_TABLE}\"\n"));
     if source.instrumented {
         text.push_str("#undef no_sanitize\n");
     }
@@ -350,6 +375,19 @@ mod tests {
         assert_eq!(asked(&["-arch=sm_80", "--gpu-architecture", "compute_90a"]), (line("900"), true));
         assert_eq!(asked(&["-DA", "--gpu-architecture=compute_120f"]), (line("1200"), false));
         assert_eq!(asked(&["-arch=native"]), (line("900"), true));
+    }
+
+    #[test]
+    fn a_mistyped_entry_is_told_as_nvrtc_tells_it() {
+        let own = source("__global__ void conv2d() {}\ntemplate <int N> __global__ void t() {}", &["conv2"]);
+        let gcc = "entry points:2:34: error: ‘conv2’ was not declared in this scope; did you mean ‘conv2d’?\n\
+                   entry points:2:48: error: template argument 1 is invalid";
+        let expected = "no single kernel `conv2` in `k.cu`; it has conv2d, t";
+        assert_eq!(about_entry(gcc, &own).as_deref(), Some(expected));
+        let clang = "entry points:2:34: error: use of undeclared identifier 'conv2'; did you mean 'conv2d'?";
+        assert_eq!(about_entry(clang, &own).as_deref(), Some(expected));
+        assert_eq!(about_entry("k.cu:2:34: error: ‘conv2’ was not declared in this scope", &own), None);
+        assert_eq!(about_entry(gcc, &source("namespace a { __global__ void conv2(); }", &["conv2"])), None);
     }
 
     #[test]

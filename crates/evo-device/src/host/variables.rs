@@ -1,7 +1,10 @@
 //! A loaded module's own variables: what they hold, and what they held when the module was loaded.
 
+use evo_protocol::device::DeviceError;
+
 use crate::device::VariableState;
 use crate::symbols;
+use crate::variable;
 
 /// A hash of a variable. On the calling thread, which may not start others where variants run behind fences.
 fn hash(bytes: &[u8]) -> u64 {
@@ -13,6 +16,7 @@ fn hash(bytes: &[u8]) -> u64 {
 #[derive(Debug)]
 struct HostVariable {
     name: String,
+    symbol: String,
     address: usize,
     bytes: usize,
     /// What it held after loading; zeros where there is nothing.
@@ -34,7 +38,7 @@ impl HostVariables {
             // SAFETY: as the caller promises; the symbol lies in a section that is loaded.
             let now = || unsafe { std::slice::from_raw_parts(address as *const u8, bytes) };
             let initial = (!place.zero).then(|| now().into());
-            HostVariable { name: place.name, address, bytes, initial }
+            HostVariable { name: place.name, symbol: place.symbol, address, bytes, initial }
         });
         HostVariables(own.collect())
     }
@@ -67,5 +71,54 @@ impl HostVariables {
                 }
             }
         }
+    }
+
+    fn named(&self, name: &str, bytes: usize) -> Result<&HostVariable, DeviceError> {
+        let found = symbols::meant(self.0.iter().map(|own| own.symbol.as_str()), name);
+        let known = || self.0.iter().map(|own| own.name.as_str()).collect();
+        let found = &self.0[found.ok_or_else(|| variable::missing(name, known()))?];
+        variable::check_size(name, found.bytes as u64, bytes as u64)?;
+        Ok(found)
+    }
+
+    /// Makes a variable begin with these bytes, and what lies behind them what it was after loading.
+    ///
+    /// # Errors
+    /// There is no such variable, or it is smaller.
+    ///
+    /// # Safety
+    /// The module is loaded, and none of its code is running.
+    pub unsafe fn write(&self, name: &str, bytes: &[u8]) -> Result<(), DeviceError> {
+        let own = self.named(name, bytes.len())?;
+        let target = own.address as *mut u8;
+        // SAFETY: as the caller promises; both parts together are as long as the variable.
+        unsafe {
+            target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            let (behind, left) = (target.add(bytes.len()), own.bytes - bytes.len());
+            match &own.initial {
+                Some(initial) => behind.copy_from_nonoverlapping(initial[bytes.len()..].as_ptr(), left),
+                None => behind.write_bytes(0, left),
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the start of a variable, and says whether what lies behind is as it was after loading.
+    ///
+    /// # Errors
+    /// As `write`.
+    ///
+    /// # Safety
+    /// As `write`.
+    pub unsafe fn read(&self, name: &str, into: &mut [u8]) -> Result<bool, DeviceError> {
+        let own = self.named(name, into.len())?;
+        // SAFETY: as the caller promises.
+        let now = unsafe { std::slice::from_raw_parts(own.address as *const u8, own.bytes) };
+        into.copy_from_slice(&now[..into.len()]);
+        let behind = &now[into.len()..];
+        Ok(match &own.initial {
+            Some(initial) => *behind == initial[into.len()..],
+            None => behind.iter().all(|byte| *byte == 0),
+        })
     }
 }

@@ -142,7 +142,7 @@ impl Residency {
             let why = format!("what a multiprocessor of `{}` holds is not known", device.arch);
             return Residency { blocks: counted.ok_or_else(|| why.clone()), ..Residency::unknown(&why) };
         };
-        let registers = attributes.map(|own| own.registers).or(compiled.and_then(|own| own.registers));
+        let registers = attributes.and_then(|own| own.registers).or(compiled.and_then(|own| own.registers));
         let fixed = attributes
             .map(|own| own.shared_static_bytes)
             .or(compiled.and_then(|own| own.shared_static_bytes));
@@ -181,7 +181,7 @@ fn registers(
     if device.kind != DeviceKind::Cuda {
         return Err("the host device does not report them".to_string());
     }
-    let told = attributes.map(|own| own.registers).or(compiled.and_then(|own| own.registers));
+    let told = attributes.and_then(|own| own.registers).or(compiled.and_then(|own| own.registers));
     told.map(u64::from).ok_or_else(|| "neither the driver nor the compiler says".to_string())
 }
 
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn the_driver_has_the_last_word_on_resident_blocks() {
         let told = |blocks| EntryAttributes {
-            registers: 64,
+            registers: Some(64),
             blocks_per_multiprocessor: Some(blocks),
             ..EntryAttributes::default()
         };

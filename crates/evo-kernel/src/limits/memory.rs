@@ -69,6 +69,7 @@ mod tests {
             shape: vec![*elements],
             role: Role::Scratch,
             fill: Fill::Unrestricted,
+            symbol: None,
         };
         ProblemPlan {
             name: "p".into(),
@@ -79,6 +80,10 @@ mod tests {
             tensor_maps: Vec::new(),
             launches: Vec::new(),
             reference_launches: Vec::new(),
+            reference_variables: Vec::new(),
+            prepare_launches: Vec::new(),
+            reference_sizes: Vec::new(),
+            literals: Vec::new(),
             flops: None,
             bytes: None,
         }

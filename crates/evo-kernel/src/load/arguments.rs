@@ -12,9 +12,9 @@ use super::tensor_maps;
 use crate::range::{self, End};
 use crate::spec::{ArgumentSpec, BufferSpec, FillSpec, ScalarSpec};
 
-const KEYS: &[&str] = &["name", "dtype", "shape", "role", "fill", "value", "kind"];
+const KEYS: &[&str] = &["name", "dtype", "shape", "role", "fill", "value", "kind", "symbol", "restore"];
 
-const DTYPES: &[(&str, DType)] = &[
+pub(super) const DTYPES: &[(&str, DType)] = &[
     ("f16", DType::F16),
     ("bf16", DType::Bf16),
     ("f32", DType::F32),
@@ -64,7 +64,7 @@ pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames) -> Opti
     }
     let arguments: Vec<ArgumentSpec> = arguments.into_iter().collect::<Option<_>>()?;
     let answers = |argument: &ArgumentSpec| match argument {
-        ArgumentSpec::Buffer(buffer) => matches!(buffer.role, Role::Output | Role::Inout),
+        ArgumentSpec::Buffer(buffer) => buffer.role.is_answer(),
         ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => false,
     };
     if !arguments.iter().any(answers) {
@@ -103,7 +103,7 @@ fn scalar(
     dtype: Option<DType>,
     names: &KnownNames,
 ) -> Option<ArgumentSpec> {
-    for key in ["shape", "role", "fill"] {
+    for key in ["shape", "role", "fill", "symbol", "restore"] {
         if let Some(node) = fields.get(key) {
             let message = format!("{} has no meaning for a scalar", fields.name(key));
             reader.hinted(&node.span, message, Some("an argument with `value` is a scalar".to_string()));
@@ -125,12 +125,48 @@ fn buffer(
     let shape = shape.and_then(|node| shape_of(reader, node, fields, names));
     let role = reader.required(fields, "role", "one of: input, output, inout, scratch");
     let role = role.and_then(|node| reader.choice(node, &fields.name("role"), ROLES));
+    let role = match fields.get("restore") {
+        Some(node) => restored(reader, node, &fields.name("restore"), role?),
+        None => role,
+    };
     let fill = match fields.get("fill") {
         Some(node) => fill(reader, node, &fields.name("fill"), dtype?, names),
         None => Some(FillSpec::Fixed(Fill::Unrestricted)),
     };
+    let symbol = match fields.get("symbol") {
+        Some(node) => symbol(reader, node, &fields.name("symbol")).map(Some),
+        None => Some(None),
+    };
     let (name, dtype, shape) = (name?, dtype?, shape?);
-    Some(ArgumentSpec::Buffer(BufferSpec { name, dtype, shape, role: role?, fill: fill? }))
+    Some(ArgumentSpec::Buffer(BufferSpec { name, dtype, shape, role: role?, fill: fill?, symbol: symbol? }))
+}
+
+/// The role of an `inout` buffer that a call may destroy, with `restore = true`.
+fn restored(reader: &mut Reader, node: &Node, what: &str, role: Role) -> Option<Role> {
+    let wanted = reader.boolean(node, what)?;
+    if role != Role::Inout {
+        let hint =
+            "it is for an input that the kernel may overwrite: role = \"inout\", restore = true".to_string();
+        reader.hinted(&node.span, format!("{what} has a meaning for role = \"inout\" only"), Some(hint));
+        return None;
+    }
+    Some(if wanted { Role::Restored } else { role })
+}
+
+/// The name of a variable as C++ writes it outside of every namespace: `d_filter`, `ns::d_filter`.
+fn symbol(reader: &mut Reader, node: &Node, what: &str) -> Option<String> {
+    let text = reader.string(node, what)?;
+    let is_word = |word: &str| {
+        word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            && word.starts_with(|c: char| !c.is_ascii_digit())
+    };
+    if text.split("::").all(is_word) {
+        return Some(text);
+    }
+    let hint =
+        "the name of a __constant__ or __device__ variable: \"d_filter\", \"ns::d_filter\"".to_string();
+    reader.hinted(&node.span, format!("{what} is `{text}`, which is not the name of a variable"), Some(hint));
+    None
 }
 
 fn shape_of(reader: &mut Reader, node: &Node, fields: &Fields, names: &KnownNames) -> Option<Vec<Expr>> {
@@ -147,7 +183,8 @@ fn shape_of(reader: &mut Reader, node: &Node, fields: &Fields, names: &KnownName
 /// The buffer's fill; an end of a range may read sizes, but no parameter: inputs must not depend on the
 /// configuration.
 fn fill(reader: &mut Reader, node: &Node, what: &str, dtype: DType, names: &KnownNames) -> Option<FillSpec> {
-    let fields = reader.fields(node, what, &["normal", "uniform", "constant", "npy", "inclusive"])?;
+    let fields =
+        reader.fields(node, what, &["normal", "uniform", "constant", "npy", "prepared", "inclusive"])?;
     let kinds: Vec<_> = node.entries()?.iter().filter(|entry| entry.key != "inclusive").collect();
     let [entry] = kinds[..] else {
         let hint = "one of: normal = 1.0, uniform = [0, 10], constant = 0, npy = \"a.npy\"".to_string();
@@ -172,6 +209,10 @@ fn fill(reader: &mut Reader, node: &Node, what: &str, dtype: DType, names: &Know
             };
             return uniform(reader, &entry.value, &what, dtype, inclusive, &names.sizes_only());
         }
+        "prepared" => match reader.boolean(&entry.value, &what)? {
+            true => Fill::Prepared,
+            false => Fill::Unrestricted,
+        },
         "npy" => Fill::Npy { path: reader.existing_file(&entry.value, &what)? },
         _ => return None,
     };

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use evo_protocol::plan::Role;
 use evo_protocol::sanitizer::SanitizerCheck;
 use evo_protocol::worker::SpecialValues;
 use evo_space::diagnostic::nearest;
@@ -11,7 +10,7 @@ use evo_space::expr::Expr;
 
 use super::command;
 use super::fields::{Fields, Reader};
-use super::launches::entry_name;
+use super::launches;
 use super::names::KnownNames;
 use super::source::{self, Files};
 use crate::spec::{ArgumentSpec, CheckSpec, KernelText, ReferenceSpec, SourceKind, TinySpec};
@@ -251,7 +250,7 @@ fn read_reference(
         Data::Table(_) if node.get("command").is_some() => {
             command::read(reader, node).map(ReferenceSpec::Command)
         }
-        Data::Table(_) => kernel(reader, node, names, files),
+        Data::Table(_) => kernel(reader, node, names, arguments, files),
         _ => {
             let message = format!("`reference` of `check` is {}", node.kind());
             reader.hinted(&node.span, message, Some(REFERENCE_HINT.to_string()));
@@ -302,9 +301,7 @@ fn expected_files(
     let is_output = |name: &str| {
         arguments.is_none_or(|arguments| {
             arguments.iter().any(|argument| match argument {
-                ArgumentSpec::Buffer(buffer) => {
-                    buffer.name == name && matches!(buffer.role, Role::Output | Role::Inout)
-                }
+                ArgumentSpec::Buffer(buffer) => buffer.name == name && buffer.role.is_answer(),
                 ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => false,
             })
         })
@@ -324,22 +321,53 @@ fn expected_files(
     (outputs.len() == entries.len()).then_some(ReferenceSpec::Npy { outputs })
 }
 
-fn kernel(reader: &mut Reader, node: &Node, names: &KnownNames, files: &Files) -> Option<ReferenceSpec> {
+fn kernel(
+    reader: &mut Reader,
+    node: &Node,
+    names: &KnownNames,
+    arguments: Option<&[ArgumentSpec]>,
+    files: &Files,
+) -> Option<ReferenceSpec> {
     let what = "`reference` of `check`";
-    let fields = reader.fields(node, what, &["source", "entry", "grid", "block", "real"])?;
+    let fields = reader.fields(node, what, &launches::keys_beside(&["source", "real", "sizes"]))?;
     let names = names.sizes_only();
+    // A reference takes no tensor maps, whose buffers it has, and nothing that is prepared from what it has.
+    let passed = |own: &&ArgumentSpec| match own {
+        ArgumentSpec::TensorMap(_) => false,
+        ArgumentSpec::Buffer(own) => !own.is_prepared(),
+        ArgumentSpec::Scalar(_) => true,
+    };
+    let passed = arguments.unwrap_or_default().iter().filter(passed);
+    let known: Vec<String> = passed.map(|own| own.name().to_string()).collect();
     let text = reader.required(&fields, "source", REFERENCE_HINT);
     let text =
         text.and_then(|node| source::read_text(reader, node, &fields, "source", SourceKind::Plain, files));
-    let entry = reader.required(&fields, "entry", "add entry = \"…\", the name of a __global__ function");
-    let entry = entry.and_then(|node| entry_name(reader, node, &fields));
-    let grid = reader.required(&fields, "grid", "add grid = [\"ceil_div(N, 256)\"], over sizes");
-    let grid = grid.and_then(|node| reader.extents(node, &fields.name("grid"), &names));
-    let block = reader.required(&fields, "block", "add block = 256");
-    let block = block.and_then(|node| reader.extents(node, &fields.name("block"), &names));
+    let launches = launches::read_beside(reader, &fields, &names, &known);
+    let sizes = match fields.get("sizes") {
+        Some(node) => named_sizes(reader, node, &fields.name("sizes"), &names),
+        None => Some(Vec::new()),
+    };
     let text = text?;
     let real = is_real(reader, &fields, &text);
-    Some(ReferenceSpec::Kernel { source: text, entry: entry?, grid: grid?, block: block?, real: real? })
+    let (launches, loops) = launches?;
+    Some(ReferenceSpec::Kernel { source: text, launches, loops, sizes: sizes?, real: real? })
+}
+
+/// Sizes that every problem has, each once.
+fn named_sizes(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Option<Vec<String>> {
+    let items = reader.list(node, what, "names of sizes")?;
+    let mut found: Vec<String> = Vec::new();
+    for item in items {
+        let name = reader.string(item, what)?;
+        if let Some(complaint) = names.complaint(&name) {
+            reader.hinted(&item.span, format!("{what}: {}", complaint.message), complaint.hint);
+        } else if found.contains(&name) {
+            reader.error(&item.span, format!("{what} names `{name}` twice"));
+        } else {
+            found.push(name);
+        }
+    }
+    (found.len() == items.len()).then_some(found)
 }
 
 /// Whether the reference kernel computes in double precision: it says so by writing its floating-point type

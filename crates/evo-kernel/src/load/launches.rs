@@ -5,9 +5,11 @@ use evo_space::diagnostic::nearest;
 use evo_space::document::{Data, Node};
 use evo_space::expr::Expr;
 
+use super::arguments::DTYPES;
 use super::fields::{Fields, Reader};
+use super::loops;
 use super::names::KnownNames;
-use crate::spec::{ArgumentSpec, L2PersistSpec, LaunchSpec};
+use crate::spec::{ArgumentSpec, BufferSpec, L2PersistSpec, LaunchSpec, LoopSpec, PassedSpec, ScalarSpec};
 
 /// How the names of evo's own kernels begin, by which profilers and sanitizers leave them out.
 const OWN_PREFIX: &str = "evo_";
@@ -25,44 +27,132 @@ const KEYS: &[&str] = &[
     "arguments",
 ];
 
+/// Launches and the loops in which they are.
+pub(super) type Launches = (Vec<LaunchSpec>, Vec<LoopSpec>);
+
 /// Reads the list; `argument_names` are those that a launch may pass.
 pub(super) fn read(
     reader: &mut Reader,
     node: &Node,
     names: &KnownNames,
     argument_names: &[String],
-) -> Option<Vec<LaunchSpec>> {
+) -> Option<Launches> {
     let items = reader.list(node, "`launches`", "tables")?;
     if items.is_empty() {
         reader.error(&node.span, "`launches` is empty: the kernel would do no work");
         return None;
     }
-    let launches: Vec<_> = items.iter().map(|item| launch(reader, item, names, argument_names)).collect();
-    launches.into_iter().collect()
+    let (mut launches, mut loops) = (Vec::new(), Vec::new());
+    let mut sound = true;
+    for item in items {
+        sound &= one(reader, item, names, argument_names, (&mut launches, &mut loops)).is_some();
+    }
+    sound.then_some((launches, loops))
 }
 
-fn launch(
+/// One table of the list: a launch, a launch that is repeated, or a loop with a body.
+fn one(
     reader: &mut Reader,
     node: &Node,
     names: &KnownNames,
     argument_names: &[String],
-) -> Option<LaunchSpec> {
-    let what = match node.get("entry").map(|entry| &entry.data) {
+    (launches, loops): (&mut Vec<LaunchSpec>, &mut Vec<LoopSpec>),
+) -> Option<()> {
+    let what = described(node);
+    if let Some(body) = node.get("body") {
+        let fields = reader.fields(node, "a loop of launches", &[loops::KEYS, &["body"]].concat())?;
+        let own = loops::read(reader, &fields, names, argument_names);
+        let inner = names.with_index(loops::index_of(node));
+        let items = reader.list(body, "`body` of a loop of launches", "launches")?;
+        if items.is_empty() {
+            reader.error(&body.span, "`body` of a loop of launches is empty");
+            return None;
+        }
+        let read: Vec<_> = items
+            .iter()
+            .map(|item| {
+                let what = described(item);
+                let fields = reader.fields(item, &what, KEYS)?;
+                launch(reader, &fields, &inner, argument_names)
+            })
+            .collect();
+        let read: Vec<LaunchSpec> = read.into_iter().collect::<Option<_>>()?;
+        launches.extend(read.into_iter().map(|own| LaunchSpec { in_loop: Some(loops.len()), ..own }));
+        loops.push(own?);
+        return Some(());
+    }
+    let fields = reader.fields(node, &what, &[KEYS, loops::KEYS].concat())?;
+    let (own, found) = repeated(reader, &fields, names, argument_names)?;
+    launches.push(LaunchSpec { in_loop: found.is_some().then_some(loops.len()), ..own });
+    loops.extend(found);
+    Some(())
+}
+
+/// A launch and its own loop, if it says `repeat`.
+fn repeated(
+    reader: &mut Reader,
+    fields: &Fields,
+    names: &KnownNames,
+    argument_names: &[String],
+) -> Option<(LaunchSpec, Option<LoopSpec>)> {
+    let found = match fields.get("repeat") {
+        Some(_) => loops::read(reader, fields, names, argument_names).map(Some),
+        None => loops::refuse_without_repeat(reader, fields).then_some(None),
+    };
+    let own = launch(reader, fields, &names.with_index(loops::index_of(fields.node)), argument_names);
+    Some((own?, found?))
+}
+
+/// Keys of a table with a source of its own: a single launch, or `launches`.
+pub(super) fn keys_beside(others: &[&'static str]) -> Vec<&'static str> {
+    [others, &["launches"], KEYS, loops::KEYS].concat()
+}
+
+/// The launches of such a table.
+pub(super) fn read_beside(
+    reader: &mut Reader,
+    fields: &Fields,
+    names: &KnownNames,
+    argument_names: &[String],
+) -> Option<Launches> {
+    let Some(list) = fields.get("launches") else {
+        let (own, found) = repeated(reader, fields, names, argument_names)?;
+        let own = LaunchSpec { in_loop: found.is_some().then_some(0), ..own };
+        return Some((vec![own], found.into_iter().collect()));
+    };
+    for key in KEYS.iter().chain(loops::KEYS) {
+        if let Some(node) = fields.get(key) {
+            let hint = "each of `launches` has keys of its own".to_string();
+            reader.hinted(&node.span, format!("{} stands beside `launches`", fields.name(key)), Some(hint));
+        }
+    }
+    read(reader, list, names, argument_names)
+}
+
+fn described(node: &Node) -> String {
+    match node.get("entry").map(|entry| &entry.data) {
         Some(Data::Text(entry)) => format!("launch `{entry}`"),
         _ => "a launch".to_string(),
-    };
-    let fields = reader.fields(node, &what, KEYS)?;
-    let entry = reader.required(&fields, "entry", "add entry = \"…\", the name of a __global__ function");
-    let entry = entry.and_then(|node| entry_name(reader, node, &fields));
-    let grid = reader.required(&fields, "grid", "add grid = [\"ceil_div(N, BLOCK)\"], in blocks");
+    }
+}
+
+fn launch(
+    reader: &mut Reader,
+    fields: &Fields,
+    names: &KnownNames,
+    argument_names: &[String],
+) -> Option<LaunchSpec> {
+    let entry = reader.required(fields, "entry", "add entry = \"…\", the name of a __global__ function");
+    let entry = entry.and_then(|node| entry_name(reader, node, fields));
+    let grid = reader.required(fields, "grid", "add grid = [\"ceil_div(N, BLOCK)\"], in blocks");
     let grid = grid.and_then(|node| reader.extents(node, &fields.name("grid"), names));
-    let block = reader.required(&fields, "block", "add block = [\"THREADS\"], in threads");
+    let block = reader.required(fields, "block", "add block = [\"THREADS\"], in threads");
     let block = block.and_then(|node| reader.extents(node, &fields.name("block"), names));
     // Every field is read before the first `?` below, so that one pass finds all of the errors.
-    let when = optional(reader, &fields, "when", names);
-    let shared_bytes = optional(reader, &fields, "shared_bytes", names);
-    let cooperative = optional(reader, &fields, "cooperative", names);
-    let programmatic = optional(reader, &fields, "programmatic", names);
+    let when = optional(reader, fields, "when", names);
+    let shared_bytes = optional(reader, fields, "shared_bytes", names);
+    let cooperative = optional(reader, fields, "cooperative", names);
+    let programmatic = optional(reader, fields, "programmatic", names);
     let l2_persist = match fields.get("l2_persist") {
         Some(node) => window(reader, node, &fields.name("l2_persist"), names, argument_names).map(Some),
         None => Some(None),
@@ -72,7 +162,7 @@ fn launch(
         None => Some(None),
     };
     let arguments = match fields.get("arguments") {
-        Some(node) => passed(reader, node, &fields, argument_names).map(Some),
+        Some(node) => passed(reader, node, fields, names, argument_names).map(Some),
         None => Some(None),
     };
     Some(LaunchSpec {
@@ -86,6 +176,7 @@ fn launch(
         programmatic: programmatic?,
         l2_persist: l2_persist?,
         arguments: arguments?,
+        in_loop: None,
     })
 }
 
@@ -106,30 +197,58 @@ fn window(
     Some(L2PersistSpec { argument: argument?, ratio: ratio? })
 }
 
-/// Complains of windows over what is not a buffer.
-pub(super) fn check_windows(
+/// Complains of arguments that cannot be used as a launch uses them.
+pub(super) fn check_use(
     reader: &mut Reader,
     node: &Node,
-    launches: &[LaunchSpec],
+    (launches, loops): (&[LaunchSpec], &[LoopSpec]),
     arguments: &[ArgumentSpec],
 ) {
     let Data::List(items) = &node.data else { return };
-    for (item, launch) in items.iter().zip(launches) {
-        let Some(window) = &launch.l2_persist else { continue };
-        let found = arguments.iter().find(|own| own.name() == window.argument);
-        let what = match found {
-            Some(ArgumentSpec::Scalar(_)) => "a scalar",
-            Some(ArgumentSpec::TensorMap(_)) => "a tensor map",
-            Some(ArgumentSpec::Buffer(_)) | None => continue,
-        };
-        let span = item.get("l2_persist").and_then(|own| own.get("argument")).map(|own| own.span.clone());
-        let message = format!(
-            "`l2_persist` of launch `{}` names `{}`, which is {what}, expected a buffer",
-            launch.entry, window.argument
-        );
-        let hint = "name the buffer whose accesses the L2 cache should keep".to_string();
-        reader.hinted(&span.unwrap_or_else(|| item.span.clone()), message, Some(hint));
+    let own = items.iter().flat_map(|item| match item.get("body").map(|body| &body.data) {
+        Some(Data::List(body)) => body.iter().collect(),
+        _ => vec![item],
+    });
+    let find = |name: &str| arguments.iter().find(|own| own.name() == name);
+    for (item, launch) in own.zip(launches) {
+        check_window(reader, item, launch, arguments);
+        for (position, passed) in launch.arguments.iter().flatten().enumerate() {
+            let PassedSpec::Named(name) = passed else { continue };
+            let Some(ArgumentSpec::Buffer(BufferSpec { symbol: Some(symbol), .. })) = find(name) else {
+                continue;
+            };
+            let place = match item.get("arguments").map(|own| &own.data) {
+                Some(Data::List(list)) => list.get(position).map(|own| own.span.clone()),
+                _ => None,
+            };
+            let hint = "leave it out here: evo copies it into the variable before each call".to_string();
+            let message =
+                format!("launch `{}` passes `{name}`, which lies in the variable `{symbol}`", launch.entry);
+            reader.hinted(&place.unwrap_or_else(|| item.span.clone()), message, Some(hint));
+        }
     }
+    let repeated = items.iter().filter(|item| item.get("repeat").is_some());
+    for (item, own) in repeated.zip(loops) {
+        loops::check_swaps(reader, item.get("swap").unwrap_or(item), own, arguments);
+    }
+}
+
+fn check_window(reader: &mut Reader, item: &Node, launch: &LaunchSpec, arguments: &[ArgumentSpec]) {
+    let Some(window) = &launch.l2_persist else { return };
+    let found = arguments.iter().find(|own| own.name() == window.argument);
+    let what = match found {
+        Some(ArgumentSpec::Scalar(_)) => "a scalar",
+        Some(ArgumentSpec::TensorMap(_)) => "a tensor map",
+        Some(ArgumentSpec::Buffer(BufferSpec { symbol: Some(_), .. })) => "a variable of the module",
+        Some(ArgumentSpec::Buffer(_)) | None => return,
+    };
+    let span = item.get("l2_persist").and_then(|own| own.get("argument")).map(|own| own.span.clone());
+    let message = format!(
+        "`l2_persist` of launch `{}` names `{}`, which is {what}, expected a buffer",
+        launch.entry, window.argument
+    );
+    let hint = "name the buffer whose accesses the L2 cache should keep".to_string();
+    reader.hinted(&span.unwrap_or_else(|| item.span.clone()), message, Some(hint));
 }
 
 /// An expression that may be absent; the outer `None` is a complaint.
@@ -140,7 +259,7 @@ fn optional(reader: &mut Reader, fields: &Fields, key: &str, names: &KnownNames)
     }
 }
 
-pub(super) fn entry_name(reader: &mut Reader, node: &Node, fields: &Fields) -> Option<String> {
+fn entry_name(reader: &mut Reader, node: &Node, fields: &Fields) -> Option<String> {
     let what = fields.name("entry");
     let entry = reader.string(node, &what)?;
     if EntryName::parse(&entry).is_none() {
@@ -175,12 +294,36 @@ fn known_argument(reader: &mut Reader, node: &Node, what: &str, known: &[String]
     None
 }
 
-fn passed(reader: &mut Reader, node: &Node, fields: &Fields, known: &[String]) -> Option<Vec<String>> {
+fn passed(
+    reader: &mut Reader,
+    node: &Node,
+    fields: &Fields,
+    names: &KnownNames,
+    known: &[String],
+) -> Option<Vec<PassedSpec>> {
     let what = fields.name("arguments");
     let items = reader.list(node, &what, "argument names")?;
     let mut arguments = Vec::new();
-    for item in items {
-        arguments.extend(known_argument(reader, item, &what, known));
+    for (position, item) in items.iter().enumerate() {
+        arguments.extend(match item.data {
+            Data::Table(_) => literal(reader, item, &format!("entry {} of {what}", position + 1), names),
+            Data::Int(_) | Data::Float(_) | Data::Bool(_) => {
+                let hint = "give its type: { value = 1, dtype = \"i32\" }".to_string();
+                reader.hinted(&item.span, format!("{what} has a number without a type"), Some(hint));
+                None
+            }
+            _ => known_argument(reader, item, &what, known).map(PassedSpec::Named),
+        });
     }
     (arguments.len() == items.len()).then_some(arguments)
+}
+
+/// `{ value = "t + 1", dtype = "i32" }`: a number of this launch alone.
+fn literal(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Option<PassedSpec> {
+    let fields = reader.fields(node, what, &["value", "dtype"])?;
+    let value = reader.required(&fields, "value", "add value = 1, or an expression");
+    let value = value.and_then(|node| reader.expression(node, &fields.name("value"), names));
+    let dtype = reader.required(&fields, "dtype", "add dtype = \"i32\", \"f32\", …");
+    let dtype = dtype.and_then(|node| reader.choice(node, &fields.name("dtype"), DTYPES));
+    Some(PassedSpec::Literal(ScalarSpec { name: what.to_string(), dtype: dtype?, value: value? }))
 }

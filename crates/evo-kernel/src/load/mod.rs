@@ -10,10 +10,14 @@ mod command;
 mod fields;
 pub mod goals;
 pub mod grid;
+mod include_dirs;
 mod launches;
+mod loops;
 mod names;
 mod objective;
+mod other_kind;
 pub mod peers;
+mod prepare;
 mod problems;
 mod prove;
 mod source;
@@ -30,16 +34,18 @@ use evo_space::document::{self, Node};
 use evo_space::load::read_space;
 use fields::Reader;
 use names::KnownNames;
+use other_kind::OtherKind;
 use peers::PeerFile;
 use thiserror::Error;
 
 use super::access::SpaceAccess;
 use super::apart::Renderer;
 use super::embedded;
-use super::spec::{KernelSpec, SpaceFile};
+use super::spec::{KernelSpec, ReferenceSpec, SpaceFile};
 
 /// Sections of a file that has a kernel, beside the space itself.
-const KERNEL_KEYS: &[&str] = &["arguments", "launches", "problems", "check", "objective", "goals", "peers"];
+const KERNEL_KEYS: &[&str] =
+    &["arguments", "launches", "prepare", "problems", "check", "objective", "goals", "peers"];
 
 /// Keys of any file.
 const COMMON_KEYS: &[&str] = &["kernel", "parameters", "constraints", "description", "note"];
@@ -70,6 +76,9 @@ pub enum LoadError {
         cause: io::Error,
         hint: String,
     },
+    /// The file's name says that it is something else.
+    #[error("`{}` is {what}, and a space file is TOML or JSON", .path.display())]
+    NotASpace { path: PathBuf, what: &'static str, hint: String },
     /// The name is neither an embedded space nor a file.
     #[error("there is no space `{name}`: no embedded space has this name, and no file either")]
     Unknown { name: String, hint: String },
@@ -80,7 +89,9 @@ impl LoadError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             LoadError::Invalid { .. } => None,
-            LoadError::Unreadable { hint, .. } | LoadError::Unknown { hint, .. } => Some(hint),
+            LoadError::Unreadable { hint, .. }
+            | LoadError::NotASpace { hint, .. }
+            | LoadError::Unknown { hint, .. } => Some(hint),
         }
     }
 
@@ -88,7 +99,7 @@ impl LoadError {
     pub fn place(&self) -> Option<(&Path, Option<(u32, u32)>)> {
         match self {
             LoadError::Invalid { path, first, .. } => Some((path, *first)),
-            LoadError::Unreadable { path, .. } => Some((path, None)),
+            LoadError::Unreadable { path, .. } | LoadError::NotASpace { path, .. } => Some((path, None)),
             LoadError::Unknown { .. } => None,
         }
     }
@@ -102,6 +113,9 @@ pub fn load_file(path: &Path) -> Result<SpaceFile, LoadError> {
 
 /// The same with limits of the caller's.
 pub fn load_file_with(path: &Path, access: SpaceAccess) -> Result<SpaceFile, LoadError> {
+    if let Some(OtherKind { what, hint }) = other_kind::of(path) {
+        return Err(LoadError::NotASpace { path: path.to_path_buf(), what, hint });
+    }
     let text = read_text(path).map_err(|cause| {
         let hint = way_out(path, &cause);
         LoadError::Unreadable { path: path.to_path_buf(), cause, hint }
@@ -124,16 +138,21 @@ fn read_text(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
+/// Where a file was looked for that is not there.
+pub(super) fn looked_in(path: &Path) -> String {
+    if path.is_absolute() {
+        return "check the path, or name an embedded space".to_string();
+    }
+    let folder = std::env::current_dir().unwrap_or_default();
+    format!("looked for it in `{}`", folder.display())
+}
+
 fn way_out(path: &Path, cause: &io::Error) -> String {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let embedded = embedded::names().contains(&stem);
     match cause.kind() {
         io::ErrorKind::NotFound if embedded => format!("the embedded space is called `{stem}`"),
-        io::ErrorKind::NotFound if path.is_relative() => {
-            let folder = std::env::current_dir().unwrap_or_default();
-            format!("looked for it in `{}`", folder.display())
-        }
-        io::ErrorKind::NotFound => "check the path, or name an embedded space".to_string(),
+        io::ErrorKind::NotFound => looked_in(path),
         io::ErrorKind::IsADirectory => "name a file in that folder".to_string(),
         io::ErrorKind::PermissionDenied => "make it readable for you".to_string(),
         io::ErrorKind::InvalidInput => "write the space to a file first".to_string(),
@@ -232,8 +251,9 @@ fn read_kernel(path: &Path, reader: &mut Reader, root: &Node) -> Option<KernelSp
     let argument_names = argument_names(root);
     let launches = launches.and_then(|node| launches::read(reader, node, &names, &argument_names));
     if let (Some(node), Some(launches), Some(arguments)) = (root.get("launches"), &launches, &arguments) {
-        launches::check_windows(reader, node, launches, arguments);
+        launches::check_use(reader, node, (&launches.0, &launches.1), arguments);
     }
+    let prepare = arguments.as_deref().and_then(|own| prepare::read(reader, root, &names, own, files));
     let problems = problems.and_then(|node| problems::read(reader, node, &names));
     let check = check.and_then(|node| check::read(reader, node, &names, arguments.as_deref(), files));
     let objective = objective::read(reader, root.get("objective"), &names);
@@ -242,6 +262,18 @@ fn read_kernel(path: &Path, reader: &mut Reader, root: &Node) -> Option<KernelSp
     let peers = peers::read(root.get("peers"), &place, reader.diagnostics);
     let goals = goals::read(reader, root.get("goals"));
     let header = header?;
+    let (launches, loops) = launches?;
+    let check = check?;
+    let mut options = header.options;
+    if reader.folder.is_some() {
+        let reference = match &check.reference {
+            ReferenceSpec::Kernel { source, .. } => Some(source),
+            _ => None,
+        };
+        let own = prepare.iter().flatten().map(|own| &own.source);
+        let texts = std::iter::once(&header.source).chain(reference).chain(own);
+        options.extend(include_dirs::options(&header.include_dirs, texts));
+    }
     let specialized = root.get("kernel").and_then(|node| node.get("specialize"));
     if let (Some(node), Some(problems)) = (specialized, &problems) {
         specialize::check_count(reader, node, &header.specialize, problems);
@@ -249,13 +281,15 @@ fn read_kernel(path: &Path, reader: &mut Reader, root: &Node) -> Option<KernelSp
     Some(KernelSpec {
         name: header.name,
         source: header.source,
-        options: header.options,
+        options,
         specialize: header.specialize,
         is_persistent: header.is_persistent,
         arguments: arguments?,
-        launches: launches?,
+        launches,
+        loops,
+        prepare: prepare?,
         problems: problems?,
-        check: check?,
+        check,
         objective: objective?,
         peers: peers?,
         goals: goals?,

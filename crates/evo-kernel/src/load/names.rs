@@ -11,6 +11,8 @@ pub(super) struct KnownNames {
     parameters: Vec<String>,
     /// Name and sizes of each problem that the expression is evaluated for.
     problems: Vec<(String, BTreeSet<String>)>,
+    /// The number of a loop's turn.
+    index: Option<String>,
 }
 
 /// What is wrong with a name.
@@ -37,25 +39,27 @@ impl KnownNames {
                 problems.push((name, keys(problem.get("sizes")).into_iter().collect()));
             }
         }
-        KnownNames { parameters: keys(root.get("parameters")), problems }
+        KnownNames { parameters: keys(root.get("parameters")), problems, index: None }
     }
 
     /// Without the parameters: for a reference, which no configuration may change.
     pub(super) fn sizes_only(&self) -> KnownNames {
-        KnownNames { parameters: Vec::new(), problems: self.problems.clone() }
+        KnownNames { parameters: Vec::new(), ..self.clone() }
     }
 
     /// Without the sizes: for what is compiled once for all problems.
     pub(super) fn parameters_only(&self) -> KnownNames {
-        KnownNames { parameters: self.parameters.clone(), problems: Vec::new() }
+        KnownNames { problems: Vec::new(), ..self.clone() }
     }
 
     /// With the sizes of the first problem only: for tiny shapes.
     pub(super) fn first_problem(&self) -> KnownNames {
-        KnownNames {
-            parameters: self.parameters.clone(),
-            problems: self.problems.iter().take(1).cloned().collect(),
-        }
+        KnownNames { problems: self.problems.iter().take(1).cloned().collect(), ..self.clone() }
+    }
+
+    /// With the number of a loop's turn.
+    pub(super) fn with_index(&self, name: Option<String>) -> KnownNames {
+        KnownNames { index: name.filter(|own| self.complaint(own).is_some()), ..self.clone() }
     }
 
     pub(super) fn parameters(&self) -> Vec<&str> {
@@ -73,7 +77,7 @@ impl KnownNames {
 
     /// What is wrong with reading `name`, if anything.
     pub(super) fn complaint(&self, name: &str) -> Option<Complaint> {
-        if self.is_parameter(name) {
+        if self.is_parameter(name) || self.index.as_deref() == Some(name) {
             return None;
         }
         let (with, without): (Vec<_>, Vec<_>) =
@@ -93,7 +97,8 @@ impl KnownNames {
 
     fn suggestion(&self, name: &str) -> String {
         let sizes = self.sizes();
-        let known: Vec<&str> = self.parameters().into_iter().chain(sizes).collect();
+        let known: Vec<&str> =
+            self.parameters().into_iter().chain(sizes).chain(self.index.as_deref()).collect();
         // Any two names of one letter are one slip apart, so for those only the case may differ.
         let likely = |near: &&str| name.len() > 1 || near.eq_ignore_ascii_case(name);
         match nearest(name, known.iter().copied()).filter(likely) {

@@ -8,7 +8,7 @@ use evo_space::document::{Data, Node};
 
 use super::fields::{Fields, Reader};
 use super::names::KnownNames;
-use super::specialize;
+use super::{include_dirs, specialize};
 use crate::access::{self, ARRAY_MAX};
 use crate::apart::{RenderFailure, Renderer};
 use crate::spec::{KernelText, OptionSpec, SourceKind};
@@ -21,13 +21,14 @@ pub(super) struct Header {
     pub(super) name: String,
     pub(super) source: KernelText,
     pub(super) options: Vec<OptionSpec>,
+    pub(super) include_dirs: Vec<PathBuf>,
     pub(super) specialize: Vec<String>,
     pub(super) is_persistent: bool,
 }
 
 /// Reads the table, and checks that a template parses and reads only names that exist.
 pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames, files: &Files) -> Option<Header> {
-    let known = ["name", "template", "source", "options", "specialize", "persistent"];
+    let known = ["name", "template", "source", "options", "include_dirs", "specialize", "persistent"];
     let fields = reader.fields(node, "`kernel`", &known)?;
     let name = reader.required(&fields, "name", "add name = \"…\"");
     let name = name.and_then(|node| reader.label(node, &fields.name("name")));
@@ -57,6 +58,10 @@ pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames, files: 
         Some(node) => read_options(reader, node, &fields.name("options"), &names.parameters_only()),
         None => Some(Vec::new()),
     };
+    let include_dirs = match fields.get("include_dirs") {
+        Some(node) => include_dirs::read(reader, node, &fields.name("include_dirs")),
+        None => Some(Vec::new()),
+    };
     let is_persistent = match fields.get("persistent") {
         Some(node) => reader.boolean(node, &fields.name("persistent")),
         None => Some(false),
@@ -65,6 +70,7 @@ pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames, files: 
         name: name?,
         source: source?,
         options: options?,
+        include_dirs: include_dirs?,
         specialize: specialize?,
         is_persistent: is_persistent?,
     })

@@ -133,10 +133,11 @@ pub(super) fn check_buffer(
     map: &TensorMapSpec,
     arguments: &[&ArgumentSpec],
 ) -> Option<()> {
-    let buffer = |argument: &&&ArgumentSpec| matches!(argument, ArgumentSpec::Buffer(_));
+    let buffer =
+        |argument: &&&ArgumentSpec| matches!(argument, ArgumentSpec::Buffer(_)) && argument.is_passed();
     let buffers: Vec<&str> = arguments.iter().filter(buffer).map(|own| own.name()).collect();
     let found = arguments.iter().find_map(|argument| match argument {
-        ArgumentSpec::Buffer(own) if own.name == map.of => Some(own),
+        ArgumentSpec::Buffer(own) if own.name == map.of && own.symbol.is_none() => Some(own),
         _ => None,
     });
     let what = format!("argument `{}`", map.name);

@@ -258,7 +258,7 @@ fn elements(plan: &ProblemPlan) -> u64 {
 
 /// Threads of the first launch's block; 1 where that has no value.
 fn threads(kernel: &KernelSpec, configuration: &Configuration, first: &ProblemSpec) -> i64 {
-    let resolver = Resolver { names: Names { configuration, sizes: &first.sizes }, problem: &first.name };
+    let resolver = Resolver { names: Names::new(configuration, &first.sizes), problem: &first.name };
     let Some(launch) = kernel.launches.first() else { return 1 };
     let extents = launch.block.iter().map(|extent| resolver.integer(extent, "block"));
     let product = extents.map(Result::ok).try_fold(1_i64, |product, extent| product.checked_mul(extent?));

@@ -41,7 +41,7 @@ fn shape(
     configuration: &Configuration,
     overrides: &BTreeMap<String, Expr>,
 ) -> Result<Option<ProblemSpec>, Box<Verdict>> {
-    let resolver = Resolver { names: Names { configuration, sizes: &first.sizes }, problem: &first.name };
+    let resolver = Resolver { names: Names::new(configuration, &first.sizes), problem: &first.name };
     let mut sizes = first.sizes.clone();
     let mut changes = Vec::new();
     for (name, expr) in overrides {

@@ -256,7 +256,7 @@ impl<'a> SizeEvidence<'a> {
     /// What `multiple_of` says; `None` where that has no value here.
     fn step(&self, name: &str) -> Option<i64> {
         let Some(expr) = self.kernel.check.multiple_of.get(name) else { return Some(1) };
-        let names = Names { configuration: self.configuration, sizes: &self.first.sizes };
+        let names = Names::new(self.configuration, &self.first.sizes);
         let resolver = Resolver { names, problem: &self.first.name };
         resolver.integer(expr, "multiple_of").ok().filter(|step| *step > 0)
     }

@@ -127,7 +127,10 @@ impl EarlierResults {
             }
         }
         if damaged > 0 {
-            self.notices.push(format!("{damaged} damaged lines of study `{name}` are left out"));
+            self.notices.push(match damaged {
+                1 => format!("1 damaged line of study `{name}` is left out"),
+                _ => format!("{damaged} damaged lines of study `{name}` are left out"),
+            });
         }
         let is_first = self.differences.is_empty() && self.results.len() == results;
         if is_first && self.elsewhere > elsewhere {

@@ -3,14 +3,20 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use evo_space::diagnostic::nearest;
 use thiserror::Error;
 
+use evo_journal::budget::StopReason;
 use evo_journal::error::JournalError;
 use evo_journal::lock::StudyLock;
 use evo_journal::own_folder::OwnFolder;
 use evo_journal::reader::{self, JOURNAL};
+use evo_journal::record::StudyHeader;
 use evo_journal::replay::History;
 use evo_kernel::label::{LABEL_HINT, is_label};
+
+/// Studies that a hint names.
+const STUDIES_SHOWN: usize = 8;
 
 /// Where a study should live.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +27,28 @@ pub struct StudyRequest<'a> {
     pub name: Option<&'a str>,
     /// The name otherwise; gets a number where it is taken.
     pub default_name: &'a str,
-    /// Continue where an earlier run ended, if there is one.
-    pub resume: bool,
+    pub wish: StudyWish,
+}
+
+/// Whether a study is to be begun or continued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StudyWish {
+    /// A study of its own.
+    Begin,
+    /// A study of its own, unless the last of the default name has evaluated all that there is: another one would hold
+    /// the same once more.
+    BeginUnlessComplete,
+    /// Continue where an earlier run ended. A name that the user gave has to be that of a study.
+    Resume,
+    /// The same, and a new study where there is none of that name.
+    ResumeOrBegin,
+}
+
+impl StudyWish {
+    /// Whether an earlier run is to be continued.
+    pub fn resumes(self) -> bool {
+        matches!(self, StudyWish::Resume | StudyWish::ResumeOrBegin)
+    }
 }
 
 /// Why a study cannot be opened.
@@ -34,6 +60,9 @@ pub enum StudyError {
     /// Without `--resume` a study is not added to.
     #[error("study `{}` has a journal already", path.display())]
     Taken { path: PathBuf },
+    /// There is no study of that name to resume.
+    #[error("there is no study `{name}` to resume in `{}`", out.display())]
+    Missing { name: String, out: PathBuf, hint: String },
     /// Files cannot be made in the evidence folder.
     #[error("cannot write to `{}`", path.display())]
     Unwritable { path: PathBuf, source: io::Error },
@@ -50,6 +79,7 @@ impl StudyError {
             StudyError::Taken { .. } => {
                 "continue it with `--resume`, or choose another name with `--study` or another folder with `--out`"
             }
+            StudyError::Missing { hint, .. } => hint,
             StudyError::Unwritable { .. } => "choose another folder with `--out`",
             StudyError::Name { .. } => LABEL_HINT,
         };
@@ -64,7 +94,10 @@ impl StudyRequest<'_> {
         if let Some(name) = self.name {
             check_name(name)?;
             let begun = OwnFolder::open(self.out).ok().and_then(|out| begun(&out, name));
-            if let Some(folder) = begun.filter(|_| !self.resume) {
+            if self.wish == StudyWish::Resume && is_absent(self.out, name) {
+                return Err(missing(self.out, name));
+            }
+            if let Some(folder) = begun.filter(|_| !self.wish.resumes()) {
                 return Err(match StudyLock::take(&folder) {
                     Err(locked @ JournalError::Locked { .. }) => locked.into(),
                     _ => StudyError::Taken { path: folder.path().to_path_buf() },
@@ -73,6 +106,35 @@ impl StudyRequest<'_> {
         }
         check_writable(self.out)
     }
+}
+
+/// Whether no study has this name. What is there and cannot be opened is not absent: opening it says why.
+fn is_absent(out: &Path, name: &str) -> bool {
+    let has_begun = |out: OwnFolder| out.folder(name).map(|folder| folder.exists(JOURNAL));
+    match std::fs::symlink_metadata(out.join(name)) {
+        Err(_) => true,
+        Ok(_) => OwnFolder::open(out).is_ok_and(|out| has_begun(out).is_ok_and(|has| !has)),
+    }
+}
+
+/// The refusal of a name that no study has, with one that may have been meant.
+fn missing(out: &Path, name: &str) -> StudyError {
+    let folder = OwnFolder::open(out).ok();
+    let names = folder.as_ref().and_then(|own| own.names().ok()).unwrap_or_default();
+    let mut studies: Vec<String> = folder
+        .map_or(Vec::new(), |own| names.into_iter().filter(|name| begun(&own, name).is_some()).collect());
+    studies.sort();
+    let begin = "`--resume=or-begin` begins a study where there is none";
+    let hint = match nearest(name, studies.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean `{near}`? {begin}"),
+        None if studies.is_empty() => begin.to_string(),
+        None => {
+            let shown: Vec<&str> = studies.iter().take(STUDIES_SHOWN).map(String::as_str).collect();
+            let more = if studies.len() > STUDIES_SHOWN { ", …" } else { "" };
+            format!("studies there: {}{more}; {begin}", shown.join(", "))
+        }
+    };
+    StudyError::Missing { name: name.to_string(), out: out.to_path_buf(), hint }
 }
 
 fn check_name(name: &str) -> Result<(), StudyError> {
@@ -122,11 +184,14 @@ pub fn find(request: &StudyRequest<'_>) -> Result<FoundStudy, StudyError> {
     let out = OwnFolder::create(request.out);
     let out = out.map_err(|error| JournalError::io("create", request.out, error))?;
     let Some(name) = request.name else {
-        return if request.resume { latest(request, &out) } else { fresh(request, &out) };
+        return if request.wish.resumes() { latest(request, &out) } else { fresh(request, &out) };
     };
     check_name(name)?;
+    if request.wish == StudyWish::Resume && is_absent(request.out, name) {
+        return Err(missing(request.out, name));
+    }
     let found = take(&out, name.to_string())?;
-    if !request.resume && found.folder.exists(JOURNAL) {
+    if !request.wish.resumes() && found.folder.exists(JOURNAL) {
         return Err(StudyError::Taken { path: found.folder.path().to_path_buf() });
     }
     Ok(found)
@@ -139,10 +204,30 @@ fn take(out: &OwnFolder, name: String) -> Result<FoundStudy, JournalError> {
     Ok(FoundStudy { out: out.clone(), folder, name, _lock: lock })
 }
 
+/// The last study of the default name, if it has evaluated all that a run with this header could.
+pub(super) fn complete(request: &StudyRequest<'_>, header: &StudyHeader) -> Option<FoundStudy> {
+    if request.wish != StudyWish::BeginUnlessComplete || request.name.is_some() {
+        return None;
+    }
+    let out = OwnFolder::open(request.out).ok()?;
+    let name = family(request).take_while(|name| begun(&out, name).is_some()).last()?;
+    let history = History::replay(reader::read_in(&begun(&out, &name)?).ok()?);
+    let before = history.header.as_ref()?;
+    let is_same = before.space_hash == header.space_hash
+        && before.conditions == header.conditions
+        && before.device.name == header.device.name
+        && (&before.problems, &before.checked) == (&header.problems, &header.checked);
+    let is_done = history.ends.last()?.reason == StopReason::SpaceExhausted && history.not_final.is_empty();
+    // A study that somebody works on is not joined.
+    if is_same && is_done { take(&out, name).ok() } else { None }
+}
+
 /// What a plan needs to know of the study that it resumes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Resumed {
     pub seed: u64,
+    /// The last run's.
+    pub strategy: String,
     /// Evaluations that count against a budget.
     pub evaluations: u64,
     /// How fast the last run that ended by itself was; `None` where there is none.
@@ -151,7 +236,7 @@ pub struct Resumed {
 
 /// The study that a request resumes; `None` where there is nothing to resume.
 pub fn resumed(request: &StudyRequest<'_>) -> Option<Resumed> {
-    if !request.resume {
+    if !request.wish.resumes() {
         return None;
     }
     let out = OwnFolder::open(request.out).ok()?;
@@ -160,8 +245,10 @@ pub fn resumed(request: &StudyRequest<'_>) -> Option<Resumed> {
         None => family(request).map_while(|name| begun(&out, &name)).last()?,
     };
     let history = History::replay(reader::read_in(&folder).ok()?);
+    let header = history.header?;
     Some(Resumed {
-        seed: history.header?.seed,
+        seed: header.seed,
+        strategy: header.strategy,
         evaluations: history.evaluations.iter().filter(|one| one.is_counted()).count() as u64,
         evaluations_per_second: history.ends.last().map(|end| end.throughput.evaluations_per_second),
     })
@@ -212,26 +299,54 @@ mod tests {
     #[test]
     fn default_names_are_numbered_and_resume_takes_the_last() {
         let out = tempfile::tempdir().unwrap();
-        let request = |resume| StudyRequest { out: out.path(), name: None, default_name: "k-host", resume };
-        let begin = |resume| {
-            let found = find(&request(resume)).unwrap();
+        let request = |wish| StudyRequest { out: out.path(), name: None, default_name: "k-host", wish };
+        let begin = |wish| {
+            let found = find(&request(wish)).unwrap();
             std::fs::write(found.folder.place(JOURNAL), "").unwrap();
             found.name
         };
-        assert_eq!([begin(false), begin(false), begin(true)], ["k-host", "k-host-2", "k-host-2"]);
+        assert_eq!(
+            [begin(StudyWish::Begin), begin(StudyWish::Begin), begin(StudyWish::Resume)],
+            ["k-host", "k-host-2", "k-host-2"]
+        );
     }
 
     #[test]
     fn a_named_study_is_not_begun_twice() {
         let out = tempfile::tempdir().unwrap();
-        let request =
-            |resume| StudyRequest { out: out.path(), name: Some("mine"), default_name: "x", resume };
-        let found = find(&request(false)).unwrap();
-        assert!(matches!(find(&request(true)), Err(StudyError::Journal(JournalError::Locked { .. }))));
+        let request = |wish| StudyRequest { out: out.path(), name: Some("mine"), default_name: "x", wish };
+        let found = find(&request(StudyWish::Begin)).unwrap();
+        assert!(matches!(
+            find(&request(StudyWish::ResumeOrBegin)),
+            Err(StudyError::Journal(JournalError::Locked { .. }))
+        ));
         std::fs::write(found.folder.place(JOURNAL), "").unwrap();
         drop(found);
-        assert!(matches!(find(&request(false)), Err(StudyError::Taken { .. })));
-        assert!(find(&request(true)).is_ok());
+        assert!(matches!(find(&request(StudyWish::Begin)), Err(StudyError::Taken { .. })));
+        assert!(find(&request(StudyWish::Resume)).is_ok());
+    }
+
+    #[test]
+    fn a_name_that_no_study_has_is_not_resumed() {
+        let out = tempfile::tempdir().unwrap();
+        let request =
+            |name, wish| StudyRequest { out: out.path(), name: Some(name), default_name: "x", wish };
+        let said = |name| {
+            let request = request(name, StudyWish::Resume);
+            let (checked, found) = (request.check().unwrap_err(), find(&request).unwrap_err());
+            assert_eq!(checked.to_string(), found.to_string());
+            let told = format!("{found}; {}", found.hint().unwrap());
+            told.replace(&out.path().display().to_string(), "out")
+        };
+        let begin = "`--resume=or-begin` begins a study where there is none";
+        assert_eq!(said("mine"), format!("there is no study `mine` to resume in `out`; {begin}"));
+        let found = find(&request("mine", StudyWish::ResumeOrBegin)).unwrap();
+        std::fs::write(found.folder.place(JOURNAL), "").unwrap();
+        let near = "there is no study `mime` to resume in `out`; did you mean `mine`?";
+        assert_eq!(said("mime"), format!("{near} {begin}"));
+        let far = "there is no study `gemm` to resume in `out`; studies there: mine;";
+        assert_eq!(said("gemm"), format!("{far} {begin}"));
+        assert!(!out.path().join("gemm").exists());
     }
 
     #[test]

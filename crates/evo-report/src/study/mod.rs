@@ -9,7 +9,7 @@ mod open_study;
 mod profile_file;
 
 pub use earlier::{EarlierLimits, EarlierResult, EarlierResults};
-pub use folder::{Resumed, StudyError, StudyRequest, resumed};
+pub use folder::{Resumed, StudyError, StudyRequest, StudyWish, resumed};
 pub use named::{NameError, NamedEvaluation, PREFIX_MIN, StudySearch};
 pub use open_study::Study;
 pub use profile_file::{

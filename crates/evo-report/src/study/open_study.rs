@@ -4,6 +4,7 @@ use std::path::Path;
 
 use evo_protocol::evaluation::Evaluation;
 use evo_search::insight::Insight;
+use evo_space::counted::counted;
 use evo_space::genome::Configuration;
 
 use super::folder::{self, FoundStudy, StudyError, StudyRequest, check_writable};
@@ -65,14 +66,23 @@ impl Study {
     ) -> Result<Study, StudyError> {
         // Before `find`, which creates the study's folder.
         check_writable(request.out)?;
-        let place = folder::find(request)?;
+        let complete = folder::complete(request, &header);
+        let goes_on = complete.is_some();
+        let place = complete.map_or_else(|| folder::find(request), Ok)?;
         let header = StudyHeader { study: place.name.clone(), ..header };
         place.folder.sweep_unfinished();
         if place.folder.exists(JOURNAL) {
-            return Study::resume(place, header, clock).map_err(StudyError::from);
+            let mut study = Study::resume(place, header, clock)?;
+            if goes_on {
+                study.notice(format!(
+                    "study `{}` has evaluated every configuration, so it goes on; `--study NAME` begins another",
+                    study.header.study
+                ))?;
+            }
+            return Ok(study);
         }
         let writer = JournalWriter::create(&place.folder)?;
-        let notices = match request.resume {
+        let notices = match request.wish.resumes() {
             true => {
                 vec![format!("nothing to resume in `{}`: a new study begins", place.folder.path().display())]
             }
@@ -209,6 +219,12 @@ impl Study {
         Ok(())
     }
 
+    /// The same, for whoever opened the study as well.
+    fn notice(&mut self, message: String) -> Result<(), JournalError> {
+        self.notices.push(message.clone());
+        self.note(message)
+    }
+
     /// Records something a person should know.
     pub fn note(&mut self, message: String) -> Result<(), JournalError> {
         let at_ms = self.stamps.next();
@@ -247,9 +263,9 @@ fn rejected_notice(path: &Path, aside: &Path, rejected: &[&Rejected]) -> String 
     let lines: Vec<String> = rejected.iter().take(5).map(|one| one.line.to_string()).collect();
     let more = if rejected.len() > 5 { ", …" } else { "" };
     format!(
-        "`{}` has {} damaged line(s) ({}{more}): kept aside in `{}`, the rest is used",
+        "`{}` has {} ({}{more}): kept aside in `{}`, the rest is used",
         path.display(),
-        rejected.len(),
+        counted(rejected.len(), "damaged line"),
         lines.join(", "),
         aside.display()
     )

@@ -7,13 +7,12 @@ use super::node::{Data, Node, TableEntry};
 use super::{json, toml_syntax};
 use crate::diagnostic::Diagnostics;
 use crate::span::Span;
+use crate::spelling;
 
 /// Reads TOML or JSON (told apart by the first character that is not white space: `{` is JSON).
 /// A file that is not well-formed leaves an error in `diagnostics` and gives `None`.
 pub fn parse(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
-    let body = text.trim_start_matches('\u{feff}').trim_start();
-    // No TOML file begins with a brace, so the first character tells the two apart.
-    if body.starts_with('{') { json::parse(text, diagnostics) } else { parse_toml(text, diagnostics) }
+    if spelling::is_json(text) { json::parse(text, diagnostics) } else { parse_toml(text, diagnostics) }
 }
 
 fn parse_toml(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {

@@ -3,6 +3,7 @@
 mod constraints;
 mod fields;
 mod parameters;
+mod series;
 mod space_file;
 
 pub(crate) use fields::{expr_error, inner_span, read_expr, read_value, refuse_unknown_keys};

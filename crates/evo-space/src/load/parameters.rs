@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::fields::{read_text, read_value, refuse_unknown_keys};
+use super::series;
 use crate::diagnostic::Diagnostics;
 use crate::document::{Data, Node, TableEntry};
 use crate::expr::is_name;
@@ -64,7 +65,7 @@ fn read_parameter(entry: &TableEntry, diagnostics: &mut Diagnostics) -> Option<P
     }
     // Reading goes on after a bad name, so that mistakes in the values show at the same time.
     let (list, default, help) = match &entry.value.data {
-        Data::List(_) => (&entry.value, None, None),
+        Data::List(_) | Data::Text(_) => (&entry.value, None, None),
         Data::Table(entries) => {
             refuse_unknown_keys(entries, &["values", "default", "help"], "a parameter", diagnostics);
             let Some(list) = entry.value.get("values") else {
@@ -95,6 +96,9 @@ fn read_parameter(entry: &TableEntry, diagnostics: &mut Diagnostics) -> Option<P
 }
 
 fn read_values(list: &Node, key: &Span, name: &str, diagnostics: &mut Diagnostics) -> Option<Vec<Value>> {
+    if let Data::Text(text) = &list.data {
+        return series::read(list, text, MAX_VALUES, diagnostics);
+    }
     let Data::List(items) = &list.data else {
         let message = format!("expected a list of values, found {}", list.kind());
         diagnostics.error_with_hint(list.span.clone(), message, "a single value is a list too: `[4]`");

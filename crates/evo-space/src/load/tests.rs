@@ -76,13 +76,13 @@ because = 5
       |
       = hint: names are made of letters, digits and `_`, and are not words such as `and` or `if`
 
-    error: expected a list of values, found a text
-     --> space.toml:7:11
+    error: expected a series of whole numbers, found `xor`
+     --> space.toml:7:12
       |
     7 | SWIZZLE = "xor"
-      |           ^^^^^
+      |            ^^^
       |
-      = hint: a single value is a list too: `[4]`
+      = hint: values that are texts are a list: `["xor"]`; a series is `range(32, 1025, 32)`, which ends before 1025, `pow2(1, 64)`, or a union such as `pow2(1, 64) | 48`
 
     error: `STAGES` has no `values`
      --> space.toml:8:1
@@ -289,15 +289,15 @@ fn files_without_parameters() {
     1 | {"parameters": {}, "constraints": {}}
       |                ^^
       |
-      = hint: write for example `[parameters]` and below it `BLOCK = [64, 128, 256]`
+      = hint: write for example `"parameters": {…}` with `"BLOCK": [64, 128, 256]`
 
-    error: expected a list of constraints, found a table
+    error: expected a list of constraints, found an object
      --> space.toml:1:35
       |
     1 | {"parameters": {}, "constraints": {}}
       |                                   ^^
       |
-      = hint: write `[[constraints]]` and below it `require = "A % B == 0"`
+      = hint: write `"constraints": [{…}]` with `"require": "A % B == 0"`
     "#);
 }
 
@@ -342,4 +342,130 @@ fn carets_point_into_the_text_of_an_expression() {
         "\"A > XY and 'a' == \\\"a\\\"\"",
     );
     check("{\"parameters\": {\"A\": [1]}, \"constraints\": [\"A > XY\"]}", "XY");
+}
+
+#[test]
+fn series_are_lists_of_whole_numbers() {
+    let check = |series: &str, expected: &[i64]| {
+        for text in
+            [format!("parameters = {{ A = \"{series}\" }}"), format!("parameters.A.values = '{series}'")]
+        {
+            let mut diagnostics = Diagnostics::default();
+            let root = document::parse(&text, &mut diagnostics).unwrap();
+            let space = read_space(&root, &SpaceWatch::default(), &mut diagnostics);
+            let space = space.unwrap_or_else(|| panic!("{}", diagnostics.render("space.toml", &text)));
+            let expected: Vec<Value> = expected.iter().map(|value| Value::Int(*value)).collect();
+            assert_eq!(space.parameters()[0].values, expected, "{series}");
+        }
+    };
+    check("range(32, 161, 32)", &[32, 64, 96, 128, 160]);
+    check("range(32, 160, 32)", &[32, 64, 96, 128]);
+    check("range(3)", &[0, 1, 2]);
+    check("range(-1, 2)", &[-1, 0, 1]);
+    check("pow2(1, 16)", &[1, 2, 4, 8, 16]);
+    check(" pow2(4,16)|12 | range( 10 , 13 ) ", &[4, 8, 10, 11, 12, 16]);
+    check("range(9223372036854775806, 9223372036854775807, 5)", &[i64::MAX - 1]);
+}
+
+#[test]
+fn series_that_are_none() {
+    insta::assert_snapshot!(
+        errors(
+            r#"[parameters]
+STEP = "range(1, 9, 0)"
+EMPTY = { values = "pow2(1, 4) | range(9, 9)" }
+NAME = "xor"
+POWER = "pow2(1, 48)"
+"#
+        ),
+        @r#"
+    error: the step of `range(1, 9, 0)` is 0, expected 1 or more
+     --> space.toml:2:9
+      |
+    2 | STEP = "range(1, 9, 0)"
+      |         ^^^^^^^^^^^^^^
+      |
+      = hint: a series is `range(32, 1025, 32)`, which ends before 1025, `pow2(1, 64)`, or a union such as `pow2(1, 64) | 48`
+
+    error: `range(9, 9)` has no values
+     --> space.toml:3:34
+      |
+    3 | EMPTY = { values = "pow2(1, 4) | range(9, 9)" }
+      |                                  ^^^^^^^^^^^
+      |
+      = hint: a series is `range(32, 1025, 32)`, which ends before 1025, `pow2(1, 64)`, or a union such as `pow2(1, 64) | 48`
+
+    error: expected a series of whole numbers, found `xor`
+     --> space.toml:4:9
+      |
+    4 | NAME = "xor"
+      |         ^^^
+      |
+      = hint: values that are texts are a list: `["xor"]`; a series is `range(32, 1025, 32)`, which ends before 1025, `pow2(1, 64)`, or a union such as `pow2(1, 64) | 48`
+
+    error: `48` in `pow2(1, 48)` is not a power of two
+     --> space.toml:5:10
+      |
+    5 | POWER = "pow2(1, 48)"
+      |          ^^^^^^^^^^^
+      |
+      = hint: a series is `range(32, 1025, 32)`, which ends before 1025, `pow2(1, 64)`, or a union such as `pow2(1, 64) | 48`
+    "#
+    );
+}
+
+#[test]
+fn series_with_other_words_and_numbers() {
+    insta::assert_snapshot!(
+        errors(
+            r#"[parameters]
+NEAR = "rnage(4)"
+LARGE = "range(0, 9000000000)"
+WORD = { values = "range(BLOCK)" }
+MANY = "range(1, 2, 3, 4)"
+OFF = { values = "range(32, 129, 32)", default = 48 }
+"#
+        ),
+        @r#"
+    error: unknown series `rnage`
+     --> space.toml:2:9
+      |
+    2 | NEAR = "rnage(4)"
+      |         ^^^^^^^^
+      |
+      = hint: did you mean `range`?
+
+    error: more than 65535 values
+     --> space.toml:3:10
+      |
+    3 | LARGE = "range(0, 9000000000)"
+      |          ^^^^^^^^^^^^^^^^^^^^
+      |
+      = hint: a series is `range(32, 1025, 32)`, which ends before 1025, `pow2(1, 64)`, or a union such as `pow2(1, 64) | 48`
+
+    error: `BLOCK` in `range(BLOCK)` is not a whole number
+     --> space.toml:4:20
+      |
+    4 | WORD = { values = "range(BLOCK)" }
+      |                    ^^^^^^^^^^^^
+      |
+      = hint: a series is `range(32, 1025, 32)`, which ends before 1025, `pow2(1, 64)`, or a union such as `pow2(1, 64) | 48`
+
+    error: `range(1, 2, 3, 4)` has the wrong number of numbers, expected one to three
+     --> space.toml:5:9
+      |
+    5 | MANY = "range(1, 2, 3, 4)"
+      |         ^^^^^^^^^^^^^^^^^
+      |
+      = hint: a series is `range(32, 1025, 32)`, which ends before 1025, `pow2(1, 64)`, or a union such as `pow2(1, 64) | 48`
+
+    error: the default `48` is not among the values
+     --> space.toml:6:50
+      |
+    6 | OFF = { values = "range(32, 129, 32)", default = 48 }
+      |                                                  ^^
+      |
+      = hint: the values are `32`, `64`, `96`, `128`
+    "#
+    );
 }

@@ -39,7 +39,9 @@ pub(super) fn called_again(
     };
     let name = prepared.case.name();
     phase(Phase::Launched, &name);
+    prepared.fill_variables(judge.device.as_mut())?;
     judge.device.sample(prepared.module, order)?;
+    prepared.read_variables(judge.device.as_mut())?;
     phase(Phase::Checking, &name);
     if prepared.output_hash(judge.device.as_mut())? == hash {
         return Ok(None);

@@ -158,7 +158,8 @@ fn scales_differ(
 }
 
 fn buffer(name: &str, dtype: DType, shape: &[u64], role: Role) -> BufferPlan {
-    BufferPlan { name: name.into(), dtype, shape: shape.to_vec(), role, fill: Fill::Normal { scale: 1.0 } }
+    let (shape, fill) = (shape.to_vec(), Fill::Normal { scale: 1.0 });
+    BufferPlan { name: name.into(), dtype, shape, role, fill, symbol: None }
 }
 
 fn problem(name: String, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> ProblemPlan {
@@ -171,6 +172,10 @@ fn problem(name: String, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> Pro
         tensor_maps: Vec::new(),
         launches: Vec::new(),
         reference_launches: Vec::new(),
+        reference_variables: Vec::new(),
+        prepare_launches: Vec::new(),
+        reference_sizes: Vec::new(),
+        literals: Vec::new(),
         flops: None,
         bytes: None,
     }

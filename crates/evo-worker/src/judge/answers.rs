@@ -55,18 +55,18 @@ impl Judge {
     ) -> Result<Rc<CaseSet>, DeviceError> {
         let work = self.work(check, &case.plan);
         if let Some(work) = work.as_ref().filter(|_| case.elements() >= ON_DEVICE_MIN) {
-            return self.answer_on_device(key, check, case, work);
+            return self.answer_on_device((key, modules), check, case, work);
         }
         // Kept answers count only if they belong to these very inputs; otherwise they are computed again.
         if let Some(answers) = self.expected.get(key) {
             let draw = draw(check, case, answers.magnitude);
             let bytes = expected::input_bytes(&case.plan, draw)?;
             if expected::hash_inputs(&bytes) == answers.inputs {
-                return self.upload(key, check, case, &answers, bytes);
+                return self.upload((key, modules), check, case, &answers, bytes);
             }
         }
         if let Some((answers, bytes)) = self.consult_late(key, check, case, phase)? {
-            return self.upload(key, check, case, &answers, bytes);
+            return self.upload((key, modules), check, case, &answers, bytes);
         }
         let (device, pool) = (self.device.as_mut(), &mut self.pool);
         let wide = check.reference_f64;
@@ -74,7 +74,7 @@ impl Judge {
         let began = Instant::now();
         let (answers, bytes) = expected::compute(check, case, &mut naive)?;
         let answers = self.expected.put(key, answers, began.elapsed());
-        let set = self.upload(key, check, case, &answers, bytes)?;
+        let set = self.upload((key, modules), check, case, &answers, bytes)?;
         match work {
             Some(work) => self.compare_references(&work, case, &set).map(|()| set),
             None => Ok(set),
@@ -91,7 +91,7 @@ impl Judge {
     /// Uploads inputs and the answers to them.
     fn upload(
         &mut self,
-        key: &ContentHash,
+        (key, modules): (&ContentHash, NaiveModules),
         check: &CheckPlan,
         case: &Case,
         answers: &ExpectedSet,
@@ -111,12 +111,13 @@ impl Judge {
                 TargetUpload { position: output.buffer, plan, values, bounds, answer: output }
             })
             .collect();
-        self.pool.add(self.device.as_mut(), key, answers.magnitude, &inputs, &targets)
+        let mut derive = |device: &mut dyn Device, set: &CaseSet| modules.derive(device, &case.plan, set);
+        self.pool.add(self.device.as_mut(), (key, answers.magnitude), &inputs, &targets, &mut derive)
     }
 
     fn answer_on_device(
         &mut self,
-        key: &ContentHash,
+        (key, modules): (&ContentHash, NaiveModules),
         check: &CheckPlan,
         case: &Case,
         work: &ReferenceWork,
@@ -129,6 +130,7 @@ impl Judge {
             let inputs = read_buffers(&case.plan, bytes);
             let device = self.device.as_mut();
             let set = self.pool.fill(device, key, *magnitude, &inputs, |pool, device, set| {
+                modules.derive(device, &case.plan, set)?;
                 let plan = &case.plan.buffers[work.output];
                 let expected = pool.room_for_answer(device, set, plan, 8 * plan.elements())?;
                 // Before anything can fail, so that the buffer is freed with the set.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
+use evo_protocol::plan::{BufferPlan, ProblemPlan};
 use evo_protocol::worker::{CommandReference, Phase};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -297,7 +297,7 @@ impl CommandRunner<'_, '_> {
         }
         let mut answers = Vec::new();
         for (position, buffer) in self.plan.buffers.iter().enumerate() {
-            if matches!(buffer.role, Role::Output | Role::Inout) {
+            if buffer.role.is_answer() {
                 let values = self.output(&output_path(scratch.path(), buffer), buffer);
                 let values =
                     values.map_err(|why| format!("output `{}` cannot be used: {why}", buffer.name))?;
@@ -317,7 +317,7 @@ impl CommandRunner<'_, '_> {
         let mut given = BTreeMap::new();
         let mut wanted = BTreeMap::new();
         for (buffer, bytes) in plan.buffers.iter().zip(inputs) {
-            if matches!(buffer.role, Role::Input | Role::Inout) {
+            if buffer.role.is_read() {
                 let path = folder.join("inputs").join(format!("{}.npy", buffer.name));
                 // An empty buffer is passed to kernels as one element, which is nothing here.
                 let length = (buffer.elements() * buffer.dtype.bytes()) as usize;
@@ -326,7 +326,7 @@ impl CommandRunner<'_, '_> {
                 let dtype = buffer.dtype.npy();
                 given.insert(&*buffer.name, CommandArray { path, dtype, shape: buffer.shape.clone() });
             }
-            if matches!(buffer.role, Role::Output | Role::Inout) {
+            if buffer.role.is_answer() {
                 let path = output_path(folder, buffer);
                 let dtype = self.answered_as(buffer.dtype).npy();
                 wanted.insert(&*buffer.name, CommandArray { path, dtype, shape: buffer.shape.clone() });

@@ -51,6 +51,10 @@ pub(super) fn explain(
     reloaded(judge, prepared, phase)
 }
 
+/// What a kernel that adds to its output lacks in the space file, such as a histogram.
+pub(super) const ACCUMULATES_HINT: &str =
+    "; if the kernel adds to what is there, give the argument role = \"inout\" and fill = { constant = 0 }";
+
 /// One part of a setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum SettingPart {
@@ -97,7 +101,8 @@ impl SettingPart {
                 verdict(prepared, VerdictKind::Nondeterministic, uninit, &what)
             }
             SettingPart::Outputs => {
-                let what = format!("reads output (`{}`) before writing it", names(Role::Output));
+                let what =
+                    format!("reads output (`{}`) before writing it{ACCUMULATES_HINT}", names(Role::Output));
                 verdict(prepared, VerdictKind::Nondeterministic, uninit, &what)
             }
             SettingPart::Residue => {
@@ -162,6 +167,7 @@ fn sequence(
         module,
         checks: prepared.checks,
         launches: prepared.launches.clone(),
+        preparation: prepared.preparation.clone(),
         case: prepared.case.clone(),
         buffers: prepared.buffers.clone(),
         set: prepared.set.clone(),

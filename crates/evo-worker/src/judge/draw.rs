@@ -1,6 +1,6 @@
 //! A draw: which of many possible contents the inputs of a case have, and the random streams that follow from it.
 
-use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan, Role};
+use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -34,7 +34,7 @@ impl Draw {
 
 /// Whether draws change this buffer at all: constants and files are the same in every case.
 pub fn varies(buffer: &BufferPlan) -> bool {
-    matches!(buffer.role, Role::Input | Role::Inout)
+    buffer.role.is_read()
         && matches!(buffer.fill, Fill::Unrestricted | Fill::Normal { .. } | Fill::Uniform { .. })
 }
 

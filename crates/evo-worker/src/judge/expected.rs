@@ -63,7 +63,7 @@ pub fn compared_as(dtype: DType) -> DType {
 /// What the bounds of an output depend on, for plain inputs.
 pub fn output_shape(plan: &ProblemPlan, buffer: usize) -> OutputShape {
     let own = &plan.buffers[buffer];
-    let read = |buffer: &&BufferPlan| matches!(buffer.role, Role::Input | Role::Inout);
+    let read = |buffer: &&BufferPlan| buffer.role.is_read();
     let inputs: u64 = plan.buffers.iter().filter(read).map(BufferPlan::elements).sum();
     OutputShape {
         dtype: own.dtype,
@@ -77,9 +77,9 @@ pub fn output_shape(plan: &ProblemPlan, buffer: usize) -> OutputShape {
 
 /// The contents of every input buffer, by position; empty for outputs and scratch.
 pub fn input_bytes(plan: &ProblemPlan, draw: Draw) -> Result<Vec<Vec<u8>>, DeviceError> {
-    let one = |buffer: &BufferPlan| match buffer.role {
-        Role::Input | Role::Inout => inputs::generate(plan, buffer, draw),
-        Role::Output | Role::Scratch => Ok(Vec::new()),
+    let one = |buffer: &BufferPlan| match buffer.role.is_read() {
+        true => inputs::generate(plan, buffer, draw),
+        false => Ok(Vec::new()),
     };
     plan.buffers.iter().map(one).collect()
 }
@@ -405,6 +405,11 @@ pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>)
             text.push_str(&file_hash(path));
         }
     }
+    // Prepared inputs are kept beside answers, and may follow the configuration by what the file says.
+    if !plan.prepare_launches.is_empty() {
+        let ProblemPlan { prepare_launches: launches, scalars, literals, .. } = plan;
+        text.push_str(&format!("prepared {launches:?} {scalars:?} {literals:?}\n"));
+    }
     match &check.reference {
         ReferencePlan::Builtin { name } => {
             // Answers of an older version of a reference must not be found under the new one's name.
@@ -413,8 +418,10 @@ pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>)
         }
         ReferencePlan::Kernel => {
             let (scalars, launches) = (&plan.scalars, &plan.reference_launches);
-            let wide = check.reference_f64;
-            text.push_str(&format!("kernel {reference_hash:?} {wide} {scalars:?} {launches:?}\n"));
+            let (wide, literals) = (check.reference_f64, &plan.literals);
+            text.push_str(&format!(
+                "kernel {reference_hash:?} {wide} {scalars:?} {launches:?} {literals:?}\n"
+            ));
         }
         ReferencePlan::Command(own) => {
             let CommandReference { command, folder, single, .. } = own;

@@ -141,7 +141,7 @@ impl FakeDevice {
             echo: None,
             names_variables: false,
             attributes: EntryAttributes {
-                registers: 32,
+                registers: Some(32),
                 threads_max: 1024,
                 blocks_per_multiprocessor: Some(4),
                 ..EntryAttributes::default()
@@ -186,6 +186,14 @@ impl Device for FakeDevice {
 
     fn attributes(&mut self, _: ModuleId, _: &BoundLaunch) -> Result<EntryAttributes, DeviceError> {
         Ok(self.attributes.clone())
+    }
+
+    fn write_variable(&mut self, _: ModuleId, name: &str, _: BufferId) -> Result<(), DeviceError> {
+        Err(DeviceError::plain(VerdictKind::LaunchFail, format!("no variable `{name}`")))
+    }
+
+    fn read_variable(&mut self, _: ModuleId, name: &str, _: BufferId) -> Result<bool, DeviceError> {
+        Err(DeviceError::plain(VerdictKind::LaunchFail, format!("no variable `{name}`")))
     }
 
     fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
+use evo_protocol::plan::{BufferPlan, ProblemPlan};
 use evo_protocol::verdict::{Gate, GateReport, Verdict, VerdictKind};
 use evo_protocol::worker::GateAnswer;
 use serde_json::{Map, Value};
@@ -103,7 +103,7 @@ impl Judge {
         let mut answer = GateAnswer::begin(Gate::FullShapes);
         answer.report.cases = 1;
         for (buffer, own) in plan.buffers.iter().zip(&prepared.buffers) {
-            if !matches!(buffer.role, Role::Output | Role::Inout) || buffer.elements() == 0 {
+            if !buffer.role.is_answer() || buffer.elements() == 0 {
                 continue;
             }
             match read_output(&folder.join(format!("{}.npy", buffer.name)), buffer) {

@@ -63,6 +63,7 @@ pub fn generate(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Result<V
     match &buffer.fill {
         Fill::Constant { value } => Ok(element::narrow(&vec![*value; count], buffer.dtype)),
         Fill::Npy { path } => npy::read_bytes(path, buffer),
+        Fill::Prepared => Ok(vec![0; count * buffer.dtype.bytes() as usize]),
         Fill::Normal { scale } => Ok(random(plan, buffer, draw, Distribution::Bell { scale: *scale })),
         Fill::Unrestricted if buffer.dtype.is_float() => {
             Ok(random(plan, buffer, draw, Distribution::Bell { scale: 1.0 }))

@@ -288,10 +288,11 @@ fn run_once(
             device.fill(*buffer, residue)?;
         }
     }
-    let buffers = prepared.case.plan.buffers.iter().zip(&prepared.buffers).map(|(plan, buffer)| {
+    let passed = prepared.case.plan.buffers.iter().zip(&prepared.buffers);
+    let buffers = passed.filter(|(plan, _)| plan.symbol.is_none()).map(|(plan, buffer)| {
         let contents = match plan.role {
             Role::Input => WatchedContents::Input,
-            Role::Inout => WatchedContents::Given,
+            Role::Inout | Role::Restored => WatchedContents::Given,
             _ if run::starts_as(plan).is_some() => WatchedContents::Given,
             Role::Output => WatchedContents::Output,
             Role::Scratch => WatchedContents::Scratch,
@@ -307,9 +308,11 @@ fn run_once(
         Watch { buffers: buffers.collect(), order, residue, accesses_max: ACCESSES_MAX, time_max: TIME_MAX };
     let name = format!("{} instrumented", prepared.case.name());
     phase(Phase::Launched, &name);
+    prepared.fill_variables(device)?;
     let report = device.launch_watched(prepared.module, &prepared.launches, &watch);
     device.set_conditions(RunConditions::default())?;
     let report = report?;
+    prepared.read_variables(device)?;
     phase(Phase::Checking, &name);
     report.ok_or(Unable::NotWatched)
 }

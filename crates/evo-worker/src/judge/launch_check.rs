@@ -51,7 +51,10 @@ pub(super) fn check(judge: &mut Judge, slot: u8, plans: &[ProblemPlan]) -> Resul
     if !few.is_empty() {
         found.report.evidence.insert("few_blocks", few);
     }
-    found.report.message = format!("{} launches fit", found.report.cases);
+    found.report.message = match found.report.cases {
+        1 => "1 launch fits".to_string(),
+        cases => format!("{cases} launches fit"),
+    };
     Ok(found)
 }
 
@@ -114,7 +117,8 @@ fn refuse_block(
         return fail("threads", format!("block `{:?}` exceeds `{:?}`", launch.block, limits.block));
     }
     let warps = threads.div_ceil(32);
-    let registers = warps * (u64::from(attributes.registers) * 32).next_multiple_of(REGISTER_UNIT);
+    let registers =
+        warps * (u64::from(attributes.registers.unwrap_or(0)) * 32).next_multiple_of(REGISTER_UNIT);
     if registers > u64::from(limits.registers_per_block) {
         let most = limits.registers_per_block;
         return fail("regs", format!("{registers} registers a block, {most} are there"))

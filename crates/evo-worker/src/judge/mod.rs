@@ -43,6 +43,7 @@ mod parity;
 mod perturb;
 mod plain;
 mod pool;
+mod prepared;
 mod reference;
 mod repeat;
 mod run;

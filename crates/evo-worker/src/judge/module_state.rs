@@ -88,11 +88,25 @@ pub(super) fn is_kept(
         return Ok(false);
     }
     judge.device.restore_variables(module)?;
+    fill_again(judge, prepared)?;
     let loaded = judge.device.variables(module)?;
     prepared.call(judge.device.as_mut(), phase)?;
+    fill_again(judge, prepared)?;
     let kept = !changed(&loaded, &judge.device.variables(module)?).is_empty();
     judge.device.restore_variables(module)?;
     Ok(kept)
+}
+
+/// Arguments that lie in variables of the module as each call finds them, so that they do not count as what a call keeps.
+fn fill_again(judge: &mut Judge, prepared: &PreparedCase) -> Result<(), DeviceError> {
+    if prepared.case.plan.buffers.iter().all(|own| own.symbol.is_none()) {
+        return Ok(());
+    }
+    let device = judge.device.as_mut();
+    prepared.restore(device, &mut judge.pool)?;
+    prepared.poison_outputs(device, Poison::A)?;
+    prepared.poison_scratch(device, Poison::A)?;
+    prepared.fill_variables(device)
 }
 
 fn changed(before: &[VariableState], after: &[VariableState]) -> BTreeSet<String> {

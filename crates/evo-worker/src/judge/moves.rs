@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
+use evo_protocol::plan::{BufferPlan, ProblemPlan};
 
 use super::element;
 use super::reference::ReferenceAnswer;
@@ -21,7 +21,7 @@ const INPUTS_MAX: u64 = 1 << 22;
 /// Whether every element of an answer is an element of an input, or 0. `bytes` are the contents of the plan's buffers.
 pub(super) fn only_moves(plan: &ProblemPlan, bytes: &[Vec<u8>], answer: &ReferenceAnswer) -> bool {
     let fine = |dtype: DType| matches!(dtype, DType::F32 | DType::F64);
-    let reads = |buffer: &BufferPlan| matches!(buffer.role, Role::Input | Role::Inout) && fine(buffer.dtype);
+    let reads = |buffer: &BufferPlan| buffer.role.is_read() && fine(buffer.dtype);
     let inputs = || plan.buffers.iter().zip(bytes).filter(|(buffer, _)| reads(buffer));
     let elements: u64 = inputs().map(|(buffer, _)| buffer.elements()).sum();
     // A half has so few values that any answer is the value of some input.

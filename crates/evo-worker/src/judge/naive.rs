@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use evo_device::device::{BufferId, Device, ModuleId};
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
+use evo_protocol::plan::{BufferPlan, ProblemPlan, Role, SIZE_VARIABLE};
 
 use super::element::{self, Poison};
 use super::expected::compared_as;
@@ -21,6 +21,8 @@ pub struct NaiveModules {
     pub own: Option<ModuleId>,
     /// In single precision, where `own` computes in double precision.
     pub single: Option<ModuleId>,
+    /// The task's kernels that derive inputs from inputs.
+    pub prepare: Option<ModuleId>,
 }
 
 /// Runs a naive kernel at one problem.
@@ -75,11 +77,11 @@ fn naive_outputs(
             pool.note(own, None);
             device.protect(own, false)?;
             match (buffer.role, run::starts_as(buffer)) {
-                (Role::Input | Role::Inout, _) if buffer.dtype != declared.dtype => {
+                (role, _) if role.is_read() && buffer.dtype != declared.dtype => {
                     device
                         .write(own, &element::narrow(&element::widen(bytes, declared.dtype), buffer.dtype))?;
                 }
-                (Role::Input | Role::Inout, _) => device.write(own, bytes)?,
+                (role, _) if role.is_read() => device.write(own, bytes)?,
                 (_, None) => device.fill(own, element::poison(buffer.dtype, Poison::A))?,
                 (_, Some(value)) => {
                     let values = vec![value; buffer.elements().max(1) as usize];
@@ -91,12 +93,23 @@ fn naive_outputs(
         let launches = run::bind(&taken.reference_launches, &buffers, &taken)?;
         // At a size of 0 there may be nothing to launch.
         if !launches.is_empty() {
+            fill_sizes(device, pool, module, &taken)?;
+            let variables = || {
+                let own = taken.reference_variables.iter();
+                own.filter_map(|own| Some((taken.buffers.get(*own)?.symbol.as_deref()?, *buffers.get(*own)?)))
+            };
+            for (name, buffer) in variables() {
+                device.write_variable(module, name, buffer)?;
+            }
             device.launch(module, &launches)?;
             device.synchronize()?;
+            for (name, buffer) in variables() {
+                device.read_variable(module, name, buffer)?;
+            }
         }
         let mut outputs = Vec::new();
         for (position, buffer) in taken.buffers.iter().enumerate() {
-            if matches!(buffer.role, Role::Output | Role::Inout) {
+            if buffer.role.is_answer() {
                 left_out(device, buffers[position], buffer)?;
                 let words = compared_as(buffer.dtype);
                 let mut values = element::widen(&device.read(buffers[position])?, words);
@@ -107,6 +120,23 @@ fn naive_outputs(
         Ok(outputs)
     };
     run().map_err(reference_trouble)
+}
+
+/// Gives the reference the sizes that it reads by name.
+fn fill_sizes(
+    device: &mut dyn Device,
+    pool: &mut Pool,
+    module: ModuleId,
+    plan: &ProblemPlan,
+) -> Result<(), DeviceError> {
+    for name in &plan.reference_sizes {
+        let own = pool.working(device, &format!("size {name} (reference)"), 4)?;
+        device.protect(own, false)?;
+        let value = plan.sizes.get(name).copied().unwrap_or_default() as i32;
+        device.write(own, &value.to_le_bytes())?;
+        device.write_variable(module, &format!("{SIZE_VARIABLE}{name}"), own)?;
+    }
+    Ok(())
 }
 
 /// An error if the reference leaves elements of an output as they were: then nothing tells what is right there.
@@ -133,7 +163,7 @@ fn retyped(plan: &ProblemPlan, dtype: DType) -> ProblemPlan {
     for buffer in plan.buffers.iter_mut().filter(|buffer| buffer.dtype.is_float()) {
         buffer.dtype = dtype;
     }
-    for scalar in plan.scalars.iter_mut().filter(|scalar| scalar.dtype.is_float()) {
+    for scalar in plan.scalars.iter_mut().chain(&mut plan.literals).filter(|scalar| scalar.dtype.is_float()) {
         let rounded = element::widen(&element::narrow(&[scalar.value], scalar.dtype), scalar.dtype);
         scalar.value = rounded.first().copied().unwrap_or(scalar.value);
         scalar.dtype = dtype;

@@ -12,7 +12,7 @@
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan, Role};
+use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -215,7 +215,7 @@ fn changed(
     change: impl Fn(usize, &BufferPlan, &[u8]) -> Vec<u8>,
 ) -> Vec<Vec<u8>> {
     let one = |(position, (buffer, bytes)): (usize, (&BufferPlan, &Vec<u8>))| {
-        let read = matches!(buffer.role, Role::Input | Role::Inout);
+        let read = buffer.role.is_read();
         match chosen(buffer) && read && buffer.dtype.is_float() {
             true => change(position, buffer, bytes),
             false => bytes.clone(),

@@ -112,16 +112,17 @@ impl Pool {
         Some(kept.set.clone())
     }
 
-    /// Uploads inputs and answers (by buffer position) under a name.
+    /// Uploads inputs and answers (by buffer position) under a name. `derive` completes the inputs on the device.
     pub fn add(
         &mut self,
         device: &mut dyn Device,
-        key: &ContentHash,
-        magnitude: f64,
+        (key, magnitude): (&ContentHash, f64),
         inputs: &[(usize, &BufferPlan, Vec<u8>)],
         targets: &[TargetUpload<'_>],
+        derive: &mut dyn FnMut(&mut dyn Device, &CaseSet) -> Result<(), DeviceError>,
     ) -> Result<Rc<CaseSet>, DeviceError> {
         self.fill(device, key, magnitude, inputs, |pool, device, set| {
+            derive(device, set)?;
             for target in targets {
                 let expected = pool.room_for_answer(device, set, target.plan, target.values.len() as u64)?;
                 // Before anything can fail, so that the buffer is freed with the set.

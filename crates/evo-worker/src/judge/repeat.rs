@@ -8,6 +8,7 @@ use evo_protocol::device::{DeviceError, DeviceKind};
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
 use evo_protocol::worker::{CheckPlan, Depth, GateAnswer};
+use evo_space::counted::counted;
 
 use super::case::Case;
 use super::element::{self, Poison};
@@ -80,7 +81,8 @@ pub(super) fn check(
         true => "agree to the bit",
         false => "agree within a quarter of the tolerance",
     };
-    found.report.message = format!("{repeats} runs of {} problems {agreement}", found.report.cases);
+    found.report.message =
+        format!("{repeats} runs of {} {agreement}", counted(found.report.cases, "problem"));
     found.report.evidence.insert("repeats", repeats);
     found.report.evidence.insert("bitwise", check.deterministic);
     Ok(found)

@@ -66,11 +66,20 @@ pub struct PreparedCase {
     /// Which checks judge it.
     pub checks: CheckSet,
     pub launches: Vec<BoundLaunch>,
+    /// What derives inputs from inputs, in the working buffers.
+    pub preparation: Option<Preparation>,
     pub case: Case,
     /// Working buffers by position in the plan.
     pub buffers: Vec<BufferId>,
     /// Inputs and answers.
     pub set: Rc<CaseSet>,
+}
+
+/// Launches of the task's own.
+#[derive(Clone, Debug)]
+pub struct Preparation {
+    pub module: ModuleId,
+    pub launches: Vec<BoundLaunch>,
 }
 
 /// An output beside its answer.
@@ -114,7 +123,7 @@ impl PreparedCase {
     /// after a batch of calls without a fresh run.
     pub fn accumulates(&self) -> bool {
         self.plan().buffers.iter().any(|buffer| match buffer.role {
-            Role::Inout => true,
+            Role::Inout | Role::Restored => true,
             Role::Output => starts_as(buffer).is_some(),
             Role::Input | Role::Scratch => false,
         })
@@ -189,12 +198,40 @@ impl PreparedCase {
         phase(Phase::Launched, &name);
         // At a size of 0 a call may have nothing to launch.
         if !self.launches.is_empty() {
+            self.fill_variables(device)?;
             device.launch(self.module, &self.launches)?;
+            self.read_variables(device)?;
         }
         device.synchronize()?;
         // Only now, since launches return before the kernel has run.
         phase(Phase::Checking, &name);
         Ok(())
+    }
+
+    /// Gives variables of the module what the arguments that lie in them hold.
+    pub fn fill_variables(&self, device: &mut dyn Device) -> Result<(), DeviceError> {
+        self.variables().try_for_each(|(_, name, buffer)| device.write_variable(self.module, name, buffer))
+    }
+
+    /// Copies them back, inputs too, so that gates find in the buffers what launches have left.
+    pub fn read_variables(&self, device: &mut dyn Device) -> Result<(), DeviceError> {
+        for (plan, name, buffer) in self.variables() {
+            if !device.read_variable(self.module, name, buffer)? && self.checks.include(GateCheck::GuardZones)
+            {
+                let message = format!(
+                    "writes behind the {} bytes of `{}` in the variable `{name}`",
+                    plan.bytes(),
+                    plan.name
+                );
+                return Err(DeviceError::plain(VerdictKind::OobWrite, message).with_cause("symbol"));
+            }
+        }
+        Ok(())
+    }
+
+    fn variables(&self) -> impl Iterator<Item = (&BufferPlan, &str, BufferId)> {
+        let pairs = self.case.plan.buffers.iter().zip(self.buffers.iter().copied());
+        pairs.filter_map(|(plan, buffer)| Some((plan, plan.symbol.as_deref()?, buffer)))
     }
 
     /// One hash over all outputs that have elements.
@@ -235,7 +272,7 @@ impl PreparedCase {
             let poison = match plan.role {
                 Role::Output => setting.outputs,
                 Role::Scratch => setting.scratch,
-                Role::Input | Role::Inout => continue,
+                Role::Input | Role::Inout | Role::Restored => continue,
             };
             if plan.elements() > 0 || starts_as(plan).is_some() {
                 continue;
@@ -400,6 +437,9 @@ fn bind_one(
             ArgumentRef::Buffer(position) => buffer(*position).map(BoundArgument::Buffer),
             ArgumentRef::Scalar(position) => {
                 plan.scalars.get(*position).map(|scalar| BoundArgument::Scalar(scalar_bytes(scalar)))
+            }
+            ArgumentRef::Literal(position) => {
+                plan.literals.get(*position).map(|scalar| BoundArgument::Scalar(scalar_bytes(scalar)))
             }
             ArgumentRef::TensorMap(position) => plan.tensor_maps.get(*position).and_then(|own| {
                 let map = own.map.clone();

@@ -9,6 +9,7 @@ use evo_protocol::device::{DeviceError, DeviceKind};
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{Depth, GateAnswer, ReferencePlan, SpecialValues};
+use evo_space::counted::counted;
 use serde_json::{Map, Value, json};
 
 use super::afterwards::{self, PROBE_ELEMENTS};
@@ -268,7 +269,7 @@ fn tell_of_special_values(found: &mut GateAnswer, wanted: SpecialValues) {
 /// Says how many cases were right, and which ones had no answer to compare with.
 fn tell_what_was_left_out(found: &mut GateAnswer, unanswered: &BTreeSet<&str>, skipped: usize) {
     let report = &mut found.report;
-    report.message = format!("{} cases right", report.cases);
+    report.message = format!("{} right", counted(report.cases, "case"));
     if !unanswered.is_empty() {
         report.evidence.insert("families_without_answer", json!(unanswered));
     }

@@ -24,6 +24,7 @@ use super::inputs::Draw;
 use super::naive::{NaiveModules, reference_trouble};
 use super::on_device::DeviceReferences;
 use super::pool::{CaseSet, Pool};
+use super::prepared;
 use super::run::{self, PhaseSink, PreparedCase};
 use super::wrong::CaseResult;
 
@@ -67,6 +68,8 @@ pub(super) struct LoadedSlot {
     pub reference: Option<ModuleId>,
     /// The reference in single precision.
     pub single: Option<ModuleId>,
+    /// The kernels that derive inputs from inputs.
+    pub prepare: Option<ModuleId>,
     /// Cases since it was loaded: a failure at a full shape is judged together with the tiny ones that
     /// passed.
     pub history: Vec<CaseResult>,
@@ -89,6 +92,8 @@ pub struct ReferenceBinaries<'a> {
     pub own: Option<&'a [u8]>,
     /// The same kernel in single precision.
     pub single: Option<&'a [u8]>,
+    /// The kernels that derive inputs from inputs.
+    pub prepare: Option<&'a [u8]>,
 }
 
 /// A device with the candidates loaded on it; `gates` runs gates on them.
@@ -183,11 +188,18 @@ impl Judge {
             }
             _ => None,
         };
+        let prepare = match (&candidate.prepare, references.prepare) {
+            (Some((own, entries)), Some(bytes)) => {
+                Some(self.load_reference(&own.hash, entries, bytes).map_err(prepared::trouble)?)
+            }
+            _ => None,
+        };
         let loaded = LoadedSlot {
             candidate: candidate.clone(),
             builds,
             reference,
             single,
+            prepare,
             history: Vec::new(),
             tiny: Vec::new(),
         };
@@ -272,7 +284,7 @@ impl Judge {
     ) -> Result<PreparedCase, DeviceError> {
         let own = self.slot(slot)?;
         let (module, check) = (own.build_for(&case.plan)?.module, own.candidate.check.clone());
-        let naive = NaiveModules { own: own.reference, single: own.single };
+        let naive = NaiveModules { own: own.reference, single: own.single, prepare: own.prepare };
         let naive_hash = reference_hash(&own.candidate);
         let key = expected::key(&check, case, naive_hash.as_ref());
         let set = match (self.pool.set(&key), answers) {
@@ -283,7 +295,7 @@ impl Judge {
             }
             (None, Answers::NotNeeded) => {
                 phase(Phase::Preparing, &case.name());
-                self.inputs_only(&key, &check, case)?
+                self.inputs_only(&key, &check, case, naive)?
             }
         };
         let mut buffers = Vec::new();
@@ -294,11 +306,14 @@ impl Judge {
                 if lane == 0 { plan.name.clone() } else { format!("{} (set {})", plan.name, lane + 1) };
             let buffer = self.pool.working(self.device.as_mut(), &name, bytes)?;
             // Where the device can, a write to an input is caught in the act, even if it is undone later.
-            self.device.protect(buffer, plan.role == Role::Input)?;
+            // What lies in a variable of the module is copied there and back instead.
+            self.device.protect(buffer, plan.role == Role::Input && plan.symbol.is_none())?;
             buffers.push(buffer);
         }
         let launches = run::bind(&case.plan.launches, &buffers, &case.plan)?;
-        Ok(PreparedCase { slot, module, checks: check.checks, launches, case: case.clone(), buffers, set })
+        let preparation = prepared::bind(naive.prepare, &case.plan, &buffers)?;
+        let (checks, case) = (check.checks, case.clone());
+        Ok(PreparedCase { slot, module, checks, launches, preparation, case, buffers, set })
     }
 
     /// Gives up a case's data, because no later case asks for it.
@@ -316,6 +331,7 @@ impl Judge {
         key: &ContentHash,
         check: &CheckPlan,
         case: &Case,
+        modules: NaiveModules,
     ) -> Result<std::rc::Rc<CaseSet>, DeviceError> {
         // Under a name of its own: who needs answers must not find a set without them.
         let key = ContentHash::of_parts([key.as_str().as_bytes(), b"inputs"]);
@@ -326,14 +342,15 @@ impl Judge {
         let draw = Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude };
         let bytes = expected::input_bytes(&case.plan, draw)?;
         let inputs = read_buffers(&case.plan, bytes);
-        self.pool.add(self.device.as_mut(), &key, magnitude, &inputs, &[])
+        let mut derive = |device: &mut dyn Device, set: &CaseSet| modules.derive(device, &case.plan, set);
+        self.pool.add(self.device.as_mut(), (&key, magnitude), &inputs, &[], &mut derive)
     }
 }
 
 /// The contents of the buffers that kernels read, by position.
 pub(super) fn read_buffers(plan: &ProblemPlan, bytes: Vec<Vec<u8>>) -> Vec<(usize, &BufferPlan, Vec<u8>)> {
     let all = plan.buffers.iter().zip(bytes).enumerate();
-    let read = all.filter(|(_, (buffer, _))| matches!(buffer.role, Role::Input | Role::Inout));
+    let read = all.filter(|(_, (buffer, _))| buffer.role.is_read());
     read.map(|(position, (buffer, bytes))| (position, buffer, bytes)).collect()
 }
 

@@ -126,6 +126,10 @@ fn sets(plan: &ProblemPlan, info: &DeviceInfo, seeds: u32) -> (u32, u32) {
         return (1, 1);
     }
     let all = u64::from(wanted) * inputs + u64::from(wanted + 1) * outputs;
+    // A variable of the module holds one set, and is filled outside of the timed span.
+    if plan.buffers.iter().any(|buffer| buffer.symbol.is_some()) {
+        return (1, 1);
+    }
     // In a cache that holds one set and not all of them, rotation would turn hot calls into cold ones. Beyond
     // the cache nothing stays from call to call in any case.
     let fits = all <= info.l2_bytes / 2 || inputs + outputs > info.l2_bytes;
@@ -245,8 +249,22 @@ impl Judge {
             if timed.keeps_state {
                 self.device.restore_variables(timed.module)?;
             }
-            times.extend(self.device.sample(timed.module, SampleOrder { samples: 1, ..order })?);
+            times.extend(self.sample_filled(timed, SampleOrder { samples: 1, ..order })?);
         }
+        Ok(times)
+    }
+
+    /// Samples between filling the variables of the module that are arguments and reading them back, neither of which is
+    /// timed.
+    fn sample_filled(
+        &mut self,
+        timed: &TimedProblem,
+        order: SampleOrder<'_>,
+    ) -> Result<Vec<f64>, DeviceError> {
+        let device = self.device.as_mut();
+        timed.first().fill_variables(device)?;
+        let times = device.sample(timed.module, order)?;
+        timed.first().read_variables(device)?;
         Ok(times)
     }
 
@@ -279,7 +297,7 @@ impl Judge {
         timed.next.set((begin + calls) % timed.turns.len());
         let mut rotation = timed.rotation.clone();
         rotation.rotate_left(begin);
-        self.device.sample(timed.module, SampleOrder { rotation: &rotation, ..order })
+        self.sample_filled(timed, SampleOrder { rotation: &rotation, ..order })
     }
 
     /// CheckSet what the calls of the last sample wrote. With one set the outputs are poisoned and one more sample
@@ -396,7 +414,9 @@ impl Judge {
                     false => device.copy(input.buffer, buffer)?,
                 }
             }
+            turn.derive_again(device)?;
             phase(Phase::Timing, &format!("`{name}` on new contents"));
+            turn.fill_variables(device)?;
             if !again {
                 device.launch(timed.module, &turn.launches)?;
                 device.synchronize()?;
@@ -476,7 +496,7 @@ fn longer(fresh: &[f64], repeated: &[f64], least: f64) -> Option<f64> {
 /// Whether a call leaves something behind that the next call reads.
 fn accumulates(plan: &ProblemPlan) -> bool {
     plan.buffers.iter().any(|buffer| match buffer.role {
-        Role::Inout => true,
+        Role::Inout | Role::Restored => true,
         Role::Output => starts_as(buffer).is_some(),
         Role::Input | Role::Scratch => false,
     })
@@ -484,6 +504,9 @@ fn accumulates(plan: &ProblemPlan) -> bool {
 
 /// Copies of everything that calls change.
 fn copies(plan: &ProblemPlan) -> u32 {
+    if plan.buffers.iter().any(|buffer| buffer.symbol.is_some() && buffer.role != Role::Input) {
+        return 1;
+    }
     let changed = plan.buffers.iter().filter(|buffer| buffer.role != Role::Input);
     let bytes: u64 = changed.map(BufferPlan::bytes).sum();
     (COPIES_BYTES / bytes.max(1)).clamp(1, COPIES_MAX) as u32

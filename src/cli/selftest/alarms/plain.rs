@@ -254,8 +254,11 @@ fn bound(launch: &LaunchPlan, plan: &ProblemPlan, buffers: &[BufferId]) -> Resul
     };
     let argument = |argument: &ArgumentRef| match *argument {
         ArgumentRef::Buffer(position) => Ok(BoundArgument::Buffer(buffers[position])),
-        ArgumentRef::Scalar(position) => {
-            let scalar = &plan.scalars[position];
+        ArgumentRef::Scalar(position) | ArgumentRef::Literal(position) => {
+            let scalar = match argument {
+                ArgumentRef::Literal(_) => &plan.literals[position],
+                _ => &plan.scalars[position],
+            };
             match (scalar.dtype, scalar.integer) {
                 (DType::I32, Some(value)) => Ok(BoundArgument::Scalar((value as i32).to_le_bytes().to_vec())),
                 (DType::I64, Some(value)) => Ok(BoundArgument::Scalar(value.to_le_bytes().to_vec())),
@@ -296,6 +299,10 @@ mod tests {
             tensor_maps: Vec::new(),
             launches: Vec::new(),
             reference_launches: Vec::new(),
+            reference_variables: Vec::new(),
+            prepare_launches: Vec::new(),
+            reference_sizes: Vec::new(),
+            literals: Vec::new(),
             flops: None,
             bytes: None,
         }

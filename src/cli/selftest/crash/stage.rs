@@ -98,7 +98,16 @@ impl CrashStage {
     pub fn start(&self, study: &str, seed: u64) -> io::Result<Sweep> {
         let mut command = Command::new(&self.program);
         command.args(["sweep", "crash.toml", "--device", "host", "--strategy", "exhaustive", "--json"]);
-        command.args(["--finalists", "0", "--jobs", "2", "--resume", "--study", study, "--no-prior"]);
+        command.args([
+            "--finalists",
+            "0",
+            "--jobs",
+            "2",
+            "--resume=or-begin",
+            "--study",
+            study,
+            "--no-prior",
+        ]);
         command.args(["--seed", &seed.to_string()]);
         command.current_dir(self.folder.path()).env("EVO_CACHE_DIR", self.cache());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -84,12 +84,14 @@ EVO_INLINE void mbarrier_inval(mbarrier* barrier, EVO_AT) {
     evo_watch_write(barrier, 8);
     evo_bar(EVO_BAR_INVALIDATE, line, barrier, 0);
 }
-EVO_INLINE void mbarrier_arrive(mbarrier* barrier, EVO_AT) {
+// Gives the number of the phase that the arrival belongs to.
+EVO_INLINE unsigned evo_mbarrier_arrive(mbarrier* barrier, int line) {
     evo_demand_barrier(barrier, line);
     evo_watch_read(barrier, 8);
     evo_watch_sync(EVO_WATCH_PHASE_ARRIVE, evo_place(barrier));
-    evo_bar(EVO_BAR_ARRIVE, line, barrier, 0);
+    return (unsigned)evo_bar(EVO_BAR_ARRIVE, line, barrier, 0);
 }
+EVO_INLINE void mbarrier_arrive(mbarrier* barrier, EVO_AT) { evo_mbarrier_arrive(barrier, line); }
 EVO_INLINE void evo_demand_own_block(unsigned rank, int line) {
     if (rank != 0) evo_stop(EVO_STOP_ILLEGAL, line, "the host device has clusters of one block: its rank is 0, not another");
 }
@@ -174,6 +176,9 @@ EVO_FOR_WARP evo_box evo_box_of(const tensor_map& map, int rank, const int* at, 
             evo_stop(EVO_STOP_MISALIGNED, line, "misaligned tensor map: strides are multiples of 16 bytes,");
     }
     if (map.base % 16 != 0) evo_stop(EVO_STOP_MISALIGNED, line, "misaligned tensor map: its base is a multiple of 16 bytes,");
+    // Seen on an H200, where it is an illegal instruction.
+    if ((int64_t)at[0] * map.element_bytes % 16 != 0)
+        evo_stop(EVO_STOP_ILLEGAL, line, "a box starts within its rows at a multiple of 16 bytes: its first coordinate is another,");
     if (box.row_bytes % 16 != 0 || (map.swizzle && box.row_bytes > 16u << map.swizzle))
         evo_stop(EVO_STOP_MISALIGNED, line, "misaligned box: its rows are multiples of 16 bytes, and no longer than the swizzle,");
     // A GPU lays such rows a span apart, and how it counts their bytes is not documented.
@@ -230,6 +235,8 @@ EVO_FOR_WARP void evo_load_box(const tensor_map& map, int rank, const int* at, v
 }
 EVO_FOR_WARP void evo_store_box(const tensor_map& map, int rank, const int* at, const void* from, int line) {
     evo_box box = evo_box_of(map, rank, at, line);
+    for (int axis = 0; axis < rank; axis++)
+        if (at[axis] < 0) evo_stop(EVO_STOP_ILLEGAL, line, "a store of a box has a coordinate below 0, which only loads may have");
     evo_demand_box_place(box, from, line);
     unsigned bytes = box.row_bytes * box.rows;
     evo_demand_visible(from, bytes, line);
@@ -239,10 +246,10 @@ EVO_FOR_WARP void evo_store_box(const tensor_map& map, int rank, const int* at, 
         unsigned first, end;
         uintptr_t address = evo_box_row(box, row, first, end);
         for (unsigned chunk = first & ~15u; chunk < end; chunk += 16) {
-            unsigned start = chunk < first ? first : chunk, until = chunk + 16 < end ? chunk + 16 : end;
             uintptr_t dense = (uintptr_t)from + row * box.row_bytes + chunk;
-            uintptr_t offset = evo_swizzled(dense, map.swizzle) - (uintptr_t)from + (start - chunk);
-            evo_bulk(EVO_BULK_RUN, line, (const void*)(address + start), (const void*)offset, until - start);
+            uintptr_t offset = evo_swizzled(dense, map.swizzle) - (uintptr_t)from;
+            // Whole, as a GPU does it, also where the tensor's rows end within these 16 bytes.
+            evo_bulk(EVO_BULK_RUN, line, (const void*)(address + chunk), (const void*)offset, 16);
         }
     }
 }

@@ -110,4 +110,13 @@ EVO_INLINE unsigned __isLocal(const void* at) {
     return (((uintptr_t)at ^ (uintptr_t)evo_self()) & ~(uintptr_t)(EVO_REGION - 1)) == 0;
 }
 EVO_INLINE unsigned __isGlobal(const void* at) { return at && !__isShared(at) && !__isLocal(at); }
+// An address is the same number in every space here.
+EVO_INLINE size_t __cvta_generic_to_global(const void* at) { return (size_t)at; }
+EVO_INLINE size_t __cvta_generic_to_shared(const void* at) { return (size_t)at; }
+EVO_INLINE size_t __cvta_generic_to_local(const void* at) { return (size_t)at; }
+EVO_INLINE size_t __cvta_generic_to_constant(const void* at) { return (size_t)at; }
+EVO_INLINE void* __cvta_global_to_generic(size_t at) { return (void*)at; }
+EVO_INLINE void* __cvta_shared_to_generic(size_t at) { return (void*)at; }
+EVO_INLINE void* __cvta_local_to_generic(size_t at) { return (void*)at; }
+EVO_INLINE void* __cvta_constant_to_generic(size_t at) { return (void*)at; }
 #endif

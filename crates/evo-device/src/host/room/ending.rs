@@ -147,7 +147,7 @@ mod tests {
             assert!(!believes(kind));
         }
         let forged = RoomMessage {
-            bytes: br#"{"v":4,"id":0,"body":{"type":"fault","error":{"kind":"pass","cause":null,"message":"","code":null,"sticky":false}}}"#.to_vec(),
+            bytes: br#"{"v":5,"id":0,"body":{"type":"fault","error":{"kind":"pass","cause":null,"message":"","code":null,"sticky":false}}}"#.to_vec(),
             descriptors: Vec::new(),
         };
         assert_eq!(last_words(&forged), None);

@@ -102,6 +102,13 @@ impl Executor {
                 let order = SampleOrder { rotation: &rotation, mode, samples, batch, untouched };
                 RoomAnswer::Samples(device.sample(module, order)?)
             }
+            RoomOrder::WriteVariable { name, buffer } => {
+                device.write_variable(module, &name, buffer)?;
+                RoomAnswer::Done
+            }
+            RoomOrder::ReadVariable { name, buffer } => {
+                RoomAnswer::Read { intact: device.read_variable(module, &name, buffer)? }
+            }
             RoomOrder::Variables => RoomAnswer::Variables(device.variables(module)?),
             RoomOrder::RestoreVariables => {
                 device.restore_variables(module)?;

@@ -60,6 +60,14 @@ pub enum RoomOrder {
     },
     Variables,
     RestoreVariables,
+    WriteVariable {
+        name: String,
+        buffer: BufferId,
+    },
+    ReadVariable {
+        name: String,
+        buffer: BufferId,
+    },
 }
 
 impl RoomOrder {
@@ -88,6 +96,7 @@ impl RoomOrder {
                 let watched = watch.buffers.iter().map(|own| own.buffer);
                 of(launches).into_iter().chain(watched).collect()
             }
+            RoomOrder::WriteVariable { buffer, .. } | RoomOrder::ReadVariable { buffer, .. } => vec![*buffer],
             RoomOrder::Sample { rotation, .. } => rotation.iter().flat_map(|call| of(call)).collect(),
             _ => Vec::new(),
         };
@@ -112,9 +121,15 @@ pub struct RoomReply {
 #[serde(rename_all = "snake_case")]
 pub enum RoomAnswer {
     Done,
-    Loaded { echo: Option<String> },
+    Loaded {
+        echo: Option<String>,
+    },
     Attributes(EntryAttributes),
     Watched(Option<WatchReport>),
     Samples(Vec<f64>),
     Variables(Vec<VariableState>),
+    /// Whether what lies behind a variable's contents is as it was.
+    Read {
+        intact: bool,
+    },
 }

@@ -393,6 +393,17 @@ impl Device for RoomDevice {
         self.expect_done(module, RoomOrder::RestoreVariables)
     }
 
+    fn write_variable(&mut self, module: ModuleId, name: &str, buffer: BufferId) -> Result<(), DeviceError> {
+        self.expect_done(module, RoomOrder::WriteVariable { name: name.into(), buffer })
+    }
+
+    fn read_variable(&mut self, module: ModuleId, name: &str, buffer: BufferId) -> Result<bool, DeviceError> {
+        match self.ask(module, RoomOrder::ReadVariable { name: name.into(), buffer })? {
+            RoomAnswer::Read { intact } => Ok(intact),
+            _ => Err(out_of_step()),
+        }
+    }
+
     fn attributes(&mut self, module: ModuleId, launch: &BoundLaunch) -> Result<EntryAttributes, DeviceError> {
         match self.ask(module, RoomOrder::Attributes { launch: launch.clone() })? {
             RoomAnswer::Attributes(attributes) => Ok(attributes),

@@ -56,6 +56,11 @@ pub(super) extern "C" fn on_mbarrier(
     // SAFETY: the calling fiber's own record.
     let thread = unsafe { (*record).linear };
     let barriers = &mut this.hopper.barriers;
+    // What an arrival gives back: the phase that it belongs to.
+    let phase_before = match what {
+        phase::ARRIVE => barriers.find(at).map_or(0, |own| u64::from(own.phase)),
+        _ => 0,
+    };
     let done = match what {
         phase::INIT => barriers.init(at, memory(), detail as u32, thread).map(|()| false),
         phase::INVALIDATE => barriers.invalidate(at, *memory()).map(|()| false),
@@ -95,7 +100,7 @@ pub(super) extern "C" fn on_mbarrier(
         Ok(false) => {}
         Err(text) => fail(record, ILLEGAL, line, text),
     }
-    0
+    phase_before
 }
 
 /// Both halves of the barrier of a cluster, which is one block.

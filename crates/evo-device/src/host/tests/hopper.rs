@@ -260,15 +260,15 @@ fn boxes_are_stored_inside_the_edge_only() {
         evo::fence_proxy_async();
         __syncwarp();
         if (threadIdx.x == 0) {{
-            evo::tma_store<2>(map, tile, -8, 17);
+            evo::tma_store<2>(map, tile, 8, 17);
             evo::bulk_commit(), evo::bulk_wait<0>();
         }}",
         mapped(64, 3, 0)
     );
     let found = values(&body, 32);
     for (at, own) in found.iter().enumerate().take(1000) {
-        let (row, word) = (at as i64 / 32 - 17, at as i64 % 32 + 4);
-        let inside = (0..3).contains(&row) && word < 32;
+        let (row, word) = (at as i64 / 32 - 17, at as i64 % 32 - 4);
+        let inside = (0..3).contains(&row) && word >= 0;
         let from = row * 32 + ((word / 4) ^ row) * 4 + word % 4;
         assert_eq!(i64::from(*own), if inside { 5000 + from } else { at as i64 }, "{at}");
     }
@@ -282,6 +282,9 @@ fn misused_maps_are_named() {
     let call = "evo::tma_load<2>(tile, map, bar, 0, 0);";
     check(&load("map.magic = 0; ", call), 1, ILLEGAL, "tensor map that evo has not made", 3);
     check(&load("", "evo::tma_load<1>(tile, map, bar, 0);"), 1, ILLEGAL, "another number of dimensions", 3);
+    check(&load("", "evo::tma_load<2>(tile, map, bar, 4, 0);"), 1, ILLEGAL, "a multiple of 16 bytes", 3);
+    let store = format!("{}evo::tma_store<2>(map, tile, 0, -1);", mapped(64, 3, 0));
+    check(&store, 1, ILLEGAL, "which only loads may have", 2);
     check(&load("map.strides[0] = 136; ", call), 1, MISALIGNED, "strides are multiples of 16", 3);
     check(&load("map.base += 8; ", call), 1, MISALIGNED, "base is a multiple of 16", 3);
     check(&load("map.swizzle = 2; ", call), 1, MISALIGNED, "no longer than the swizzle", 3);

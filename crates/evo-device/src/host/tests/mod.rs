@@ -1,6 +1,7 @@
 //! Kernels compiled by the system's compiler and run here: one file a subject.
 
 mod conditions;
+mod cuda_library;
 mod faults;
 mod functions;
 mod groups;

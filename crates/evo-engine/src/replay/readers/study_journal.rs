@@ -25,9 +25,14 @@ pub fn read(text: &str) -> Result<Draft, RecordingFault> {
     }
     if let Some(first) = journal.rejected.first() {
         let (line, reason, count) = (first.line, &first.reason, journal.rejected.len());
-        notices.push(format!(
-            "{count} damaged lines of the journal are left out, the first is line {line}: {reason}"
-        ));
+        notices.push(match count {
+            1 => format!("1 damaged line of the journal is left out, line {line}: {reason}"),
+            _ => {
+                format!(
+                    "{count} damaged lines of the journal are left out, the first is line {line}: {reason}"
+                )
+            }
+        });
     }
     let history = History::replay(journal);
     let Some(header) = &history.header else {
@@ -203,10 +208,7 @@ mod tests {
         let recording = Recording::open(&path).unwrap();
         assert_eq!(recording.rows().len(), 1);
         assert_eq!(recording.notices[0], "the journal's last line is torn and is left out");
-        assert!(
-            recording.notices[1]
-                .starts_with("1 damaged lines of the journal are left out, the first is line 3")
-        );
+        assert!(recording.notices[1].starts_with("1 damaged line of the journal is left out, line 3"));
         let headless = journal.split_once('\n').unwrap().1;
         std::fs::write(&path, headless).unwrap();
         let error = Recording::open(&path).unwrap_err().to_string();

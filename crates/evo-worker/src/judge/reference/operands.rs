@@ -63,8 +63,7 @@ pub struct Tensor<'a> {
 impl Operands<'_> {
     /// The input `name` with `rank` extents.
     pub fn input(&self, reference: &str, name: &str, rank: usize) -> Result<Tensor<'_>, DeviceError> {
-        let (position, buffer) =
-            self.find(reference, name, "input", |role| matches!(role, Role::Input | Role::Inout))?;
+        let (position, buffer) = self.find(reference, name, "input", Role::is_read)?;
         let shape = extents(reference, buffer, rank)?;
         Ok(Tensor { shape, dtype: buffer.dtype, values: &self.values[position] })
     }
@@ -76,8 +75,7 @@ impl Operands<'_> {
         name: &str,
         shape: &[usize],
     ) -> Result<(usize, DType), DeviceError> {
-        let (position, buffer) =
-            self.find(reference, name, "output", |role| matches!(role, Role::Output | Role::Inout))?;
+        let (position, buffer) = self.find(reference, name, "output", Role::is_answer)?;
         let own: Vec<usize> = buffer.shape.iter().map(|extent| *extent as usize).collect();
         if own != shape {
             return Err(task_error(format!(

@@ -40,7 +40,7 @@ pub fn buffer(name: &str, dtype: DType, shape: &[u64], role: Role) -> BufferPlan
     } else {
         Fill::Uniform { low: 0.0, high: 100.0, inclusive: false }
     };
-    BufferPlan { name: name.into(), dtype, shape: shape.to_vec(), role, fill }
+    BufferPlan { name: name.into(), dtype, shape: shape.to_vec(), role, fill, symbol: None }
 }
 
 /// A plan without launches.
@@ -54,6 +54,10 @@ pub fn plan(name: &str, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> Prob
         tensor_maps: Vec::new(),
         launches: vec![],
         reference_launches: vec![],
+        reference_variables: vec![],
+        prepare_launches: vec![],
+        reference_sizes: vec![],
+        literals: vec![],
         flops: None,
         bytes: None,
     }

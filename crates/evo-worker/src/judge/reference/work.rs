@@ -83,12 +83,9 @@ impl AttentionWork {
 impl ReferenceWork {
     /// The work of the built-in reference `name`, if the device's kernels take it.
     pub fn of(name: &str, plan: &ProblemPlan, limits: &DeviceLimits) -> Option<ReferenceWork> {
-        let input = |name: &str, rank: usize| {
-            find(plan, name, rank, |role| matches!(role, Role::Input | Role::Inout))
-        };
+        let input = |name: &str, rank: usize| find(plan, name, rank, Role::is_read);
         let output = |name: &str, shape: &[u64]| {
-            find(plan, name, shape.len(), |role| matches!(role, Role::Output | Role::Inout))
-                .filter(|at| plan.buffers[*at].shape == shape)
+            find(plan, name, shape.len(), Role::is_answer).filter(|at| plan.buffers[*at].shape == shape)
         };
         let shape = |at: usize| plan.buffers[at].shape.as_slice();
         let (kind, inputs, output) = match name {

@@ -62,7 +62,7 @@ fn launches_that_cannot_fit_are_refused_with_numbers() {
     assert_eq!(check(&|_, plan| plan.launches[0].grid = [1, 70_000, 1]), "launch_fail:grid");
     assert_eq!(check(&|_, plan| plan.launches[0].shared_bytes = 228 * 1024), "launch_fail:smem");
     let many_registers = |device: &mut FakeDevice, plan: &mut ProblemPlan| {
-        device.attributes.registers = 128;
+        device.attributes.registers = Some(128);
         plan.launches[0].block = [1024, 1, 1];
     };
     assert_eq!(check(&many_registers), "launch_fail:regs");

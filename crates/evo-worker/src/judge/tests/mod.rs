@@ -44,6 +44,7 @@ fn candidate(check: CheckPlan) -> Candidate {
         reference: (check.reference == ReferencePlan::Kernel)
             .then(|| (BinaryRef { hash, path: None }, vec!["naive".into()])),
         reference_single: None,
+        prepare: None,
         check,
     }
 }
@@ -153,7 +154,7 @@ fn sizes_of_0_are_legal() {
 }
 
 fn own_reference(own: Option<&[u8]>) -> ReferenceBinaries<'_> {
-    ReferenceBinaries { own, single: None }
+    ReferenceBinaries { own, ..ReferenceBinaries::default() }
 }
 
 fn judge_of(kernel: Kernel, check: CheckPlan) -> Judge {

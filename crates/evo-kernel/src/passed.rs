@@ -1,0 +1,110 @@
+//! What launches of a call are given: by name, without saying so, and after buffers have changed places.
+
+use evo_protocol::plan::ArgumentRef;
+
+use super::spec::{ArgumentSpec, KernelSpec, LaunchSpec, LoopSpec, PassedSpec, ReferenceSpec};
+use super::words::uses_identifier;
+
+/// Launches with their loops.
+pub struct Stream<'a> {
+    pub launches: &'a [LaunchSpec],
+    pub loops: &'a [LoopSpec],
+    /// What a launch is given that does not say it.
+    pub passed: Vec<ArgumentRef>,
+}
+
+/// What a launch of the kernel is given that does not say it: every argument that is passed.
+pub fn kernel_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
+    positions(kernel).filter(|(own, _)| own.is_passed()).map(|(_, place)| place).collect()
+}
+
+/// The same for a launch of the reference kernel, which takes no tensor maps. An argument that lies in a variable of the
+/// variant's lies in one of the reference's if that has one of the name, and else is passed.
+pub fn reference_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
+    let is_given = |own: &ArgumentSpec| match own {
+        ArgumentSpec::TensorMap(_) => false,
+        // It computes from what others are prepared from.
+        ArgumentSpec::Buffer(buffer) if buffer.is_prepared() => false,
+        _ => !has_variable(kernel, own),
+    };
+    positions(kernel).filter(|(own, _)| is_given(own)).map(|(_, place)| place).collect()
+}
+
+/// The same for a launch of the task's own that prepares inputs: inputs and scalars.
+pub fn prepare_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
+    let is_there = |own: &ArgumentSpec| match own {
+        ArgumentSpec::Buffer(own) => own.role.is_read(),
+        ArgumentSpec::Scalar(_) => true,
+        ArgumentSpec::TensorMap(_) => false,
+    };
+    positions(kernel).filter(|(own, _)| is_there(own)).map(|(_, place)| place).collect()
+}
+
+/// Buffers that lie in variables of the reference kernel's module: those that it has by their names and that no launch
+/// of it is given.
+pub fn reference_variables(kernel: &KernelSpec) -> Vec<usize> {
+    let ReferenceSpec::Kernel { launches, .. } = &kernel.check.reference else { return Vec::new() };
+    let is_given = |name: &str| {
+        let mut given = launches.iter().filter_map(|own| own.arguments.as_ref()).flatten();
+        given.any(|own| matches!(own, PassedSpec::Named(own) if own == name))
+    };
+    let lies_there = |(own, place): (&ArgumentSpec, ArgumentRef)| match place {
+        ArgumentRef::Buffer(position) if has_variable(kernel, own) && !is_given(own.name()) => Some(position),
+        _ => None,
+    };
+    positions(kernel).filter_map(lies_there).collect()
+}
+
+/// Whether the reference's source has the variable in which an argument lies.
+fn has_variable(kernel: &KernelSpec, argument: &ArgumentSpec) -> bool {
+    let ReferenceSpec::Kernel { source, .. } = &kernel.check.reference else { return false };
+    let ArgumentSpec::Buffer(buffer) = argument else { return false };
+    let name = buffer.symbol.as_deref().and_then(|symbol| symbol.rsplit("::").next());
+    name.is_some_and(|name| uses_identifier(&source.text, name))
+}
+
+/// Each argument with its place among the plan's buffers, scalars and tensor maps.
+fn positions(kernel: &KernelSpec) -> impl Iterator<Item = (&ArgumentSpec, ArgumentRef)> {
+    let (mut buffers, mut scalars, mut maps) = (0, 0, 0);
+    kernel.arguments.iter().map(move |argument| {
+        let (counter, make): (&mut usize, fn(usize) -> ArgumentRef) = match argument {
+            ArgumentSpec::Buffer(_) => (&mut buffers, ArgumentRef::Buffer),
+            ArgumentSpec::Scalar(_) => (&mut scalars, ArgumentRef::Scalar),
+            ArgumentSpec::TensorMap(_) => (&mut maps, ArgumentRef::TensorMap),
+        };
+        *counter += 1;
+        (argument, make(*counter - 1))
+    })
+}
+
+/// Buffers that have changed places: what a launch says, and what it gets.
+pub struct Swapped<'a> {
+    kernel: &'a KernelSpec,
+    pairs: Vec<(ArgumentRef, ArgumentRef)>,
+}
+
+impl Swapped<'_> {
+    /// None have.
+    pub fn none(kernel: &KernelSpec) -> Swapped<'_> {
+        Swapped { kernel, pairs: Vec::new() }
+    }
+
+    /// The place of an argument that launches call by this name.
+    pub fn place(&self, name: &str) -> Option<ArgumentRef> {
+        positions(self.kernel).find(|(own, _)| own.name() == name).map(|(_, place)| place)
+    }
+
+    /// What is there now.
+    pub fn now(&self, place: ArgumentRef) -> ArgumentRef {
+        self.pairs.iter().find(|(said, _)| *said == place).map_or(place, |(_, now)| *now)
+    }
+
+    /// Two of them change places.
+    pub fn swap(&mut self, [one, other]: &[String; 2]) {
+        // The loader has refused names that do not exist.
+        let (Some(one), Some(other)) = (self.place(one), self.place(other)) else { return };
+        let (first, second) = (self.now(one), self.now(other));
+        self.pairs.retain(|(said, _)| *said != one && *said != other);
+        self.pairs.extend([(one, second), (other, first)]);
+    }
+}

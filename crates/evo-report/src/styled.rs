@@ -1,0 +1,188 @@
+//! Lines with colors: pieces of text with a meaning, drawn plainly or in color. Whether there are colors is decided by
+//! what people set (`NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR`, `TERM`) and by whether somebody watches.
+
+use evo_space::printable::printable;
+
+/// What a piece of a line means; how it looks follows from that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    Plain,
+    /// What a reader looks for first.
+    Strong,
+    /// Labels, and what is there for completeness.
+    Faint,
+    Good,
+    Bad,
+    Warning,
+    /// Bars and curves.
+    Accent,
+}
+
+impl Tone {
+    fn code(self) -> Option<&'static str> {
+        Some(match self {
+            Tone::Plain => return None,
+            Tone::Strong => "1",
+            Tone::Faint => "2",
+            Tone::Good => "32",
+            Tone::Bad => "31",
+            Tone::Warning => "33",
+            Tone::Accent => "36",
+        })
+    }
+}
+
+/// A line in pieces.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StyledLine(Vec<(Tone, String)>);
+
+impl StyledLine {
+    /// A line of one piece.
+    pub fn new(tone: Tone, text: impl Into<String>) -> StyledLine {
+        StyledLine::default().with(tone, text)
+    }
+
+    /// The line with one more piece.
+    pub fn with(mut self, tone: Tone, text: impl Into<String>) -> StyledLine {
+        self.0.push((tone, text.into()));
+        self
+    }
+
+    /// How many characters it has.
+    pub fn width(&self) -> usize {
+        self.0.iter().map(|(_, text)| text.chars().count()).sum()
+    }
+
+    /// The line in at most so many characters; what is cut off is marked.
+    pub fn cut(self, width: usize) -> StyledLine {
+        if self.width() <= width {
+            return self;
+        }
+        let mut left = width.saturating_sub(1);
+        let mut pieces = Vec::new();
+        for (tone, text) in self.0 {
+            let kept: String = text.chars().take(left).collect();
+            left -= kept.chars().count();
+            pieces.push((tone, kept));
+            if left == 0 {
+                break;
+            }
+        }
+        pieces.push((Tone::Faint, "…".to_string()));
+        StyledLine(pieces)
+    }
+
+    /// As text, with colors or without; what a terminal would obey in the pieces themselves is written out.
+    pub fn text(&self, colors: bool) -> String {
+        let piece = |(tone, text): &(Tone, String)| {
+            let text = printable(text);
+            match tone.code().filter(|_| colors) {
+                Some(code) => format!("\x1b[{code}m{text}\x1b[0m"),
+                None => text.into_owned(),
+            }
+        };
+        self.0.iter().map(piece).collect()
+    }
+}
+
+/// The variables that decide on colors, as far as they are set.
+#[derive(Clone, Debug, Default)]
+pub struct ColorWish {
+    pub no_color: Option<String>,
+    pub clicolor: Option<String>,
+    pub clicolor_force: Option<String>,
+    pub term: Option<String>,
+}
+
+impl ColorWish {
+    /// Of this process's environment.
+    pub fn of_environment() -> ColorWish {
+        let get = |name: &str| std::env::var(name).ok();
+        ColorWish {
+            no_color: get("NO_COLOR"),
+            clicolor: get("CLICOLOR"),
+            clicolor_force: get("CLICOLOR_FORCE"),
+            term: get("TERM"),
+        }
+    }
+
+    /// Whether text for a stream has colors, by the conventions of these variables.
+    pub fn allows(&self, is_terminal: bool) -> bool {
+        let is_set = |value: &Option<String>| value.as_ref().is_some_and(|value| !value.is_empty());
+        if is_set(&self.no_color) {
+            return false;
+        }
+        if is_set(&self.clicolor_force) && self.clicolor_force.as_deref() != Some("0") {
+            return true;
+        }
+        is_terminal && self.clicolor.as_deref() != Some("0") && self.term.as_deref() != Some("dumb")
+    }
+}
+
+/// Bars for numbers over time, the lowest number the lowest bar; in at most `width` characters, each the last of its
+/// share of the numbers. Equal numbers are low bars. Ratios count, so that the end of a search does not look flat.
+pub fn sparkline(numbers: &[f64], width: usize) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let count = numbers.len().min(width);
+    let shown: Vec<f64> =
+        (1..=count).map(|at| numbers[at * numbers.len() / count - 1].max(1e-9).ln()).collect();
+    let low = shown.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = shown.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let bar = |value: &f64| match high - low {
+        span if span > 1e-9 => BARS[((value - low) / span * 7.0).round() as usize],
+        _ => BARS[0],
+    };
+    shown.iter().map(bar).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colors_follow_the_conventions() {
+        let check = |set: &[(&str, &str)], is_terminal: bool, expected: bool| {
+            let get =
+                |name: &str| set.iter().find(|(own, _)| *own == name).map(|(_, value)| value.to_string());
+            let wish = ColorWish {
+                no_color: get("NO_COLOR"),
+                clicolor: get("CLICOLOR"),
+                clicolor_force: get("CLICOLOR_FORCE"),
+                term: get("TERM"),
+            };
+            assert_eq!(wish.allows(is_terminal), expected, "{set:?} {is_terminal}");
+        };
+        check(&[], true, true);
+        check(&[], false, false);
+        check(&[("NO_COLOR", "1")], true, false);
+        check(&[("NO_COLOR", "")], true, true);
+        check(&[("CLICOLOR", "0")], true, false);
+        check(&[("CLICOLOR", "1")], false, false);
+        check(&[("CLICOLOR_FORCE", "1")], false, true);
+        check(&[("CLICOLOR_FORCE", "0")], false, false);
+        check(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], true, false);
+        check(&[("TERM", "dumb")], true, false);
+    }
+
+    #[test]
+    fn lines_are_cut_by_what_is_seen() {
+        let line =
+            StyledLine::new(Tone::Faint, "best ").with(Tone::Good, "1.5×").with(Tone::Plain, " of all");
+        assert_eq!((line.width(), line.text(false).as_str()), (16, "best 1.5× of all"));
+        assert_eq!(line.text(true), "\x1b[2mbest \x1b[0m\x1b[32m1.5×\x1b[0m of all");
+        assert_eq!(line.clone().cut(16), line);
+        assert_eq!(line.clone().cut(8).text(false), "best 1.…");
+        assert_eq!(line.cut(1).text(false), "…");
+        assert_eq!(StyledLine::new(Tone::Plain, "\x1b[2J").text(false), "\\u001b[2J");
+    }
+
+    #[test]
+    fn curves_fit_and_fall() {
+        assert_eq!(sparkline(&[], 8), "");
+        assert_eq!(sparkline(&[5.0, 5.0], 8), "▁▁");
+        assert_eq!(sparkline(&[800.0, 400.0, 200.0, 100.0], 8), "█▆▃▁");
+        let long: Vec<f64> = (0..100).map(|at| f64::from(200 - at)).collect();
+        assert_eq!(sparkline(&long, 10).chars().count(), 10);
+        assert!(sparkline(&long, 10).ends_with('▁'));
+    }
+}

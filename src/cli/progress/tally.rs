@@ -1,0 +1,205 @@
+//! What an observer of a sweep keeps in mind. Times are given from outside, so that what is shown of them can be tested.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::verdict::VerdictKind;
+
+use crate::event::Event;
+use crate::report::text::time;
+
+/// Verdicts by which the rate is measured: enough to be steady, few enough to follow a change.
+const WINDOW: usize = 32;
+
+/// Verdicts before a rate means anything.
+const RATE_LEAST: usize = 3;
+
+/// The best configuration so far.
+#[derive(Clone, Debug)]
+pub struct BestSoFar {
+    pub objective_ns: f64,
+    pub configuration: String,
+    /// When this run found it; absent for one of an earlier run.
+    pub at: Option<Duration>,
+}
+
+/// How busy the stages are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lanes {
+    pub compile_busy: f64,
+    pub device_busy: f64,
+    pub compile_queue: usize,
+    pub device_queue: usize,
+    pub compile_jobs: usize,
+}
+
+/// The confirmation's step.
+#[derive(Clone, Copy, Debug)]
+pub struct Confirming {
+    pub finalist: usize,
+    pub of: usize,
+    /// When it began, and how long it and the others were expected to take, seconds.
+    pub since: Duration,
+    pub left_seconds: Option<f64>,
+}
+
+/// What is known of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    pub total: Option<u64>,
+    pub done: u64,
+    pub best: Option<BestSoFar>,
+    pub default_ns: Option<f64>,
+    /// The best so far after each evaluation that had one, nanoseconds.
+    pub trail: Vec<f64>,
+    pub mix: BTreeMap<String, u64>,
+    /// The first message of each kind of failure, in the order of their coming.
+    pub failures: Vec<(String, String)>,
+    pub lanes: Option<Lanes>,
+    pub confirming: Option<Confirming>,
+    confirm_seconds: Option<f64>,
+    /// What a wall budget leaves, and when it was told.
+    left: Option<(f64, Duration)>,
+    verdicts: VecDeque<Duration>,
+}
+
+impl Tally {
+    /// Takes up an event that came at a time since the command began.
+    pub fn observe(&mut self, event: &Event, at: Duration) {
+        match event {
+            Event::Started { total, earlier, .. } => {
+                self.total = *total;
+                self.done = earlier.evaluations;
+                self.best = earlier.best.as_ref().map(|(objective_ns, best)| BestSoFar {
+                    objective_ns: *objective_ns,
+                    configuration: best.to_string(),
+                    at: None,
+                });
+                self.default_ns = earlier.default_ns;
+                self.mix = earlier.verdicts.clone();
+            }
+            Event::Finished { evaluation, best } => self.finished(evaluation, *best, at),
+            Event::Lanes {
+                compile_busy,
+                device_busy,
+                compile_queue,
+                device_queue,
+                compile_jobs,
+                confirm_seconds,
+                left_seconds,
+            } => {
+                self.lanes = Some(Lanes {
+                    compile_busy: *compile_busy,
+                    device_busy: *device_busy,
+                    compile_queue: *compile_queue,
+                    device_queue: *device_queue,
+                    compile_jobs: *compile_jobs,
+                });
+                self.confirm_seconds = *confirm_seconds;
+                self.left = left_seconds.map(|left| (left, at));
+            }
+            Event::Confirming { finalist, of, left_seconds } => {
+                let (finalist, of, left_seconds) = (*finalist, *of, *left_seconds);
+                self.confirming = Some(Confirming { finalist, of, since: at, left_seconds });
+            }
+            _ => {}
+        }
+    }
+
+    fn finished(&mut self, evaluation: &Evaluation, best: bool, at: Duration) {
+        self.done += u64::from(evaluation.is_counted());
+        let kind = evaluation.verdict.kind;
+        *self.mix.entry(kind.to_string()).or_default() += 1;
+        if evaluation.is_default() {
+            self.default_ns = evaluation.objective_ns;
+        }
+        if let Some(objective_ns) = evaluation.objective_ns.filter(|_| best) {
+            let configuration = evaluation.configuration.to_string();
+            self.best = Some(BestSoFar { objective_ns, configuration, at: Some(at) });
+        }
+        self.trail.extend(self.best.as_ref().map(|best| best.objective_ns));
+        let is_quiet = matches!(kind, VerdictKind::Pass | VerdictKind::PassedOver | VerdictKind::TooSlow);
+        if !is_quiet && !self.failures.iter().any(|(own, _)| *own == kind.as_str()) {
+            let message = evaluation.verdict.message.lines().next().unwrap_or_default().to_string();
+            self.failures.push((kind.to_string(), message));
+        }
+        if evaluation.is_counted() && evaluation.taken_over_from.is_none() {
+            self.verdicts.push_back(at);
+            if self.verdicts.len() > WINDOW {
+                self.verdicts.pop_front();
+            }
+        }
+    }
+
+    /// Evaluations a second at this time, over the last of them; a stage that stalls lowers it.
+    pub fn rate(&self, now: Duration) -> Option<f64> {
+        let first = self.verdicts.front().filter(|_| self.verdicts.len() >= RATE_LEAST)?;
+        let seconds = now.saturating_sub(*first).as_secs_f64();
+        (seconds > 0.0).then(|| (self.verdicts.len() - 1) as f64 / seconds)
+    }
+
+    /// Seconds until the command ends, confirmation included; unknown until enough was seen.
+    pub fn eta(&self, now: Duration) -> Option<f64> {
+        if let Some(confirming) = self.confirming {
+            let passed = now.saturating_sub(confirming.since).as_secs_f64();
+            return Some((confirming.left_seconds? - passed).max(0.0));
+        }
+        let left = self.left.map(|(left, at)| (left - now.saturating_sub(at).as_secs_f64()).max(0.0));
+        let search = self.total.zip(self.rate(now)).map(|(total, rate)| {
+            total.saturating_sub(self.done) as f64 / rate + self.confirm_seconds.unwrap_or(0.0)
+        });
+        match (left, search) {
+            (Some(left), Some(search)) => Some(left.min(search)),
+            (left, search) => left.or(search),
+        }
+    }
+
+    /// How many times as fast as the default the best is.
+    pub fn speedup(&self) -> Option<f64> {
+        Some(self.default_ns? / self.best.as_ref()?.objective_ns)
+    }
+
+    /// `pass 31, too_slow 9`, most frequent first.
+    pub fn mix(&self) -> Vec<(&str, u64)> {
+        let mut mix: Vec<(&str, u64)> =
+            self.mix.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+        mix.sort_by(|a, b| b.1.cmp(&a.1));
+        mix
+    }
+
+    /// `16/48`.
+    pub fn count(&self) -> String {
+        match self.total {
+            Some(total) => format!("{}/{total}", self.done),
+            None => self.done.to_string(),
+        }
+    }
+
+    /// A line for logs.
+    pub fn line(&self) -> String {
+        let best = self.best.as_ref().map_or("none yet".to_string(), |best| time(best.objective_ns));
+        let speed = self.speedup().map(|speed| format!(" ({speed:.2}× the default)")).unwrap_or_default();
+        let mix: Vec<String> = self.mix().iter().map(|(name, count)| format!("{name} {count}")).collect();
+        let lanes = self.lanes.map(|own| own.line()).unwrap_or_default();
+        let parts = [self.count(), format!("best {best}{speed}"), mix.join(", "), lanes];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
+    }
+}
+
+impl Lanes {
+    fn line(&self) -> String {
+        format!(
+            "device {:.0} % busy, {} queued · compile {:.0} % busy, {} queued",
+            percent(self.device_busy),
+            self.device_queue,
+            percent(self.compile_busy),
+            self.compile_queue
+        )
+    }
+}
+
+/// A share in percent: what is under way is counted as a whole, and may exceed the time that has passed.
+pub fn percent(share: f64) -> f64 {
+    (share * 100.0).clamp(0.0, 100.0)
+}

@@ -1,0 +1,276 @@
+//! What people who use evo for the first time run into: files of the wrong kind, mistyped names, programs that only look
+//! like compilers. Each gets one clear message, and what they were probably after.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+const KERNEL: &str = "extern \"C\" __global__ void scale(const float* x, float* y, int n) {\n  int i = blockIdx.x * \
+                      BLOCK + threadIdx.x;\n  if (i < n) y[i] = 2.0f * x[i];\n}\n";
+const NAIVE: &str = "extern \"C\" __global__ void naive(const float* x, float* y, int n) {\n  for (int i = 0; i < n; \
+                     ++i) y[i] = 2.0f * x[i];\n}\n";
+
+const SPACE: &str = concat!(
+    scale_kernel!("BLOCK"),
+    vectors!(),
+    "[parameters]\nBLOCK = [32, 64, 128]\n",
+    "[[constraints]]\nrequire = \"BLOCK != 64\"\nbecause = \"64 is unlucky\"\n",
+    scale_problem!("p", "1000"),
+    scale_check!()
+);
+
+struct Desk(tempfile::TempDir);
+
+impl Desk {
+    fn new() -> Desk {
+        let desk = Desk(tempfile::tempdir().unwrap());
+        desk.write("scale.cu", KERNEL);
+        desk.write("naive.cu", NAIVE);
+        desk.write("scale.toml", SPACE);
+        desk
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path().join(name), text).unwrap();
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
+        command.args(words).current_dir(self.path()).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[track_caller]
+fn check(output: &Output, code: i32, said: &str) {
+    let message = err(output);
+    assert_eq!(output.status.code(), Some(code), "{message}{}", out(output));
+    assert!(message.contains(said), "no `{said}` in: {message}");
+    assert!(message.lines().count() <= 6, "{message}");
+}
+
+#[test]
+fn a_kernel_or_yaml_in_place_of_a_space_gets_one_error() {
+    let desk = Desk::new();
+    for command in ["sweep", "test-one", "space"] {
+        let output = desk.run(&[command, "scale.cu"]);
+        check(
+            &output,
+            2,
+            "error: `scale.cu` is CUDA source, and a space file is TOML or JSON\nhint: `scale.toml` is",
+        );
+    }
+    desk.write("space.yaml", "kernel:\n  name: scale\n");
+    check(
+        &desk.run(&["sweep", "space.yaml"]),
+        2,
+        "error: `space.yaml` is YAML, and a space file is TOML or JSON",
+    );
+    let missing = desk.run(&["sweep", "gone.cu"]);
+    check(&missing, 2, "hint: looked for it in `");
+}
+
+#[test]
+fn errors_of_a_json_file_are_spelled_in_json() {
+    let desk = Desk::new();
+    desk.write("space.json", "{\"kernel\": {\"name\": \"k\"}, \"parameters\": {\"A\": [1]}}\n");
+    let message = err(&desk.run(&["space", "space.json"]));
+    assert!(message.contains("hint: add \"launches\": [{…}] with entry, grid and block"), "{message}");
+    assert!(!message.contains("[[") && !message.contains(" = \""), "{message}");
+}
+
+#[test]
+fn a_program_that_is_not_a_compiler_does_not_pass_preflight() {
+    let desk = Desk::new();
+    let output = desk.command(&["preflight", "--device", "host"]).env("CXX", "/bin/cat").output().unwrap();
+    let text = out(&output);
+    assert_ne!(output.status.code(), Some(0), "{text}");
+    let expected = "MISSING c++ compiler  `/bin/cat` (";
+    assert!(text.contains(expected) && text.contains("does not compile: "), "{text}");
+    assert!(text.ends_with("not ready for `--device host`\n"), "{text}");
+}
+
+#[test]
+fn preflight_for_a_gpu_prints_its_table_without_one() {
+    let desk = Desk::new();
+    let output = desk.run(&["preflight", "--device", "cuda"]);
+    // A machine with a GPU has the table as well.
+    let text = out(&output);
+    assert!(
+        text.contains(" gpu  ") && text.contains(" nvrtc  ") && text.contains("for `--device cuda`\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_mistyped_entry_names_those_that_are_there() {
+    let desk = Desk::new();
+    desk.write("typo.toml", &SPACE.replace("entry = \"scale\"", "entry = \"scael\""));
+    let output = desk.run(&["test-one", "typo.toml", "--device", "host"]);
+    let text = out(&output);
+    let expected = "verdict: compile_error:entry: no single kernel `scael` in `scale.cu`; it has scale\n";
+    assert!(text.contains(expected), "{text}");
+    assert!(!text.contains("not declared"), "{text}");
+}
+
+#[test]
+fn a_mistake_in_the_source_is_shown_once() {
+    let desk = Desk::new();
+    desk.write("scale.cu", &KERNEL.replace("y[i]", "z[i]"));
+    let text = out(&desk.run(&["test-one", "scale.toml", "--device", "host"]));
+    // In the gate's row, in the verdict, and in the compiler's own words, of which only these have the line.
+    assert_eq!(text.matches("z[i] = 2.0f").count(), 1, "{text}");
+    assert!(!text.contains("unit.cpp"), "{text}");
+}
+
+#[test]
+fn the_host_refuses_options_that_a_gpus_compiler_would_refuse() {
+    let desk = Desk::new();
+    desk.write("options.toml", &SPACE.replace("[kernel]\n", "[kernel]\noptions = [\"--use_fast_mth\"]\n"));
+    let text = out(&desk.run(&["test-one", "options.toml", "--device", "host"]));
+    let expected = "verdict: compile_error:option: `--use_fast_mth` is not an option of NVRTC, the compiler for \
+                    CUDA: did you mean `--use_fast_math`?\n";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn an_invalid_point_comes_with_the_nearest_valid_one() {
+    let desk = Desk::new();
+    let text = out(&desk.run(&["test-one", "scale.toml", "64", "--device", "host"]));
+    assert!(text.contains("verdict: rejected_constraint: violates `BLOCK != 64`: 64 is unlucky\n"), "{text}");
+    let near = text.lines().find_map(|line| line.trim().strip_prefix("nearest_valid: ")).unwrap();
+    assert!(["BLOCK=32", "BLOCK=128"].contains(&near), "{text}");
+}
+
+#[test]
+fn a_kernel_that_adds_to_its_output_is_led_to_inout() {
+    let desk = Desk::new();
+    desk.write("scale.cu", &KERNEL.replace("y[i] =", "y[i] +="));
+    let text = out(&desk.run(&["test-one", "scale.toml", "--device", "host"]));
+    assert!(text.contains("give the argument role = \"inout\" and fill = { constant = 0 }"), "{text}");
+}
+
+#[test]
+fn counts_of_one_are_singular_and_what_is_unknown_is_null() {
+    let desk = Desk::new();
+    let text = out(&desk.run(&["test-one", "scale.toml", "--device", "host"]));
+    assert!(text.contains("verdict: pass"), "{text}");
+    let is_plural = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.windows(2).any(|pair| pair[0] == "1" && ["cases", "launches", "problems"].contains(&pair[1]))
+    };
+    assert!(!text.lines().any(is_plural), "{text}");
+    let object: Value =
+        serde_json::from_str(&out(&desk.run(&["test-one", "scale.toml", "--device", "host", "--json"])))
+            .unwrap();
+    assert_eq!(object["attributes"][0]["registers"], Value::Null);
+    assert_eq!(object["resources"][0]["registers"], Value::Null);
+    let launch = &object["launches"][0];
+    assert_eq!((&launch["problem"], &launch["entry"]), (&"p".into(), &"scale".into()));
+    assert_eq!(
+        (&launch["grid"], &launch["block"]),
+        (&[32, 1, 1].as_slice().into(), &[32, 1, 1].as_slice().into())
+    );
+}
+
+#[test]
+fn a_rendered_source_compiles_by_itself() {
+    let desk = Desk::new();
+    let text = out(&desk.run(&["render", "scale.toml", "128"]));
+    assert!(text.contains("#define BLOCK 128\n#endif\n#line 1 \"scale.cu\"\n"), "{text}");
+    // A candidate's own text may not speak of other files.
+    desk.write("alone.cu", &text.replace("#line 1 \"scale.cu\"\n", ""));
+    let words = ["test", "scale.toml", "--source", "alone.cu", "BLOCK=128", "--device", "host"];
+    let output = desk.run(&words);
+    assert!(out(&output).contains("verdict: pass"), "{}{}", out(&output), err(&output));
+}
+
+#[test]
+fn a_resume_says_what_is_new_and_never_begins_by_mistake() {
+    let desk = Desk::new();
+    let sweep = |words: &[&str]| {
+        let all = [&["sweep", "scale.toml", "--device", "host", "--finalists", "0"], words].concat();
+        desk.run(&all)
+    };
+    check(
+        &sweep(&["--study", "mine", "--resume"]),
+        2,
+        "error: there is no study `mine` to resume in `evidence`\n",
+    );
+    assert!(!desk.path().join("evidence/mine").exists());
+    let begun = sweep(&["--study", "mine", "--resume=or-begin", "--seed", "1"]);
+    assert_eq!(begun.status.code(), Some(0), "{}", err(&begun));
+    check(&sweep(&["--study", "mime", "--resume"]), 2, "hint: did you mean `mine`?");
+    let resumed = err(&sweep(&["--study", "mine", "--resume", "--seed", "2", "--strategy", "random"]));
+    assert!(
+        resumed.contains("note: the study was searched with seed 1 before; from now on with 2\n"),
+        "{resumed}"
+    );
+    assert!(
+        resumed.contains("note: the study was searched by `exhaustive` before; from now on by `random`\n")
+    );
+    let same = err(&sweep(&["--study", "mine", "--resume"]));
+    assert!(!same.contains("from now on"), "{same}");
+}
+
+#[test]
+fn a_sweep_that_has_seen_everything_does_not_pile_up() {
+    let desk = Desk::new();
+    let names = || {
+        let entries = std::fs::read_dir(desk.path().join("evidence")).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        names.retain(|name| name.starts_with("scale"));
+        names.sort();
+        names
+    };
+    let sweep = |words: &[&str]| {
+        let all = [&["sweep", "scale.toml", "--device", "host", "--finalists", "0"], words].concat();
+        err(&desk.run(&all))
+    };
+    sweep(&[]);
+    let again = sweep(&[]);
+    let note = "note: study `scale-host` has evaluated every configuration, so it goes on; `--study NAME` begins another";
+    assert!(again.contains(note), "{again}");
+    assert_eq!(names(), ["scale-host"]);
+    // A new seed is a new search, and so is one of an edited kernel.
+    sweep(&["--seed", "5"]);
+    assert_eq!(names(), ["scale-host", "scale-host-2"]);
+    desk.write("scale.cu", &KERNEL.replace("2.0f * x[i]", "x[i] * 2.0f"));
+    sweep(&[]);
+    assert_eq!(names(), ["scale-host", "scale-host-2", "scale-host-3"]);
+}
+
+#[test]
+fn more_finalists_than_variants_are_counted_as_they_are() {
+    let desk = Desk::new();
+    let words = ["sweep", "scale.toml", "--device", "host", "--finalists", "9999999"];
+    let output = desk.run(&words);
+    let said = err(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("1 of 1") && !said.contains("999999"), "{said}");
+}
+
+#[test]
+fn the_manual_documents_every_command() {
+    let desk = Desk::new();
+    let page = out(&desk.run(&["man"]));
+    assert!(page.contains(".SH \"EVO SWEEP\"") && page.contains("\\-\\-finalists"), "{page}");
+}
