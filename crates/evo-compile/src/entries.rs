@@ -29,7 +29,8 @@ pub fn of_host(source: &KernelSource, log: &str) -> Option<Box<Verdict>> {
     let named = |entry: &&String| words.contains(&base(entry));
     let entry = source.entries.iter().find(named).or(source.entries.first())?;
     // What stands in the table around the name is evo's own.
-    let why = if words.iter().any(|word| word.starts_with("evo_")) { None } else { Some(why) };
+    let own = |word: &&str| word.starts_with("evo_") || ["decltype", "static_cast"].contains(word);
+    let why = if words.iter().any(own) { None } else { Some(why) };
     Some(refusal(source, entry, &[], why))
 }
 
