@@ -36,6 +36,7 @@ const SPACES: [&str; 6] =
 
 /// Words of the host's library that no kernel uses.
 const HOST_WORDS: [&str; 35] = [
+    "thrust",
     "FILE",
     "argc",
     "argv",
