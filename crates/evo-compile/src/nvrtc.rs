@@ -392,8 +392,8 @@ fn unknown_name<'l>(log: &'l str, name: &CStr) -> Option<&'l str> {
     if errors(log).any(|line| !line.starts_with("__nv_name_map")) {
         return None;
     }
-    let words = errors(before).filter_map(|line| Some(line.split_once("error: ")?.1));
-    words.filter(|words| !words.starts_with("Error in parsing")).next_back()
+    let mut words = errors(before).filter_map(|line| Some(line.split_once("error: ")?.1));
+    words.rfind(|words| !words.starts_with("Error in parsing"))
 }
 
 /// What this process may use; NVRTC compiles in it.
