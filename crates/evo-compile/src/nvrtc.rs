@@ -144,6 +144,11 @@ impl NvrtcLibrary {
         parts.extend([LINES, NO_WORKING_FOLDER].map(|option| option.to_bytes().to_vec()));
         parts.extend(keyed.map(Option::unwrap_or_default));
         parts.extend(standard::fingerprint());
+        // Which of the toolkit's folders are searched, wherever it lies.
+        let inner =
+            |folder: &PathBuf| folder.strip_prefix(self.includes.first()?).ok().map(Path::to_path_buf);
+        let inner = self.includes.iter().filter_map(inner);
+        parts.extend(inner.map(|folder| folder.display().to_string().into_bytes()));
         for (name, text) in SHIPPED_HEADERS {
             parts.extend([name.as_bytes().to_vec(), text.as_bytes().to_vec()]);
         }
