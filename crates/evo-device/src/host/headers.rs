@@ -167,6 +167,20 @@ const FILES: &[(&str, &str)] = &[
     ("cusparse.h", SEE_HEADER),
     ("nvToolsExt.h", SEE_HEADER),
     ("nvtx3/nvToolsExt.h", SEE_HEADER),
+    // Of CUDA's samples and of host libraries, which kernels include for the host half of their program.
+    ("helper_cuda.h", SEE_HEADER),
+    ("helper_functions.h", SEE_HEADER),
+    ("helper_image.h", SEE_HEADER),
+    ("helper_string.h", SEE_HEADER),
+    ("helper_timer.h", SEE_HEADER),
+    ("cublas_v2.h", SEE_HEADER),
+    ("cuda_profiler_api.h", SEE_HEADER),
+    ("cufft.h", SEE_HEADER),
+    ("curand.h", SEE_HEADER),
+    ("cusolverDn.h", SEE_HEADER),
+    ("cusparse.h", SEE_HEADER),
+    ("nvToolsExt.h", SEE_HEADER),
+    ("nvtx3/nvToolsExt.h", SEE_HEADER),
 ];
 
 /// Every file of the include folder, by name.
