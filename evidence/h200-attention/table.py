@@ -35,6 +35,8 @@ def show(out, space):
     print(f"{space}\n| problem | candidate | hot, µs | peer | its, µs | speed-up | cold, µs | its, µs | speed-up | runs |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     ratios, cold, single = [], [], {}
+    words = sorted({key[1] for key in times if "/" not in key[1]})
+    letter = {name: chr(ord("A") + place) for place, name in enumerate(words)}
     for problem in problems:
         def fastest(is_peer, mode):
             own = [(time[0], key[1], time[1]) for key, time in times.items()
@@ -43,7 +45,7 @@ def show(out, space):
         ours, peers = fastest(False, "hot"), fastest(True, "hot")
         cold_peer = fastest(True, "cold")
         cold_own = times.get((problem, ours[1], "cold"), (math.nan, 0))[0]
-        print(f"| {problem} | {ours[1]} | {ours[0] / 1e3:.2f} | {peers[1]} | {peers[0] / 1e3:.2f} | {peers[0] / ours[0]:.2f}× "
+        print(f"| {problem} | {letter.get(ours[1])} | {ours[0] / 1e3:.2f} | {peers[1]} | {peers[0] / 1e3:.2f} | {peers[0] / ours[0]:.2f}× "
               f"| {cold_own / 1e3:.2f} | {cold_peer[0] / 1e3:.2f} | {cold_peer[0] / cold_own:.2f}× | {ours[2]} |")
         ratios.append(peers[0] / ours[0])
         cold.append(cold_peer[0] / cold_own)
@@ -54,14 +56,15 @@ def show(out, space):
              if (problem, "torch/sdpa_flash", "hot") in times]
     whole = {name: mean(own) for name, own in single.items() if len(own) == len(problems)}
     best = max(whole, key=whole.get, default=None)
-    print(f"geometric means: {mean(ratios):.3f}× hot, {mean(cold):.3f}× cold; one for all, {best}: "
+    print(f"geometric means: {mean(ratios):.3f}× hot, {mean(cold):.3f}× cold; one for all, {letter.get(best)}: "
           f"{whole.get(best, math.nan):.3f}× hot, at worst {min(single.get(best, [math.nan])):.3f}×")
     if problems and len(flash) == len(problems):
         own = [peer / min(time[0] for key, time in times.items()
                           if key[0] == problem and key[2] == "hot" and "/" not in key[1])
                for problem, peer in zip(problems, flash)]
         print(f"against torch/sdpa_flash: {mean(own):.3f}× hot, at worst {min(own):.3f}×")
-    print()
+    # A benchmark keeps the first hundred letters of a name.
+    print("\n".join(f"{letter[name]}: `{name}{'…' if len(name) > 98 else ''}`" for name in words) + "\n")
 
 
 def chosen(path):
