@@ -298,6 +298,9 @@ pub struct SpaceArgs {
     /// With --list: the format of a row [default: csv]
     #[arg(long, value_enum)]
     pub format: Option<RowFormat>,
+    /// Count what this device can launch: `host`, or an architecture such as `sm_90`
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<String>,
     /// With --list or --neighbors: print at most N
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub limit: Option<u128>,

@@ -258,6 +258,82 @@ fn kernels_compile_inside_of_the_programs_that_launch_them() {
     }
 }
 
+/// Groups, a struct for shared memory by type, a host function that chooses instances, a container of Thrust.
+const REDUCTION: &str = r#"
+#ifndef REDUCTION_H
+#define REDUCTION_H
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+#include <thrust/device_vector.h>
+#include <helper_cuda.h>
+
+namespace cg = cooperative_groups;
+extern "C" bool is_power(unsigned int x);
+
+template <class T> struct DynamicShared {
+    __device__ inline operator T*() { extern __shared__ int room[]; return (T*)room; }
+};
+template <> struct DynamicShared<double> {
+    __device__ inline operator double*() { extern __shared__ double room_of_doubles[]; return (double*)room_of_doubles; }
+};
+
+template <typename T, unsigned int block>
+__global__ void sum(const T* __restrict__ in, T* __restrict__ out, unsigned int n) {
+    T* parts = DynamicShared<T>();
+    cg::thread_block all = cg::this_thread_block();
+    cg::thread_block_tile<32> warp = cg::tiled_partition<32>(all);
+    T own = 0;
+    for (unsigned int i = blockIdx.x * block + threadIdx.x; i < n; i += block * gridDim.x) own += in[i];
+    own = cg::reduce(warp, own, cg::plus<T>());
+    if (warp.thread_rank() == 0) parts[threadIdx.x / 32] = own;
+    cg::sync(all);
+    if (threadIdx.x == 0) {
+        for (unsigned int i = 1; i < block / 32; ++i) own += parts[i];
+        out[blockIdx.x] = own;
+    }
+}
+
+template <class T> void sum_all(int n, int threads, T* in, T* out) {
+    dim3 grid(64, 1, 1);
+    switch (threads) {
+        case 512: sum<T, 512><<<grid, 512, 64 * sizeof(T)>>>(in, out, n); break;
+        case 256: sum<T, 256><<<grid, 256, 32 * sizeof(T)>>>(in, out, n); break;
+    }
+    getLastCudaError("sum");
+}
+template void sum_all<int>(int n, int threads, int* in, int* out);
+template void sum_all<float>(int n, int threads, float* in, float* out);
+
+float on_the_host(const thrust::device_vector<float>& all) { return all[0]; }
+#endif
+"#;
+
+#[test]
+fn groups_and_instances_compile_beside_what_chooses_them() {
+    for bench in benches() {
+        let binary = bench.binary(source("a", REDUCTION, "sum<float, 256>"));
+        assert!(binary.resources.iter().any(|own| own.entry == "sum<float, 256>"), "{:?}", binary.resources);
+    }
+}
+
+#[test]
+fn matrix_fragments_compile_beside_functions_that_launch_them() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
+    let text = "#include <thrust/device_vector.h>\n#include <memory>\n#include <mma.h>\nusing namespace nvcuda;\n\
+                using namespace std;\n__global__ void product(const half* a, const half* b, float* c, int n) {\n\
+                wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> left;\n\
+                wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> right;\n\
+                wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;\nwmma::fill_fragment(sum, 0.0f);\n\
+                wmma::load_matrix_sync(left, a, n);\nwmma::load_matrix_sync(right, b, n);\n\
+                wmma::mma_sync(sum, left, right, sum);\n\
+                wmma::store_matrix_sync(c, sum, n, wmma::mem_row_major);\n}\n\
+                template <typename F> void timed(F&& run) { run(); cudaDeviceSynchronize(); }\n\
+                int main() try { timed([] { product<<<1, 32>>>(0, 0, 0, 16); }); } catch (...) { return 1; }\n";
+    Bench::cuda("sm_80").binary(source("a", text, "product"));
+}
+
 #[test]
 fn what_a_kernel_misses_of_the_host_half_is_named_with_its_line() {
     if toolchain::lacks_nvrtc() {
@@ -398,5 +474,86 @@ fn cub_compiles_with_and_without_its_folder_named() {
         }
         let binary = Bench::cuda(arch).binary(own);
         assert!(binary.resources[0].shared_static_bytes.is_some_and(|bytes| bytes > 0), "{arch}");
+    }
+}
+
+/// Kernels without `extern "C"`: a template, overloads, a namespace.
+const NAMED: &str = r#"
+#define WIDTH 8
+template <typename T, int N>
+__global__ void __launch_bounds__(N * 16) fill(T* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = T(N); }
+namespace deep { template <int N> __global__ void fill(float* x) { x[threadIdx.x] = N; } }
+__global__ void add(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] += 1; }
+__global__ void add(double* x, int n) { if (threadIdx.x < n) x[threadIdx.x] += 2; }
+__global__ void alone(float* x) { x[threadIdx.x] = 3; }
+"#;
+
+/// A host device, and a CUDA one where there is NVRTC.
+fn benches() -> Vec<Bench> {
+    let cuda = (!toolchain::lacks_nvrtc()).then(|| Bench::cuda("sm_90a"));
+    [Bench::host()].into_iter().chain(cuda).collect()
+}
+
+#[test]
+fn entries_are_named_by_template_arguments_signatures_and_namespaces() {
+    for bench in benches() {
+        let mut hashes = Vec::new();
+        for entry in [
+            "alone",
+            "fill<float, 4>",
+            "fill<float, 2 * WIDTH>",
+            "fill<double, WIDTH>(double*, int)",
+            "deep::fill<4>",
+            "add(float*, int)",
+            "add(double *, int)",
+        ] {
+            let binary = bench.binary(source("a", NAMED, entry));
+            assert!(binary.resources.iter().any(|own| own.entry == entry), "{entry}: {:?}", binary.resources);
+            assert!(fs::read(&binary.path).unwrap().starts_with(b"\x7fELF"));
+            hashes.push(binary.code_hash);
+        }
+        // One file has both overloads; what is launched of it differs.
+        if bench.options.kind == DeviceKind::Cuda {
+            assert_ne!(hashes[5], hashes[6]);
+        }
+    }
+}
+
+#[test]
+fn entries_of_a_cubin_have_their_symbols_with_them() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
+    let bench = Bench::cuda("sm_80");
+    let mut own = source("a", NAMED, "fill<float, 4>");
+    own.entries.extend(["add(double*, int)", "alone"].map(String::from));
+    let binary = fs::read(bench.binary(own).path).unwrap();
+    let symbol = |entry: &str| evo_device::entry_symbols::symbol_of(&binary, entry);
+    assert_eq!(symbol("fill<float, 4>"), Some("_Z4fillIfLi4EEvPT_i"));
+    assert_eq!(symbol("add(double*, int)"), Some("_Z3addPdi"));
+    assert_eq!(symbol("alone"), None, "the device finds a plain name by itself");
+}
+
+#[test]
+fn an_ambiguous_entry_asks_for_more_and_shows_what_there_is() {
+    for bench in benches() {
+        for (entry, hint) in [
+            ("add", "hint: name one of them: `add(float*, int)`, `add(double*, int)`"),
+            ("add(char*)", "hint: name one of them: `add(float*, int)`, `add(double*, int)`"),
+            ("fill", "`fill<typename T, int N>`"),
+            ("fill<float>", "`fill<typename T, int N>`"),
+        ] {
+            let verdict = bench.verdict(source("a", NAMED, entry));
+            assert_eq!(verdict.label(), "compile_error:entry", "{entry}: {verdict:?}");
+            assert!(verdict.message.contains(hint), "{entry}: {}", verdict.message);
+            assert!(
+                verdict.message.starts_with(&format!("no single kernel `{entry}`")),
+                "{}",
+                verdict.message
+            );
+        }
+        // What is wrong with the source comes first.
+        let verdict = bench.verdict(source("a", &format!("{NAMED}\nint x = missing;"), "fill<float, 4>"));
+        assert!(verdict.cause.is_none() && verdict.message.contains("missing"), "{verdict:?}");
     }
 }

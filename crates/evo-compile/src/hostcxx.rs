@@ -26,7 +26,7 @@ use super::locate::answer_within;
 use super::opened::{self, Roots};
 use super::search_path::SearchPath;
 use super::toolbox::Toolbox;
-use super::{diagnose, guard, image, known_options};
+use super::{diagnose, entries, guard, image, known_options};
 use evo_system::process::{self, CappedLog};
 
 const INSTALL_HINT: &str = "install g++ (`apt install g++`) or set CXX";
@@ -235,7 +235,8 @@ impl HostToolchain {
             return Err(Box::new(Verdict::new(VerdictKind::CompileError, message).with_cause("entry")));
         }
         if !end.status.success() {
-            return Err(self.failed(&end, &text, &input));
+            let about_entry = entries::of_host(source, &text);
+            return Err(about_entry.unwrap_or_else(|| self.failed(&end, &text, &input)));
         }
         let mut bytes = fs::read(&output).map_err(|_| self.nothing_written(&text, &input))?;
         let image = image::read(&bytes)
@@ -333,7 +334,8 @@ impl HostToolchain {
         list: Option<&Path>,
     ) -> io::Result<CompilerEnd> {
         let mut command = self.compiler.start();
-        command.args(flags).args(options).arg("-I").arg(&self.include).arg("-pipe");
+        // Ours first: folders of the CUDA toolkit or of CCCL that options name have headers for GPUs only.
+        command.args(flags).arg("-I").arg(&self.include).args(options).arg("-pipe");
         if let Some(list) = list {
             command.arg("-H").arg("-MD").arg("-MF").arg(list);
         }

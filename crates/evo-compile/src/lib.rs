@@ -8,7 +8,7 @@
 //!   to them.
 //! - The compilers: `toolchain` puts `nvrtc` and `hostcxx` behind one call, `standard` has headers for NVRTC, `locate` and `toolbox` find them, `compiled` is
 //!   their common result.
-//! - Reading results: `image` and `ptxas_log` read the resources of a binary, `diagnose` turns logs into verdicts, `facts` and
+//! - Reading results: `image` and `ptxas_log` read the resources of a binary, `diagnose` and `entries` turn logs into verdicts, `facts` and
 //!   `occupancy` derive the numbers that a search may learn from.
 
 pub mod cache;
@@ -17,6 +17,7 @@ mod compiled;
 pub mod confined;
 mod dependencies;
 pub mod diagnose;
+mod entries;
 pub mod error;
 pub mod facts;
 pub mod farm;

@@ -186,8 +186,10 @@ fn find_includes(library: &Path, toolbox: &Toolbox) -> Vec<PathBuf> {
     let Some(include) = candidates.chain(usual).find(holds_headers) else { return Vec::new() };
     let include = include.canonicalize().unwrap_or(include);
     let cccl = [include.join("cccl"), include.join("../../cuda_cccl/include")];
+    // Its files name each other in quotes, which NVRTC looks for in named folders alone.
+    let inner = ["cooperative_groups", "cooperative_groups/details", "crt"].map(|own| include.join(own));
     let mut includes = vec![include];
-    includes.extend(cccl.into_iter().filter(|folder| folder.is_dir()));
+    includes.extend(cccl.into_iter().chain(inner).filter(|folder| folder.is_dir()));
     includes
 }
 

@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::time::Instant;
 
+use evo_device::entry_symbols;
 use evo_device::host::translate::SHIPPED_HEADERS;
 use evo_protocol::binary::{EntryResources, KernelSource};
+use evo_protocol::entry_name::EntryName;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
@@ -21,7 +23,7 @@ use super::error::CompileSetupError;
 use super::locate::INSTALL_HINT;
 pub use super::locate::{NvrtcLibrary, locate, locate_with};
 use super::search_path::SearchPath;
-use super::{confined, diagnose, image, ptxas_log, standard};
+use super::{confined, diagnose, entries, image, ptxas_log, standard};
 use evo_system::process;
 
 type Program = *mut c_void;
@@ -84,6 +86,8 @@ bindings! {
     cubin = b"nvrtcGetCUBIN": fn(Program, *mut c_char) -> Status;
     log_size = b"nvrtcGetProgramLogSize": fn(Program, *mut usize) -> Status;
     log = b"nvrtcGetProgramLog": fn(Program, *mut c_char) -> Status;
+    add_name = b"nvrtcAddNameExpression": fn(Program, *const c_char) -> Status;
+    lowered_name = b"nvrtcGetLoweredName": fn(Program, *const c_char, *mut *const c_char) -> Status;
 }
 
 /// A loaded NVRTC.
@@ -140,6 +144,11 @@ impl NvrtcLibrary {
         parts.extend([LINES, NO_WORKING_FOLDER].map(|option| option.to_bytes().to_vec()));
         parts.extend(keyed.map(Option::unwrap_or_default));
         parts.extend(standard::fingerprint());
+        // Which of the toolkit's folders are searched, wherever it lies.
+        let inner =
+            |folder: &PathBuf| folder.strip_prefix(self.includes.first()?).ok().map(Path::to_path_buf);
+        let inner = self.includes.iter().filter_map(inner);
+        parts.extend(inner.map(|folder| folder.display().to_string().into_bytes()));
         for (name, text) in SHIPPED_HEADERS {
             parts.extend([name.as_bytes().to_vec(), text.as_bytes().to_vec()]);
         }
@@ -247,29 +256,43 @@ impl Nvrtc {
     fn compile_as(&self, source: &KernelSource, options: Vec<CString>) -> Result<Compiled, Box<Verdict>> {
         let start = Instant::now();
         let program = self.program(source)?;
+        let names = program.ask_for(&source.entries)?;
         let (status, log) = program.compile(&options);
         let (reported, text) = ptxas_log::split(&log);
         if status != SUCCESS && text.is_empty() {
             // NVRTC 13.0 loses the assembler's errors when the assembler is verbose; ask again.
             let quiet: Vec<CString> =
                 options.into_iter().filter(|option| option.as_c_str() != VERBOSE).collect();
-            let (_, log) = self.program(source)?.compile(&quiet);
+            let program = self.program(source)?;
+            program.ask_for(&source.entries)?;
+            let (_, log) = program.compile(&quiet);
             return Err(self.refusal(status, &log));
         }
         if status != SUCCESS {
-            return Err(self.refusal(status, &text));
+            let unnamed = names.iter().find_map(|(entry, name)| Some((entry, unknown_name(&text, name)?)));
+            return Err(match unnamed {
+                Some((entry, why)) => entries::refusal(source, entry, &[], Some(why)),
+                None => self.refusal(status, &text),
+            });
         }
-        let bytes = program.cubin().map_err(|status| self.refusal(status, &text))?;
+        let mut bytes = program.cubin().map_err(|status| self.refusal(status, &text))?;
         let image = image::read(&bytes).map_err(|error| {
             Box::new(Verdict::new(
                 VerdictKind::CompilerCrash,
                 format!("the compiler wrote a broken cubin: {error}"),
             ))
         })?;
-        let resources = resources(source, &image.kernels, &reported)?;
+        let symbols = program.symbols(names);
+        let resources = resources(source, &image.kernels, &reported, &symbols)?;
         let (log, log_truncated) = diagnose::cap(&text, diagnose::WARNINGS_MAX);
         let compile_ms = start.elapsed().as_secs_f64() * 1e3;
-        let (code_hash, read) = (image.code_hash, Vec::new());
+        let (mut code_hash, read) = (image.code_hash, Vec::new());
+        if !symbols.is_empty() {
+            let own = bytes.len();
+            entry_symbols::append(&mut bytes, &symbols);
+            // Two variants may launch different kernels of the same code.
+            code_hash = ContentHash::of_parts([code_hash.as_str().as_bytes(), &bytes[own..]]);
+        }
         Ok(Compiled { bytes, code_hash, resources, log, log_truncated, read, compile_ms })
     }
 
@@ -324,19 +347,29 @@ fn resources(
     source: &KernelSource,
     kernels: &[EntryResources],
     reported: &[EntryResources],
+    symbols: &[(String, String)],
 ) -> Result<Vec<EntryResources>, Box<Verdict>> {
     for entry in &source.entries {
-        if image::symbol_of(kernels, entry).is_none() {
+        let listed = symbols.iter().any(|(name, _)| name == entry);
+        if !listed && image::symbol_of(kernels, entry).is_none() {
             let names: Vec<&str> = kernels.iter().map(|kernel| image::plain_name(&kernel.entry)).collect();
-            let message =
-                format!("no single kernel `{entry}` in `{}`; it has {}", source.file_name, names.join(", "));
-            return Err(Box::new(Verdict::new(VerdictKind::CompileError, message).with_cause("entry")));
+            return Err(entries::refusal(source, entry, &names, None));
         }
     }
-    let merged = kernels.iter().map(|kernel| {
+    // A kernel that two entries name is reported for both.
+    let named = kernels.iter().flat_map(|kernel| {
+        let own = symbols.iter().filter(|(_, symbol)| *symbol == kernel.entry);
+        let mut own: Vec<&str> = own.map(|(name, _)| name.as_str()).collect();
+        let plain = image::plain_name(&kernel.entry);
+        if own.is_empty() || source.entries.iter().any(|entry| entry == plain) {
+            own.push(plain);
+        }
+        own.into_iter().map(move |name| (name, kernel))
+    });
+    let merged = named.map(|(name, kernel)| {
         let log = reported.iter().find(|report| report.entry == kernel.entry).cloned().unwrap_or_default();
         EntryResources {
-            entry: image::plain_name(&kernel.entry).to_string(),
+            entry: name.to_string(),
             // The log comes first; the file fills the gaps. Spills are reported in the log alone.
             registers: log.registers.or(kernel.registers),
             stack_bytes: log.stack_bytes.or(kernel.stack_bytes),
@@ -347,6 +380,25 @@ fn resources(
         }
     });
     Ok(merged.collect())
+}
+
+/// What a log says against a name that was asked for, if it says nothing against the source: the words of the error before
+/// the one that quotes the name.
+fn unknown_name<'l>(log: &'l str, name: &CStr) -> Option<&'l str> {
+    // NVRTC quotes the name with blanks between its words.
+    let bare = |text: &str| text.replace(' ', "");
+    let quotes =
+        |line: &str| bare(line).contains(&bare(&format!("expression was:\"{}\"", name.to_string_lossy())));
+    let (at, _) = log
+        .match_indices("Input name expression")
+        .find(|(at, _)| log[*at..].lines().next().is_some_and(quotes))?;
+    let before = &log[..at];
+    let errors = |text: &'l str| text.lines().filter(|line| line.contains(" error: "));
+    if errors(log).any(|line| !line.starts_with("__nv_name_map")) {
+        return None;
+    }
+    let mut words = errors(before).filter_map(|line| Some(line.split_once("error: ")?.1));
+    words.rfind(|words| !words.starts_with("Error in parsing"))
 }
 
 /// What this process may use; NVRTC compiles in it.
@@ -394,6 +446,37 @@ impl<'library> OpenProgram<'library> {
                 Err(diagnose::refused(&said, own_memory()))
             }
         }
+    }
+
+    /// Asks for instances of templates and for overloads: for entries that are more than a plain name. The answer is
+    /// each with the expression that stands for it.
+    fn ask_for(&self, entries: &[String]) -> Result<Vec<(String, CString)>, Box<Verdict>> {
+        let named = entries.iter().filter_map(|entry| Some((entry, EntryName::parse(entry)?)));
+        let mut asked = Vec::new();
+        for (entry, name) in named.filter(|(_, name)| name.is_qualified()) {
+            let expression = text(&name.expression())?;
+            // SAFETY: the handle is live; the text lives through the call, which copies it.
+            let status = unsafe { (self.functions.add_name)(self.handle, expression.as_ptr()) };
+            if status != SUCCESS {
+                return Err(diagnose::refused(&format!("NVRTC takes no name `{entry}`"), own_memory()));
+            }
+            asked.push((entry.clone(), expression));
+        }
+        Ok(asked)
+    }
+
+    /// The symbols of what was asked for, once it is compiled.
+    fn symbols(&self, asked: Vec<(String, CString)>) -> Vec<(String, String)> {
+        let lowered = |expression: &CStr| {
+            let mut symbol = ptr::null();
+            // SAFETY: the handle is live and compiled; NVRTC points to a text of its own, which lives as long as it.
+            unsafe {
+                let status = (self.functions.lowered_name)(self.handle, expression.as_ptr(), &mut symbol);
+                (status == SUCCESS && !symbol.is_null())
+                    .then(|| CStr::from_ptr(symbol).to_string_lossy().into_owned())
+            }
+        };
+        asked.into_iter().filter_map(|(entry, name)| Some((entry, lowered(&name)?))).collect()
     }
 
     /// Compiles; the log comes whether it worked or not.

@@ -28,6 +28,7 @@
 mod arch;
 pub mod cuda;
 pub mod device;
+pub mod entry_symbols;
 pub mod host;
 pub mod open;
 pub mod probe;

@@ -5,6 +5,7 @@
 //! type of the source's own) is left to the compiler and to the launch gate.
 
 use evo_protocol::dtype::DType;
+use evo_protocol::entry_name::base;
 
 use super::spec::{ArgumentSpec, BufferSpec, KernelSpec, PassedSpec, ScalarSpec, TensorMapSpec};
 use super::words::{tokens, uses_identifier};
@@ -42,6 +43,7 @@ pub enum ParameterKind {
 
 /// Looks for an entry point.
 pub fn find(source: &str, entry: &str) -> SourceEntry {
+    let entry = base(entry);
     if !uses_identifier(source, entry) {
         return if is_whole(source) { SourceEntry::Absent } else { SourceEntry::Unreadable };
     }

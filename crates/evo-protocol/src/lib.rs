@@ -13,6 +13,7 @@ pub mod check;
 pub mod command_schemas;
 pub mod device;
 pub mod dtype;
+pub mod entry_name;
 pub mod envelope;
 pub mod evaluation;
 pub mod facts;

@@ -150,6 +150,10 @@ impl ItemReader<'_> {
         }
         if self.lines.is_word(at) && next(1) == "(" && (self.macros)(word) {
             let end = self.closing(at + 1)? + 1;
+            // `KERNEL(name)(int n) { … }` begins a function.
+            if matches!(self.lines.word(end), "(" | "{") {
+                return None;
+            }
             self.items.push(SourceItem {
                 kind: ItemKind::Fixed,
                 names: Vec::new(),

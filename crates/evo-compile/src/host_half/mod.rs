@@ -35,7 +35,8 @@ const SPACES: [&str; 6] =
     ["__global__", "__device__", "__constant__", "__shared__", "__managed__", "__grid_constant__"];
 
 /// Words of the host's library that no kernel uses.
-const HOST_WORDS: [&str; 34] = [
+const HOST_WORDS: [&str; 35] = [
+    "thrust",
     "FILE",
     "argc",
     "argv",
@@ -105,6 +106,13 @@ pub fn device_half<'a>(text: &'a str, entries: &[String], options: &[String]) ->
         }
     }
     included.into_iter().for_each(|range| out[range].fill(b' '));
+    // What is left names the library, or its headers were for the host.
+    let names_thrust = String::from_utf8_lossy(&out).contains("thrust::");
+    for directive in lines.directives.iter().filter(|own| {
+        !names_thrust && included_name(text, own).is_some_and(|name| name.starts_with("thrust/"))
+    }) {
+        out[directive.range.clone()].fill(b' ');
+    }
     let text = String::from_utf8(out).map_or(Cow::Borrowed(text), Cow::Owned);
     DeviceHalf { text, skipped, unclear: None }
 }
@@ -139,12 +147,16 @@ impl DeviceHalf<'_> {
     }
 }
 
-/// Whether a directive, on a line of its own, includes a header that only the host half needs.
+/// Whether a directive includes a header that only the host half needs.
 fn is_host_header(text: &str, directive: &DirectiveLine) -> bool {
+    included_name(text, directive).is_some_and(|name| OF_HOSTS.contains(&name))
+}
+
+/// The header that a directive, on a line of its own, includes.
+fn included_name<'a>(text: &'a str, directive: &DirectiveLine) -> Option<&'a str> {
     let own = text[directive.range.clone()].trim_start_matches(['#', ' ', '\t']);
     let name = own.strip_prefix("include").map(|rest| rest.trim_start().trim_start_matches(['<', '"']));
-    let name = name.and_then(|rest| rest.split(['>', '"']).next());
-    !own.contains('\n') && name.is_some_and(|name| OF_HOSTS.contains(&name))
+    name.and_then(|rest| rest.split(['>', '"']).next()).filter(|_| !own.contains('\n'))
 }
 
 /// The first line with a launch or `main`, in a source that was not read.

@@ -109,6 +109,7 @@ fn what_the_device_half_names_stays() {
         "static_assert(sizeof(int) == 4, \"\");\n__global__ void k() {}",
         "#ifdef A\n__global__ void k(int a) {\n#else\n__global__ void k() {\n#endif\n}",
         "#if 0\n } it's { not code\n#endif\n__global__ void k() {}",
+        "#define KERNEL(name) __global__ void name\nKERNEL(k)(int n) { __shared__ int x; }",
         "#define MAKE(T) template __global__ void k<T>(T*);\nMAKE(float)\nMAKE(int)\n__device__ int x;",
     ] {
         assert_eq!(half(&format!("{kept}\n{host}"), &["k"]), kept, "{kept}");

@@ -14,6 +14,7 @@ use super::persistence::WindowLimits;
 use super::tensor_map::EncodedMaps;
 use super::variables::DeviceVariables;
 use crate::device::{BoundArgument, BoundLaunch, BoundWindow};
+use crate::entry_symbols;
 use crate::tensor_maps::ArgumentSlot;
 
 /// Static plus dynamic shared memory above this needs an explicit opt-in.
@@ -33,7 +34,7 @@ struct CudaFunction {
 }
 
 impl CudaModule {
-    /// Loads a cubin and finds its entry points, by plain or mangled name.
+    /// Loads a cubin and finds its entry points, by the symbols listed with it, or by plain or mangled name.
     pub fn load(binary: &[u8], entries: &[String]) -> Result<CudaModule, DeviceError> {
         let mut handle = ptr::null_mut();
         // SAFETY: the image is a whole cubin (the driver checks its header); a context is current.
@@ -43,7 +44,7 @@ impl CudaModule {
         let variables = DeviceVariables::of(handle, binary);
         let mut module = CudaModule { handle, entries: HashMap::new(), variables };
         for name in entries {
-            let function = module.find(name)?;
+            let function = module.find(entry_symbols::symbol_of(binary, name).unwrap_or(name))?;
             module
                 .entries
                 .insert(name.clone(), CudaFunction { function, shared_optin: SHARED_DEFAULT_BYTES });

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use evo_protocol::device::DeviceError;
+use evo_protocol::entry_name::base;
 use evo_protocol::tensor_map::TENSOR_MAP_BYTES;
 use evo_protocol::verdict::VerdictKind;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -257,7 +258,7 @@ fn plain_shared(binary: &[u8]) -> Vec<(String, u64)> {
 /// What a launch of an entry point takes: the variables of its own body and of device functions, which it may
 /// call, not those of other kernels. Of several instances of its template the largest counts.
 fn static_bytes(entry: &str, entries: &[String], plain: &[(String, u64)], zoned: &[SharedVariable]) -> u64 {
-    let own = base_name(entry);
+    let own = base(entry);
     let (mut common, mut instances) = (0, HashMap::<&str, u64>::new());
     for variable in zoned {
         match &variable.kernel {
@@ -269,27 +270,10 @@ fn static_bytes(entry: &str, entries: &[String], plain: &[(String, u64)], zoned:
         }
     }
     let kernels = zoned.iter().filter_map(|variable| variable.kernel.as_deref());
-    let others = kernels.chain(entries.iter().map(|entry| base_name(entry))).filter(|other| *other != own);
+    let others = kernels.chain(entries.iter().map(|entry| base(entry))).filter(|other| *other != own);
     // A local variable's mangled name holds its function's: `_ZZ4gemmE4tile`.
     let others: Vec<String> = others.map(|other| format!("_ZZ{}{other}", other.len())).collect();
     let of_other = |symbol: &str| others.iter().any(|other| symbol.starts_with(other));
     let plain: u64 = plain.iter().filter(|(name, _)| !of_other(name)).map(|(_, bytes)| bytes).sum();
     common + plain + instances.into_values().max().unwrap_or(0)
-}
-
-/// `ns::gemm<16, float>` without namespace and template arguments.
-fn base_name(entry: &str) -> &str {
-    let name = entry.split('<').next().unwrap_or(entry);
-    name.rsplit("::").next().unwrap_or(name).trim()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn entries_are_told_from_their_namespaces_and_arguments() {
-        assert_eq!(base_name("gemm"), "gemm");
-        assert_eq!(base_name("a::b::gemm<16, c::d>"), "gemm");
-    }
 }

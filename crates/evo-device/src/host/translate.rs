@@ -5,6 +5,7 @@
 //! points, whose argument types the compiler deduces from the kernels' own signatures.
 
 use evo_protocol::binary::KernelSource;
+use evo_protocol::entry_name::{EntryName, base};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 
 use super::headers::{self, SEE_HEADER};
@@ -213,7 +214,7 @@ fn directives(options: &[String]) -> String {
 /// Fails with `compile_error` when an entry's name could not be a C++ name.
 pub fn translation_unit(source: &KernelSource) -> Result<String, Box<Verdict>> {
     for entry in &source.entries {
-        if !is_entry_name(entry) {
+        if EntryName::parse(entry).is_none() {
             let message = format!("`{entry}` cannot be the name of an entry point");
             return Err(Box::new(Verdict::new(VerdictKind::CompileError, message).with_cause("entry")));
         }
@@ -272,9 +273,13 @@ fn includes_others(text: &str) -> bool {
 fn entry_table(source: &KernelSource, rewritten: &rewrite::Rewritten) -> String {
     let mut text = String::from("static const evo_entry evo_entry_list[] = {\n");
     for entry in &source.entries {
-        let bound = rewritten.launch_bounds.iter().find(|(name, _)| name == entry);
+        let bound = rewritten.launch_bounds.iter().find(|(name, _)| name == base(entry));
+        // A bound of a template may be an argument of the template, which has no meaning here.
+        let usable = |bound: &str| !entry.contains('<') || !bound.contains(char::is_alphabetic);
         let threads_max = bound.map_or("0", |(_, bound)| bound.as_str());
-        let launcher = format!("evo_launcher<decltype(&{entry}), &{entry}>");
+        let threads_max = if usable(threads_max) { threads_max } else { "0" };
+        let function = EntryName::parse(entry).map_or_else(|| format!("&{entry}"), |name| name.expression());
+        let launcher = format!("evo_launcher<decltype({function}), {function}>");
         text.push_str(&format!(
             "{{\"{entry}\", {launcher}::evo_run, {launcher}::evo_signature, {launcher}::evo_arity, (uint32_t)({threads_max})}},\n"
         ));
@@ -287,13 +292,6 @@ fn entry_table(source: &KernelSource, rewritten: &rewrite::Rewritten) -> String 
         rewritten.shared_alignment
     ));
     text
-}
-
-/// A name, perhaps in a namespace, perhaps with template arguments.
-fn is_entry_name(name: &str) -> bool {
-    // The name is pasted into C++ text, so nothing may pass that could end the expression around it.
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "_:<>, ".contains(c);
-    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == ':') && name.chars().all(allowed)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use super::raw_page::RawPage;
 use crate::tool::{FoundTool, ToolArguments, ToolFailure, ToolState, run_tool};
 use crate::watch::watch;
 use evo_compile::image::plain_name;
+use evo_protocol::entry_name::base;
 use evo_supervise::child::DeathHow;
 use evo_supervise::job::Job;
 use evo_supervise::lane::{LaneError, LaneOptions};
@@ -140,7 +141,7 @@ fn arguments(collection: &Collection<'_>, counters: &[String], report: &Path, lo
 fn entries(plan: &ProblemPlan) -> Vec<String> {
     let mut names: Vec<&str> = Vec::new();
     for launch in &plan.launches {
-        let name = plain_name(&launch.entry);
+        let name = base(plain_name(&launch.entry));
         if !names.contains(&name) {
             names.push(name);
         }
@@ -237,7 +238,7 @@ fn values(
     }
     let (mut launches, mut missing) = (Vec::new(), Vec::new());
     for (at, launch) in plan.launches.iter().enumerate() {
-        let (found, entry) = (page.kernel(at).unwrap_or_default(), plain_name(&launch.entry));
+        let (found, entry) = (page.kernel(at).unwrap_or_default(), base(plain_name(&launch.entry)));
         if found != entry {
             return broken(format!(
                 "launch {at} of the report is of `{found}`, and the plan launches `{entry}`"

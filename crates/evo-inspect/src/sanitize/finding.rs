@@ -1,5 +1,6 @@
 //! A record as people and programs read it.
 
+use evo_protocol::entry_name::base;
 use evo_protocol::worker::BufferSpan;
 use serde::Serialize;
 
@@ -182,10 +183,10 @@ fn place_in(what: &str) -> Option<(String, u64)> {
 fn entry(record: &SanitizerRecord, what: &str, entries: &[String]) -> Option<String> {
     let functions =
         || record.all(|path| is_of_device(path) && ["func", "kernel", "name"].contains(&leaf(path)));
-    let known = functions().find_map(|name| entries.iter().find(|entry| *entry == plain(name)));
+    let known = functions().find_map(|name| entries.iter().find(|entry| base(entry) == plain(name)));
     let in_text = || {
         let words = what.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
-        words.filter_map(|word| entries.iter().find(|entry| *entry == word)).next()
+        words.filter_map(|word| entries.iter().find(|entry| base(entry) == word)).next()
     };
     known.or_else(in_text).cloned().or_else(|| record.text("where.func").map(|name| plain(name).to_string()))
 }

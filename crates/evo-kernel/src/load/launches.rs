@@ -1,5 +1,6 @@
 //! `[[launches]]`: which entry points run, in which geometry, with which arguments.
 
+use evo_protocol::entry_name::{self, EntryName};
 use evo_space::diagnostic::nearest;
 use evo_space::document::{Data, Node};
 use evo_space::expr::Expr;
@@ -261,14 +262,13 @@ fn optional(reader: &mut Reader, fields: &Fields, key: &str, names: &KnownNames)
 fn entry_name(reader: &mut Reader, node: &Node, fields: &Fields) -> Option<String> {
     let what = fields.name("entry");
     let entry = reader.string(node, &what)?;
-    let sound = entry.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-        && !entry.starts_with(|c: char| c.is_ascii_digit());
-    if !sound {
-        let hint = "give the __global__ function a plain name with extern \"C\"".to_string();
-        reader.hinted(&node.span, format!("{what} is `{entry}`, which is not a C name"), Some(hint));
+    if EntryName::parse(&entry).is_none() {
+        let hint =
+            "the name of a __global__ function: scale, ns::scale<float, 4>, scale(float*, int)".to_string();
+        reader.hinted(&node.span, format!("{what} is `{entry}`, which is not a function's name"), Some(hint));
         return None;
     }
-    if entry.starts_with(OWN_PREFIX) {
+    if entry_name::base(&entry).starts_with(OWN_PREFIX) {
         let hint = "give it another name: tools that watch a kernel leave out those of evo's own".to_string();
         reader.hinted(
             &node.span,

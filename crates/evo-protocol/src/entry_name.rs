@@ -1,0 +1,126 @@
+//! Names of entry points as people write them: `scale`, `ns::scale<float, 4>`, `scale(float*, int)`.
+
+/// An entry's name in its parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryName<'a> {
+    /// With namespaces and template arguments, as C++ text.
+    pub function: &'a str,
+    /// The types of the parameters, which choose among overloads; `None` where the name says none.
+    pub parameters: Option<&'a str>,
+}
+
+impl<'a> EntryName<'a> {
+    /// Reads a name; nothing if it could not be one. It is pasted into C++ text, so nothing passes that could end the
+    /// expression around it.
+    pub fn parse(text: &'a str) -> Option<EntryName<'a>> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "_:<>, *&()+-".contains(c);
+        let starts = |c: char| c.is_ascii_alphabetic() || matches!(c, '_' | ':');
+        if !text.starts_with(starts) || !text.chars().all(allowed) || !is_balanced(text) {
+            return None;
+        }
+        let open = text.ends_with(')').then(|| last_group(text)).flatten();
+        let (function, parameters) = match open {
+            Some(open) => (text[..open].trim_end(), Some(text[open + 1..text.len() - 1].trim())),
+            None => (text, None),
+        };
+        let behind = function.split('<').next().unwrap_or(function).trim_end();
+        let named = behind.chars().all(|c| c.is_ascii_alphanumeric() || "_:".contains(c));
+        let whole = behind.len() == function.len() || function.ends_with('>');
+        (named && whole && !base(text).is_empty()).then_some(EntryName { function, parameters })
+    }
+
+    /// C++ for the function's address.
+    pub fn expression(&self) -> String {
+        match self.parameters {
+            Some(parameters) => format!("static_cast<void (*)({parameters})>(&{})", self.function),
+            None => format!("&{}", self.function),
+        }
+    }
+
+    /// Whether it has namespaces, template arguments or types of parameters.
+    pub fn is_qualified(&self) -> bool {
+        self.parameters.is_some() || self.function.contains([':', '<'])
+    }
+}
+
+/// The plain name in an entry's name: `ns::scale<float, 4>` gives `scale`.
+pub fn base(entry: &str) -> &str {
+    let name = entry.split(['<', '(']).next().unwrap_or(entry);
+    name.rsplit("::").next().unwrap_or(name).trim()
+}
+
+/// Where the parenthesis opens that the text ends with.
+fn last_group(text: &str) -> Option<usize> {
+    let mut depth = 0;
+    text.char_indices().rev().find_map(|(at, letter)| {
+        match letter {
+            ')' => depth += 1,
+            '(' => depth -= 1,
+            _ => {}
+        }
+        (depth == 0).then_some(at)
+    })
+}
+
+/// Whether every bracket that opens closes, in order. Angle brackets in parentheses may be signs of comparison.
+fn is_balanced(text: &str) -> bool {
+    let mut open = Vec::new();
+    for letter in text.chars() {
+        let matches = match letter {
+            '(' => {
+                open.push('(');
+                true
+            }
+            '<' if open.last() != Some(&'(') => {
+                open.push('<');
+                true
+            }
+            ')' => open.pop() == Some('('),
+            '>' if open.last() == Some(&'<') => open.pop().is_some(),
+            '>' => open.last() == Some(&'('),
+            _ => true,
+        };
+        if !matches {
+            return false;
+        }
+    }
+    open.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, function: &str, parameters: Option<&str>, expression: &str) {
+        let name = EntryName::parse(text).unwrap_or_else(|| panic!("{text}"));
+        assert_eq!((name.function, name.parameters), (function, parameters));
+        assert_eq!(name.expression(), expression);
+    }
+
+    #[test]
+    fn names_are_read_in_their_parts() {
+        check("scale", "scale", None, "&scale");
+        check("a::b::f<float, 2 * N>", "a::b::f<float, 2 * N>", None, "&a::b::f<float, 2 * N>");
+        check("h(float*, int)", "h", Some("float*, int"), "static_cast<void (*)(float*, int)>(&h)");
+        check(
+            "f<4>(const float *)",
+            "f<4>",
+            Some("const float *"),
+            "static_cast<void (*)(const float *)>(&f<4>)",
+        );
+        check("f<(N > 4)>", "f<(N > 4)>", None, "&f<(N > 4)>");
+        check("h()", "h", Some(""), "static_cast<void (*)()>(&h)");
+        assert_eq!((base("a::b::f<c::d>"), base("h(std::size_t)"), base("k")), ("f", "h", "k"));
+    }
+
+    #[test]
+    fn what_could_end_an_expression_is_not_a_name() {
+        for text in [
+            "", "4f", "f; x", "f\"", "f<4", "f)", "f(int", "f>", "f g", "f(int) x", "f{}", "<f>", "()",
+            "f<4> g",
+        ] {
+            assert_eq!(EntryName::parse(text), None, "{text}");
+        }
+    }
+}
