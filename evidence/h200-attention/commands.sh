@@ -1,35 +1,50 @@
 #!/usr/bin/env bash
-# Sweeps, portfolios beside a peer in three fresh processes, and the sanitizer on what led, on one GPU.
-# usage: commands.sh EVO OUT SPACE:SECONDS...      SECONDS is the sweep's wall budget; PEER=none leaves the peer out
-# e.g.:  commands.sh evo out attention_hopper:75 attention_mma:75 attention_decode:45 gemm_hopper:60
-# SPACE is a name or a file. Changed in the same way: SANITIZE=off DEVICE=host ROUNDS=3 RUNS="1 2 3".
+# For each problem of some spaces a search of its own, then what they found beside a peer in three fresh processes, then
+# the sanitizer, on one GPU.
+# usage: commands.sh EVO OUT SPACE:SECONDS:PROBLEM,PROBLEM,...     SECONDS is the wall budget of each search
+# e.g.:  commands.sh evo out attention_decode:12:b1_h32_kv8_8k,b16_h32_kv8_4k,b1_h16_1k
+# SPACE is a name or a file. Changed by the environment: DEVICE=host PEER=none ROUNDS=3 RUNS="1 2 3" SANITIZE=off.
 set -uo pipefail
 evo=$(realpath "$1"); mkdir -p "$2"; out=$(realpath "$2"); shift 2
 here=$(cd "$(dirname "$0")" && pwd); started=$PWD
-device=${DEVICE:-cuda}; sanitize=${SANITIZE:-finalists}; peer=${PEER:-torch}; rounds=${ROUNDS:-3}
+device=${DEVICE:-cuda}; peer=${PEER:-torch}; rounds=${ROUNDS:-3}
+peers=(--peer "$peer"); [ "$peer" = none ] && peers=()
 cd "$out"
 [ "$device" = cuda ] && nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.limit --format=csv > conditions.csv
 "$evo" --version > version.txt
+names=()
 for asked in "$@"; do
-    file=${asked%%:*}; [ -e "$started/$file" ] && file=$started/$file; seconds=${asked##*:}; space=$(basename "$file" .toml)
-    "$evo" sweep "$file" --budget "${seconds}s" --seed 1 --device "$device" --no-prior --sanitize "$sanitize" \
-        --out st > "sweep-$space.txt" 2>&1
-    echo "$space: sweep ended with $?, $(grep -c . "sweep-$space.txt") lines"
-    "$evo" leaderboard --out st > leaderboard.txt 2>&1
-    peers=(--peer "$peer"); [ "$peer" = none ] && peers=()
+    IFS=: read -r file seconds problems <<< "$asked"
+    [ -e "$started/$file" ] && file=$started/$file
+    space=$(basename "$file" .toml); names+=("$space")
+    for problem in ${problems//,/ }; do
+        "$evo" sweep "$file" --problem "$problem" --study "$problem" --budget "${seconds}s" --seed 1 --finalists 2 \
+            --sanitize off --device "$device" --out "st-$space" > "sweep-$space-$problem.txt" 2>&1
+        echo "$space $problem: sweep ended with $?"
+    done
+    # Only what was confirmed in fresh processes.
+    python3 "$here/table.py" --chosen "st-$space/leaderboard.json" > "chosen-$space.txt"
+    candidates=()
+    while read -r words; do candidates+=(--candidate "$words"); done < "chosen-$space.txt"
+    shapes=(); for problem in ${problems//,/ }; do shapes+=(--problem "$problem"); done
     for run in ${RUNS:-1 2 3}; do
-        "$evo" bench "$file" --candidate @portfolio "${peers[@]}" --mode hot --mode cold --rounds "$rounds" \
-            --device "$device" --name "$space-$run" --out st > "bench-$space-$run.txt" 2>&1
+        "$evo" bench "$file" "${candidates[@]}" "${shapes[@]}" "${peers[@]}" --mode hot --mode cold --rounds "$rounds" \
+            --device "$device" --name "$space-$run" --out "st-$space" > "bench-$space-$run.txt" 2>&1
         echo "$space: bench $run ended with $?"
-        for folder in st/bench/*/*-"$space-$run"; do
+        for folder in "st-$space"/bench/*/*-"$space-$run"; do
             for part in bench.csv comparison.md environment.json; do cp "$folder/$part" "$space-$run-$part"; done
         done
     done
-    if [ "$device" = cuda ]; then
-        "$evo" sanitize "$file" @champion --device cuda --out st > "sanitize-$space.txt" 2>&1
-        echo "$space: sanitizer ended with $?"
-    fi
 done
-names=()
-for asked in "$@"; do names+=("$(basename "${asked%%:*}" .toml)"); done
 python3 "$here/table.py" "$out" "${names[@]}" | tee table.txt
+[ "$device" = cuda ] && [ "${SANITIZE:-on}" = on ] || exit 0
+for asked in "$@"; do
+    IFS=: read -r file _ <<< "$asked"
+    [ -e "$started/$file" ] && file=$started/$file
+    space=$(basename "$file" .toml)
+    while read -r words; do
+        # shellcheck disable=SC2086  # one word a parameter
+        "$evo" sanitize "$file" $words --device cuda --out "st-$space" >> "sanitize-$space.txt" 2>&1
+        echo "$space $words: sanitizer ended with $?"
+    done < "chosen-$space.txt"
+done

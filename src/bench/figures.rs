@@ -259,7 +259,7 @@ pub fn flops(plan: &ProblemPlan, operator: Option<&str>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use evo_protocol::dtype::DType;
-    use evo_protocol::plan::{BufferPlan, Fill};
+    use evo_protocol::plan::{BufferPlan, Fill, Role};
 
     use super::*;
     use crate::supervise::job::example;

@@ -4,6 +4,7 @@
 #![allow(rustdoc::broken_intra_doc_links)]
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -166,6 +167,11 @@ pub struct SpaceSource {
     pub space: String,
 }
 
+/// A number that is not negative, with an error that says so.
+fn whole<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "expected a whole number, 0 or more, that is not too large".to_string())
+}
+
 /// What `--resume` does where there is nothing to resume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ResumeMode {
@@ -181,16 +187,16 @@ pub struct SweepArgs {
     /// Space file (TOML or JSON), or the name of an embedded space [default: attention_simt, or the recording's]
     pub space: Option<String>,
     /// Number of generations
-    #[arg(long = "gen", value_name = "N", allow_negative_numbers = true)]
+    #[arg(long = "gen", value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub generations: Option<u32>,
     /// Evaluations per generation
-    #[arg(long = "pop", value_name = "P", allow_negative_numbers = true, default_value_t = 16)]
+    #[arg(long = "pop", value_name = "P", allow_negative_numbers = true, default_value_t = 16, value_parser = whole::<u32>)]
     pub population: u32,
     /// Evaluations (`500`), or wall time of the whole command, confirmation included (`90s`, `10m`, `2h`)
     #[arg(long, value_name = "LIMIT", allow_negative_numbers = true)]
     pub budget: Option<String>,
     /// Seed of the search and of the inputs [default: random, or the resumed study's]
-    #[arg(long, value_name = "S", allow_negative_numbers = true)]
+    #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub seed: Option<u64>,
     /// Search strategy; exhaustive under 2,000 valid points if the budget covers them, else evolve
     #[arg(long, value_name = "X")]
@@ -234,7 +240,7 @@ pub struct SweepArgs {
     #[arg(long)]
     pub no_prior: bool,
     /// Number of finalists to confirm in fresh processes
-    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 3)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 3, value_parser = whole::<usize>)]
     pub finalists: usize,
     /// Whether a profiler looks at the champion once the search is over: its counters are kept beside the journal
     #[arg(long, value_enum, default_value_t = ProfileWhen::Off, value_name = "finalists|off", hide_possible_values = true)]
@@ -292,6 +298,9 @@ pub struct SpaceArgs {
     /// With --list: the format of a row [default: csv]
     #[arg(long, value_enum)]
     pub format: Option<RowFormat>,
+    /// Count what this device can launch: `host`, or an architecture such as `sm_90`
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<String>,
     /// With --list or --neighbors: print at most N
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub limit: Option<u128>,

@@ -84,8 +84,33 @@ impl From<&str> for Explanation {
 
 impl From<String> for Explanation {
     fn from(text: String) -> Explanation {
-        Explanation { text, hint: None, code: None, place: None, is_about_request: false }
+        Explanation {
+            text: without_numbers(&text),
+            hint: None,
+            code: None,
+            place: None,
+            is_about_request: false,
+        }
     }
+}
+
+/// A message without the numbers that the system gives its errors: `No such file or directory (os error 2)`.
+fn without_numbers(text: &str) -> String {
+    const LEAD: &str = " (os error ";
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(LEAD) {
+        shown.push_str(before);
+        let digits = after.len() - after.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
+        rest = match after[digits..].strip_prefix(')').filter(|_| digits > 0) {
+            Some(behind) => behind,
+            None => {
+                shown.push_str(LEAD);
+                after
+            }
+        };
+    }
+    shown + rest
 }
 
 impl CliError {
@@ -222,6 +247,17 @@ fn rendered_hint(message: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_the_system_are_left_out() {
+        let said = |text: &str| CliError::usage(text).to_string();
+        assert_eq!(
+            said("cannot read `a`: No such file or directory (os error 2)"),
+            "cannot read `a`: No such file or directory"
+        );
+        assert_eq!(said("a (os error 2); b (os error 13): c"), "a; b: c");
+        assert_eq!(said("a (os error x) b"), "a (os error x) b");
+    }
 
     #[test]
     fn the_hint_of_a_rendered_error_is_that_of_the_first() {

@@ -116,8 +116,14 @@ impl ExplainedVerdict {
         let mut text = format!("{label}\n");
         if let Some(cause) = &self.cause {
             let about = self.cause_text().map(str::to_string).unwrap_or_else(|| {
-                format!("`{cause}` is not a cause that this version of evo names: it may be a size, a signal or an \
-                         exit code")
+                let names = self.section.causes.iter().map(|(name, _)| name.as_str());
+                match nearest(cause, names) {
+                    Some(near) => format!("`{cause}` is not a cause of it: did you mean `{near}`?"),
+                    None => format!(
+                        "`{cause}` is not a cause that this version of evo names: it may be a size, a signal or an \
+                         exit code"
+                    ),
+                }
             });
             text += &format!("\n{}", wrapped(&format!("Cause: {about}"), width));
         }

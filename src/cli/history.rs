@@ -12,6 +12,7 @@ use super::history_args::HistoryArgs;
 use super::output;
 use crate::journal::champions::output_folder;
 use crate::journal::ladder::{Ladder, Rung};
+use crate::kernel::catalog;
 use crate::report::history::{self, Summary};
 use crate::report::standing::beside_peers;
 use crate::study::newest_profile;
@@ -68,6 +69,9 @@ pub fn chosen<'a>(
     device: Option<&str>,
 ) -> Result<Vec<&'a Rung>, CliError> {
     let kernels = ladder.kernels();
+    // A space stands for its kernel, as in the commands that judge.
+    let of_space = kernel.filter(|name| !kernels.contains(name)).and_then(kernel_of_space);
+    let kernel = of_space.as_deref().or(kernel);
     if let Some(unknown) = kernel.filter(|name| !kernels.contains(name)) {
         let hint = match nearest(unknown, kernels.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
@@ -80,6 +84,12 @@ pub fn chosen<'a>(
         kernel.is_none_or(|name| own.kernel == name) && device.is_none_or(|kind| own.device_kind == kind)
     };
     Ok(ladder.rungs.iter().filter(is_wanted).collect())
+}
+
+/// The kernel of a space that can be opened.
+fn kernel_of_space(word: &str) -> Option<String> {
+    let file = catalog::open(word).ok()?;
+    Some(file.kernel?.name)
 }
 
 pub fn say_notes(ladder: &Ladder) {

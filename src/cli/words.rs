@@ -104,6 +104,10 @@ fn names_file(word: &str) -> bool {
 
 /// A first word that is neither value nor space may be a misspelled space.
 fn with_context(message: String, space: &str, named: bool, values: &[String]) -> CliError {
+    let late = values.iter().find(|word| !named && (catalog::looks_like_space(word) || names_file(word)));
+    if let Some(late) = late {
+        return CliError::usage(message).with_hint(format!("a space comes first: `{late}`, then values"));
+    }
     let first = values.first().filter(|word| !named && !word.contains('='));
     match first.and_then(|word| nearest(word, catalog::names())) {
         Some(near) => CliError::usage(message)

@@ -252,7 +252,7 @@ fn wrong_words_exit_with_two_and_say_what_is_allowed() {
     error: there is no parameter `BLOK_M`: did you mean `BLOCK_M`?
     hint: `evo space gemm` lists the parameters of `gemm`
     ");
-    insta::assert_snapshot!(fail(&["nowhere.toml"]).lines().next().unwrap(), @r"error: cannot read the space file `nowhere.toml`: No such file or directory (os error 2)");
+    insta::assert_snapshot!(fail(&["nowhere.toml"]).lines().next().unwrap(), @r"error: cannot read the space file `nowhere.toml`: No such file or directory");
 }
 
 /// A configuration that a constraint forbids still renders: `test-one` wants to explain it.

@@ -120,6 +120,7 @@ mod skip;
 mod soak;
 mod space;
 mod space_command;
+mod space_device;
 mod space_lists;
 mod space_properties;
 mod specialize;

@@ -6,6 +6,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::json_schema::fault;
+
 const KERNEL: &str = "extern \"C\" __global__ void scale(const float* x, float* y, int n) {\n  int i = blockIdx.x * \
                       BLOCK + threadIdx.x;\n  if (i < n) y[i] = 2.0f * x[i];\n}\n";
 const NAIVE: &str = "extern \"C\" __global__ void naive(const float* x, float* y, int n) {\n  for (int i = 0; i < n; \
@@ -273,4 +275,122 @@ fn the_manual_documents_every_command() {
     let desk = Desk::new();
     let page = out(&desk.run(&["man"]));
     assert!(page.contains(".SH \"EVO SWEEP\"") && page.contains("\\-\\-finalists"), "{page}");
+}
+
+#[test]
+fn events_and_study_keep_to_their_schemas() {
+    let schema = |name: &str| -> Value {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("docs/schemas/{name}.schema.json"));
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    };
+    let desk = Desk::new();
+    let output = desk.run(&["sweep", "scale.toml", "--device", "host", "--json"]);
+    let text = out(&output);
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (result, events) = lines.split_last().unwrap();
+    assert_eq!(result["schema"], "evo.sweep");
+    let (event, study) = (schema("sweep-event"), schema("study"));
+    let mut seen = std::collections::BTreeSet::new();
+    for line in events {
+        assert_eq!(fault(&event, line), None, "{line}");
+        let name = line["event"].as_str().unwrap();
+        let own = event["oneOf"].as_array().unwrap();
+        let own = own.iter().find(|own| own["properties"]["event"]["const"] == name).unwrap();
+        for field in line.as_object().unwrap().keys() {
+            assert!(own["properties"].get(field).is_some(), "`{field}` of `{name}` is not in the schema");
+        }
+        seen.insert(name);
+    }
+    for name in ["started", "evaluating", "finished", "confirming", "stopped"] {
+        assert!(seen.contains(name), "no `{name}` in {seen:?}");
+    }
+    let path = desk.path().join("evidence/scale-host/study.json");
+    let file: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    assert_eq!(fault(&study, &file), None);
+    for field in file.as_object().unwrap().keys() {
+        assert!(study["properties"].get(field).is_some(), "`{field}` of study.json is not in the schema");
+    }
+}
+
+#[test]
+fn the_end_of_a_sweep_says_what_won_or_that_nothing_was_confirmed() {
+    let desk = Desk::new();
+    let sweep = |finalists: &str| {
+        out(&desk.run(&["sweep", "scale.toml", "--device", "host", "--finalists", finalists]))
+    };
+    let unconfirmed = sweep("0");
+    let title = unconfirmed.lines().next().unwrap();
+    assert!(title.starts_with("scale on ") && title.ends_with(" · p"), "{unconfirmed}");
+    assert!(unconfirmed.contains("\nagain:   evo test-one scale.toml BLOCK="), "{unconfirmed}");
+    assert!(unconfirmed.contains("\nranking: unchanged, because nothing was confirmed;"), "{unconfirmed}");
+    let board = std::fs::read(desk.path().join("evidence/leaderboard.json")).unwrap();
+    let board: Value = serde_json::from_slice(&board).unwrap();
+    assert_eq!(board["sections"].as_array().unwrap().len(), 0, "only confirmed results enter it");
+    let confirmed = sweep("1");
+    for part in [
+        "\nwinner   BLOCK=",
+        "\ntime     ",
+        "\nagain: evo test-one scale.toml BLOCK=",
+        "\nnext:    evo restore scale.toml @best --to best ",
+    ] {
+        assert!(confirmed.contains(part), "no `{part}` in {confirmed}");
+    }
+    assert!(confirmed.lines().count() <= 24, "{confirmed}");
+    let next = confirmed.lines().find_map(|line| line.strip_prefix("next:    evo ")).unwrap();
+    let words: Vec<&str> = next.split('#').next().unwrap().split_whitespace().collect();
+    let output = desk.run(&words);
+    assert_eq!(output.status.code(), Some(0), "{words:?}: {}", err(&output));
+    assert!(desk.path().join("best/kernel.cu").is_file());
+}
+
+#[test]
+fn logs_have_plain_lines_and_colors_only_on_request() {
+    let desk = Desk::new();
+    let sweep = |set: &[(&str, &str)]| {
+        let mut command =
+            desk.command(&["sweep", "scale.toml", "--device", "host", "--finalists", "0", "--seed", "1"]);
+        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").envs(set.iter().copied());
+        let output = command.output().unwrap();
+        (out(&output), err(&output))
+    };
+    let (page, talk) = sweep(&[]);
+    assert!(!page.contains('\u{1b}') && !talk.contains('\u{1b}') && !talk.contains('\r'), "{page}{talk}");
+    assert!(sweep(&[("CLICOLOR_FORCE", "1")]).0.starts_with("\u{1b}[1mscale on "));
+    assert!(!sweep(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]).0.contains('\u{1b}'));
+}
+
+#[test]
+fn odd_words_get_a_hint_of_their_own_command() {
+    let desk = Desk::new();
+    let check = |words: &[&str], parts: &[&str]| {
+        let output = desk.run(words);
+        let message = err(&output);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {message}");
+        for part in parts {
+            assert!(message.contains(part), "{words:?}: no `{part}` in {message}");
+        }
+        assert!(!message.contains("os error"), "{message}");
+    };
+    check(
+        &["sweep", "."],
+        &["cannot read the space file `.`: it is a folder, not a file", "hint: name a file in"],
+    );
+    check(&["sweep", "gone.toml"], &["`gone.toml`: No such file or directory\n", "hint: looked for it in `"]);
+    check(&["test-one", "BLOCK=32", "scale.toml"], &["hint: a space comes first: `scale.toml`, then values"]);
+    let prior = ["sweep", "scale.toml", "--device", "host", "--prior", "gone"];
+    check(&prior, &["cannot read the recording `gone`", "hint: `--prior` takes a recording"]);
+    check(&["sweep", "scale.toml", "--seed", "x"], &["'--seed <S>': expected a whole number, 0 or more"]);
+    let cause = out(&desk.run(&["explain", "wrong_answer:tial"]));
+    assert!(cause.contains("`tial` is not a cause of it: did you mean `tail`?"), "{cause}");
+}
+
+#[test]
+fn the_history_of_a_space_file_is_that_of_its_kernel() {
+    let desk = Desk::new();
+    desk.run(&["sweep", "scale.toml", "--device", "host", "--finalists", "1"]);
+    for command in ["history", "summary"] {
+        let output = desk.run(&[command, "scale.toml"]);
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+        assert!(out(&output).contains("scale on "), "{}", out(&output));
+    }
 }

@@ -260,6 +260,8 @@ fn the_help_names_every_option() {
           --list                         Print every valid configuration, in canonical order
           --format <FORMAT>              With --list: the format of a row [default: csv] [possible
                                          values: csv, jsonl, text]
+          --device <DEVICE>              Count what this device can launch: `host`, or an architecture
+                                         such as `sm_90`
           --limit <N>                    With --list or --neighbors: print at most N
           --offset <N>                   With --list: skip the first N
           --limit-space <SECONDS>        Longest processor time for opening the space [default: 10]

@@ -334,7 +334,8 @@ impl HostToolchain {
         list: Option<&Path>,
     ) -> io::Result<CompilerEnd> {
         let mut command = self.compiler.start();
-        command.args(flags).args(options).arg("-I").arg(&self.include).arg("-pipe");
+        // Ours first: folders of the CUDA toolkit or of CCCL that options name have headers for GPUs only.
+        command.args(flags).arg("-I").arg(&self.include).args(options).arg("-pipe");
         if let Some(list) = list {
             command.arg("-H").arg("-MD").arg("-MF").arg(list);
         }

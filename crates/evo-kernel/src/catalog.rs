@@ -34,7 +34,7 @@ pub fn open_with(name_or_path: &str, access: SpaceAccess) -> Result<SpaceFile, L
         return load::load_text(PathBuf::from(name_or_path), &shown, (*text).to_string(), None, access);
     }
     let path = Path::new(name_or_path);
-    if is_path(name_or_path) || path.is_file() {
+    if is_path(name_or_path) || path.exists() {
         return load::load_file_with(path, access);
     }
     let hint = match nearest(name_or_path, names()) {

@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value, json};
 
-type Field = (&'static str, &'static str);
+pub(crate) type Field = (&'static str, &'static str);
 
 const TRIED: &[Field] =
     &[("verdict", "string"), ("class", "string"), ("message", "string"), ("not_run[]", "string")];
@@ -277,12 +277,12 @@ pub fn of(command: &str) -> Option<(Value, Value)> {
     Some((properties, required))
 }
 
-fn owned(lead: &str, fields: &[Field]) -> Vec<(String, &'static str)> {
+pub(crate) fn owned(lead: &str, fields: &[Field]) -> Vec<(String, &'static str)> {
     fields.iter().map(|(path, types)| (format!("{lead}{path}"), *types)).collect()
 }
 
 /// The properties that some paths describe, and the names of those that are always there.
-fn object(fields: &[(String, &'static str)]) -> (Value, Value) {
+pub(crate) fn object(fields: &[(String, &'static str)]) -> (Value, Value) {
     let mut groups: Vec<(&str, Vec<(String, &'static str)>)> = Vec::new();
     for (path, types) in fields {
         let (head, rest) = path.split_once('.').unwrap_or((path, ""));

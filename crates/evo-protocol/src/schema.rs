@@ -55,7 +55,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::{bench_schema, command_schemas, request_schemas};
+    use crate::{bench_schema, command_schemas, request_schemas, stream_schemas};
 
     /// Compares a derived schema with the committed one; writes it where EVO_UPDATE_SCHEMAS=1.
     #[track_caller]
@@ -83,6 +83,8 @@ mod tests {
         check(&request_schemas::request(), "docs/schemas/evaluate-request.schema.json");
         check(&request_schemas::answer(), "docs/schemas/evaluate-answer.schema.json");
         check(&bench_schema::bench_file(), "docs/schemas/bench-file.schema.json");
+        check(&stream_schemas::sweep_event(), "docs/schemas/sweep-event.schema.json");
+        check(&stream_schemas::study(), "docs/schemas/study.schema.json");
         for (command, schema) in command_schemas::commands() {
             check(&schema, &format!("docs/schemas/{command}.schema.json"));
         }

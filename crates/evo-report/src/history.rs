@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use evo_space::counted::counted;
 use serde_json::{Map, Value, json};
 
 use super::benchmark::Told;
@@ -114,11 +115,11 @@ pub fn history_text(rungs: &[&Rung], peers: &[Option<Value>]) -> String {
     let mut text = String::new();
     for (at, rung) in rungs.iter().enumerate() {
         text += &format!(
-            "{} on {} ({}), {} steps\n",
+            "{} on {} ({}), {}\n",
             rung.kernel,
             rung.device,
             rung.device_kind,
-            rung.steps.len()
+            counted(rung.steps.len(), "step")
         );
         text += "  at                    what             decision    change  candidate\n";
         for step in &rung.steps {
@@ -262,7 +263,13 @@ impl Summary<'_> {
     pub fn text(&self) -> String {
         let rung = self.rung;
         let mut lines = vec![
-            format!("{} on {} ({}), {} steps", rung.kernel, rung.device, rung.device_kind, rung.steps.len()),
+            format!(
+                "{} on {} ({}), {}",
+                rung.kernel,
+                rung.device,
+                rung.device_kind,
+                counted(rung.steps.len(), "step")
+            ),
             best_line(rung),
         ];
         if let Some(step) = rung.best() {

@@ -164,7 +164,7 @@ impl Tally {
     pub fn mix(&self) -> Vec<(&str, u64)> {
         let mut mix: Vec<(&str, u64)> =
             self.mix.iter().map(|(name, count)| (name.as_str(), *count)).collect();
-        mix.sort_by(|a, b| b.1.cmp(&a.1));
+        mix.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         mix
     }
 

@@ -2,8 +2,10 @@
 
 use std::time::Instant;
 
+use evo_protocol::device::DeviceLimits;
 use evo_space::genome::Configuration;
 use evo_space::rng::seeded;
+use evo_space::space::SearchSpace;
 
 use super::check::Checked;
 use super::inquiry::SpaceInquiry;
@@ -16,6 +18,8 @@ use crate::cli::call::Call;
 use crate::cli::error::CliError;
 use crate::cli::exit_code::ExitCode;
 use crate::cli::output;
+use crate::kernel::limits::constraints;
+use crate::kernel::spec::SpaceFile;
 use crate::kernel::{catalog, lint};
 
 /// More samples than anybody reads; each is a line.
@@ -32,7 +36,12 @@ pub fn run(arguments: &SpaceArgs, call: &Call) -> Result<Answer, CliError> {
         lint::warnings(kernel, &file.space.configuration(&file.space.default_genome()))
     });
     let reference = file.kernel.as_ref().and_then(|kernel| kernel.check.reference.command_line());
-    let inquiry = SpaceInquiry { arguments, call, name, space: &file.space, seconds, reference, warnings };
+    let within = match &arguments.device {
+        Some(device) => Some(launchable(&file, name, device)?),
+        None => None,
+    };
+    let space = within.as_ref().unwrap_or(&file.space);
+    let inquiry = SpaceInquiry { arguments, call, name, space, seconds, reference, warnings };
     match question {
         SpaceQuestion::Summary if arguments.json => {
             return answer(&inquiry, ExitCode::Done, SpaceAnswer::default());
@@ -47,6 +56,25 @@ pub fn run(arguments: &SpaceArgs, call: &Call) -> Result<Answer, CliError> {
         SpaceQuestion::List => return rows::print(&inquiry),
     }
     Ok(ExitCode::Done.into())
+}
+
+/// The space without what a device cannot launch.
+fn launchable(file: &SpaceFile, name: &str, device: &str) -> Result<SearchSpace, CliError> {
+    let Some(kernel) = &file.kernel else {
+        let text = format!("`{name}` describes no kernel, so no device limits it");
+        return Err(CliError::usage(text).with_hint("leave out `--device`"));
+    };
+    let found = match device {
+        "host" => Some(("host", evo_device::host::limits())),
+        arch => DeviceLimits::of_arch(arch).map(|limits| ("cuda", limits)),
+    };
+    let Some((kind, limits)) = found else {
+        let text = format!("the limits of `{device}` are not known");
+        return Err(
+            CliError::usage(text).with_hint("`host`, or an architecture from sm_75 on, such as `sm_90`")
+        );
+    };
+    Ok(constraints::within(&file.space, kernel, kind, &limits))
 }
 
 fn answer(inquiry: &SpaceInquiry, exit: ExitCode, answer: SpaceAnswer) -> Result<Answer, CliError> {

@@ -10,7 +10,7 @@ use evo_space::space::SearchSpace;
 use crate::cli::error::CliError;
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::reader::JOURNAL;
-use crate::replay::Recording;
+use crate::replay::{Recording, RecordingError};
 use crate::study::Study;
 
 /// Where earlier outcomes come from.
@@ -47,7 +47,11 @@ impl Prior {
     pub fn open(paths: &[PathBuf], space: &SearchSpace) -> Result<Prior, CliError> {
         let mut prior = Prior::default();
         for path in paths {
-            let recording = Recording::open(path)?;
+            let recording = Recording::open(path).map_err(|error| match &error {
+                RecordingError::Read { .. } => CliError::from(error)
+                    .with_hint("`--prior` takes a recording, or the folder of a study with its journal"),
+                _ => CliError::from(error),
+            })?;
             if !prior.add(path, &recording, space) {
                 let text = format!("`{}` has no configuration of this space", path.display());
                 return Err(CliError::usage(text).with_hint("a prior has the same parameters"));

@@ -311,7 +311,7 @@ fn a_file_with_nothing_in_it() {
       = hint: write for example `[parameters]` and below it `BLOCK = [64, 128, 256]`
     "#);
     insta::assert_snapshot!(message_of("{\"parameters\": {\"A\": [1]}, \"kernel\": []}"), @r#"
-    error: `kernel` is a list, expected a table
+    error: `kernel` is a list, expected an object
      --> space.toml:1:38
       |
     1 | {"parameters": {"A": [1]}, "kernel": []}
@@ -323,7 +323,7 @@ fn a_file_with_nothing_in_it() {
     1 | {"parameters": {"A": [1]}, "kernel": []}
       |                                      ^^
       |
-      = hint: add an [[arguments]] table for each argument of the entry point
+      = hint: add an object in "arguments": […] for each argument of the entry point
 
     error: the kernel has no `launches`
      --> space.toml:1:38
@@ -331,7 +331,7 @@ fn a_file_with_nothing_in_it() {
     1 | {"parameters": {"A": [1]}, "kernel": []}
       |                                      ^^
       |
-      = hint: add [[launches]] with entry, grid and block
+      = hint: add "launches": [{…}] with entry, grid and block
 
     error: the kernel has no `problems`
      --> space.toml:1:38
@@ -339,7 +339,7 @@ fn a_file_with_nothing_in_it() {
     1 | {"parameters": {"A": [1]}, "kernel": []}
       |                                      ^^
       |
-      = hint: add [[problems]] with name and sizes
+      = hint: add "problems": [{…}] with name and sizes
 
     error: the kernel has no `check`
      --> space.toml:1:38
@@ -347,7 +347,7 @@ fn a_file_with_nothing_in_it() {
     1 | {"parameters": {"A": [1]}, "kernel": []}
       |                                      ^^
       |
-      = hint: add [check] with reference = …: a variant is nothing without a check
+      = hint: add "check": {…} with "reference": …: a variant is nothing without a check
     "#);
 }
 

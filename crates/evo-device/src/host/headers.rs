@@ -52,7 +52,8 @@ macro_rules! of_std {
 /// A header of `cuda::std` of which C++17's library has none: what evo adds is all of it.
 const ADDED_TO_STD: &str = "#pragma GCC system_header\n#include <cuda/evo_std.h>\n";
 
-const HEADERS: &[(&str, &str)] = &[
+/// Every file of the include folder, by name.
+const FILES: &[(&str, &str)] = &[
     ("evo_cuda.h", HEADER),
     ("evo_instrument.h", INSTRUMENT),
     ("cuda.h", SEE_HEADER),
@@ -82,7 +83,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("math_constants.h", SEE_HEADER),
     ("cuda_fp16.h", SEE_HEADER),
     ("cuda_bf16.h", SEE_HEADER),
-    ("mma.h", SEE_HEADER),
+    ("mma.h", include_str!("include/cuda/mma.h")),
     ("math.h", SEE_HEADER),
     ("cmath", include_str!("include/library/cmath")),
     ("stdio.h", SEE_HEADER),
@@ -166,11 +167,25 @@ const HEADERS: &[(&str, &str)] = &[
     ("cusparse.h", SEE_HEADER),
     ("nvToolsExt.h", SEE_HEADER),
     ("nvtx3/nvToolsExt.h", SEE_HEADER),
+    // Of CUDA's samples and of host libraries, which kernels include for the host half of their program.
+    ("helper_cuda.h", SEE_HEADER),
+    ("helper_functions.h", SEE_HEADER),
+    ("helper_image.h", SEE_HEADER),
+    ("helper_string.h", SEE_HEADER),
+    ("helper_timer.h", SEE_HEADER),
+    ("cublas_v2.h", SEE_HEADER),
+    ("cuda_profiler_api.h", SEE_HEADER),
+    ("cufft.h", SEE_HEADER),
+    ("curand.h", SEE_HEADER),
+    ("cusolverDn.h", SEE_HEADER),
+    ("cusparse.h", SEE_HEADER),
+    ("nvToolsExt.h", SEE_HEADER),
+    ("nvtx3/nvToolsExt.h", SEE_HEADER),
 ];
 
 /// Every file of the include folder, by name.
 pub fn headers() -> &'static [(&'static str, &'static str)] {
-    HEADERS
+    FILES
 }
 
 /// Names of the files that read nothing of the C library beyond what the precompiled header reads.

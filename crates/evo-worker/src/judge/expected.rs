@@ -63,7 +63,8 @@ pub fn compared_as(dtype: DType) -> DType {
 /// What the bounds of an output depend on, for plain inputs.
 pub fn output_shape(plan: &ProblemPlan, buffer: usize) -> OutputShape {
     let own = &plan.buffers[buffer];
-    let read = |buffer: &&BufferPlan| buffer.role.is_read();
+    // What is prepared holds what others hold, and makes no sum longer.
+    let read = |buffer: &&BufferPlan| buffer.role.is_read() && buffer.fill != Fill::Prepared;
     let inputs: u64 = plan.buffers.iter().filter(read).map(BufferPlan::elements).sum();
     OutputShape {
         dtype: own.dtype,

@@ -44,6 +44,8 @@ pub(super) fn only_moves(plan: &ProblemPlan, bytes: &[Vec<u8>], answer: &Referen
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::plan::Role;
+
     use super::*;
     use crate::judge::reference::testing::{buffer, plan};
 

@@ -295,6 +295,8 @@ fn jiggle(bytes: &[u8], dtype: DType, seed: u64) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::plan::Role;
+
     use super::*;
     use crate::judge::reference::testing::{buffer, plan};
 

@@ -7,29 +7,29 @@ use crate::device::{NoteKind, Watch, WatchReport, WatchedBuffer, WatchedContents
 
 /// A kernel `k(const float* in, float* out, float* work, int* count, int n)` with 100 floats in `in` and `out`, 256
 /// in `work`, 128 zeros in `count`, and `n` = 100.
-struct Watched {
+pub(super) struct Watched {
     grid: u32,
     block: u32,
     shared: u32,
 }
 
 /// Two blocks of 64 threads with 256 bytes of dynamic shared memory.
-const USUAL: Watched = Watched { grid: 2, block: 64, shared: 256 };
+pub(super) const USUAL: Watched = Watched { grid: 2, block: 64, shared: 256 };
 
 /// Kernels by name, compiled together.
-struct Kernels {
+pub(super) struct Kernels {
     cases: Vec<(String, Watched, String, String)>,
     /// Blocks run side by side.
     cooperative: bool,
 }
 
 impl Kernels {
-    fn new() -> Kernels {
+    pub(super) fn new() -> Kernels {
         Kernels { cases: Vec::new(), cooperative: false }
     }
 
     /// Adds a kernel with what must be found; `prefix` stands before it.
-    fn add(&mut self, shape: Watched, prefix: &str, body: &str, expected: &str) -> &mut Kernels {
+    pub(super) fn add(&mut self, shape: Watched, prefix: &str, body: &str, expected: &str) -> &mut Kernels {
         let name = format!("k{}", self.cases.len());
         let head =
             format!("__global__ void {name}(const float* in, float* out, float* work, int* count, int n)");
@@ -40,7 +40,7 @@ impl Kernels {
         self
     }
 
-    fn check(&self) {
+    pub(super) fn check(&self) {
         self.check_with(&[1, 0x1234_5678_9abc_def0]);
     }
 

@@ -10,6 +10,7 @@ mod hopper;
 mod instrument;
 mod kernels;
 mod library;
+mod matrices;
 mod numerics;
 mod ptx;
 mod shared_zones;
@@ -17,6 +18,7 @@ mod slices;
 mod sync;
 mod tensor_maps;
 mod variables;
+mod watched_library;
 
 use std::path::Path;
 use std::process::Command;

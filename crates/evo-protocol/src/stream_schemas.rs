@@ -1,0 +1,136 @@
+//! JSON Schemas of what a sweep writes beside its last object: the events of `evo sweep --json`, a line each, and
+//! `study.json`. A test holds them to what a sweep writes.
+
+use schemars::{Schema, json_schema};
+use serde_json::{Value, json};
+
+use crate::result_schemas::{Field, object, owned};
+
+/// Each event with its fields beside `event`.
+const EVENTS: &[(&str, &[Field])] = &[
+    (
+        "started",
+        &[
+            ("study", "string"),
+            ("device", "string"),
+            ("seed", "integer"),
+            // A space may have more points than a JSON number can count.
+            ("valid", "string"),
+            ("total", "integer|null"),
+            ("resumed", "integer"),
+            ("taken_over", "integer"),
+            ("best_ns", "number|null"),
+        ],
+    ),
+    ("compiling", &[("number", "integer"), ("configuration", "object")]),
+    ("evaluating", &[("number", "integer")]),
+    ("finished", &[("best", "boolean"), ("evaluation", "object")]),
+    ("not_final", &[("evaluation", "object")]),
+    ("generation", &[("generation", "integer"), ("best_ns", "number|null")]),
+    (
+        "lanes",
+        &[
+            ("compile_busy", "number"),
+            ("device_busy", "number"),
+            ("compile_queue", "integer"),
+            ("device_queue", "integer"),
+            ("compile_jobs", "integer"),
+            ("confirm_seconds", "number|null"),
+            ("left_seconds", "number|null"),
+        ],
+    ),
+    ("recovered", &[("worker", "integer"), ("code", "string"), ("elapsed_ms", "number")]),
+    ("confirming", &[("finalist", "integer"), ("of", "integer"), ("left_seconds", "number|null")]),
+    ("notice", &[("message", "string")]),
+    (
+        "stopped",
+        &[(
+            "reason",
+            "=space_exhausted/strategy_done/evaluations/wall/generations/interrupted/device_lost/harness",
+        )],
+    ),
+];
+
+const STUDY: &[Field] = &[
+    ("header.format", "integer"),
+    ("header.verdict_version", "integer"),
+    ("header.evo", "string"),
+    ("header.study", "string"),
+    ("header.kernel", "string"),
+    ("header.space", "string"),
+    ("header.space_hash", "string"),
+    ("header.inputs[]?.role", "string"),
+    ("header.inputs[]?.name", "string"),
+    ("header.inputs[]?.hash", "string"),
+    ("header.conditions?", "object"),
+    ("header.definition?", "object"),
+    ("header.valid", "string"),
+    ("header.problems[]", "string"),
+    ("header.checked[]", "string"),
+    ("header.seed", "integer"),
+    ("header.strategy", "string"),
+    ("header.population", "integer"),
+    ("header.ranking", "=hot/cold"),
+    ("header.allow_trade?", "boolean"),
+    ("header.demands_sanitizer?", "boolean"),
+    ("header.warnings[]?", "string"),
+    ("header.device", "object"),
+    ("header.environment", "object"),
+    ("header.started_at", "string"),
+    ("header.at_ms?", "integer"),
+    ("evaluations", "integer"),
+    ("taken_over", "integer"),
+    ("set_aside", "integer"),
+    ("verdicts{}", "integer"),
+    ("not_final[].number", "integer"),
+    ("not_final[].configuration", "object"),
+    ("not_final[].reason", "object"),
+    ("best_screened~.number", "integer"),
+    ("best_screened~.objective_ns", "number"),
+    ("best_screened~.configuration", "object"),
+    ("confirmations", "integer"),
+    ("runs[]", "object"),
+    ("insight", "object|null"),
+];
+
+/// The schema of one event of `evo sweep --json`. The last line of the stream is the command's object, which has a
+/// `schema` of its own.
+pub fn sweep_event() -> Schema {
+    let events = EVENTS.iter().map(|(name, fields)| with_const("event", &json!(name), fields));
+    let mut schema = json_schema!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "evo.sweep-event.v1",
+        "title": "evo sweep --json, a line",
+        "description": "`evaluation` is described by evaluation.schema.json.",
+        "type": "object",
+    });
+    schema.insert("oneOf".into(), events.collect::<Vec<_>>().into());
+    schema
+}
+
+/// The schema of `study.json`.
+pub fn study() -> Schema {
+    let (mut properties, required) = object(&owned("", STUDY));
+    properties["schema"] = json!({ "type": "string", "const": "evo.study" });
+    properties["version"] = json!({ "type": "integer", "const": 1 });
+    let mut schema = json_schema!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "evo.study.v1",
+        "title": "evo study",
+        "description": "What a study is, under which conditions it ran, and how far it came.",
+        "type": "object",
+    });
+    schema.insert("properties".into(), properties);
+    schema.insert("required".into(), required);
+    schema
+}
+
+/// An object with one field of a known value.
+fn with_const(name: &str, value: &Value, fields: &[Field]) -> Value {
+    let (mut properties, mut required) = object(&owned("", fields));
+    properties[name] = json!({ "type": "string", "const": value });
+    if let Some(required) = required.as_array_mut() {
+        required.insert(0, json!(name));
+    }
+    json!({ "type": "object", "properties": properties, "required": required })
+}
