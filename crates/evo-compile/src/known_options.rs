@@ -1,7 +1,7 @@
 //! The options that NVRTC knows. The host device has no use for most of them and leaves them out, but a mistyped one must
 //! not pass there and fail on a GPU.
 //!
-//! Names from NVRTC's manual (13.0, "Supported Compile Options").
+//! Names from NVRTC's manual (13.0, "Supported Compile Options"); each is accepted by a real NVRTC 13.0.
 
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::diagnostic::nearest;
@@ -33,6 +33,7 @@ const NAMES: &[&str] = &[
     "prec-sqrt",
     "prec-div",
     "fmad",
+    "fassociative-math",
     "use_fast_math",
     "extra-device-vectorization",
     "modify-stack-limit",
