@@ -9,7 +9,7 @@ use super::bench_args::BenchArgs;
 use super::candidate::{self, CandidateArgs};
 use super::error::CliError;
 use super::session::{self, DeviceSetup};
-use super::{output, peers};
+use super::{opened, output, peers};
 use crate::bench::{self, BenchCandidate, BenchFile, BenchShape};
 use crate::engine::candidate::{self as find, ResolvedCandidate};
 use crate::kernel::catalog;
@@ -45,7 +45,7 @@ pub fn plan(arguments: &BenchArgs, setup: &DeviceSetup) -> Result<BenchPlan, Cli
     let is_file = std::path::Path::new(&target).is_file() && !catalog::names().contains(&target.as_str());
     let file = if is_file { bench::read_bench_file(std::path::Path::new(&target))? } else { None };
     let named = file.as_ref().map_or(target.as_str(), |file| file.space.as_str());
-    let space = catalog::open_with(named, arguments.run.access.access())?;
+    let space = opened::space(named, arguments.run.access.access())?;
     let kernel = session::kernel_of(&space)?;
     let name = match (&arguments.name, &file) {
         (Some(name), _) if is_label(name) => name.clone(),

@@ -17,6 +17,9 @@ pub fn candidate(call: &Call, resolved: &ResolvedCandidate) {
     if let Some(kernel) = &file.kernel {
         fields.insert("kernel".into(), kernel.name.as_str().into());
     }
+    if let Some(replaced) = &file.replaced_default {
+        fields.insert("default_replaced".into(), replaced.note().into());
+    }
     fields.insert("configuration".into(), json!(configuration));
     fields.insert("configuration_hash".into(), json!(configuration.hash()));
     if let Value::Object(from) = json!(provenance) {

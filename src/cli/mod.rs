@@ -46,6 +46,7 @@ mod leaderboard;
 mod limits;
 mod man;
 mod one_args;
+mod opened;
 mod output;
 mod peers;
 mod preflight;

@@ -13,6 +13,7 @@ use evo_space::space::SearchSpace;
 use evo_space::value::Value;
 
 use super::error::CliError;
+use super::opened;
 use crate::kernel::access::SpaceAccess;
 use crate::kernel::catalog;
 use crate::kernel::spec::SpaceFile;
@@ -59,7 +60,7 @@ impl<'a> SpaceWords<'a> {
 
     /// Opens the space.
     pub fn open(&self, access: SpaceAccess) -> Result<SpaceFile, CliError> {
-        Ok(catalog::open_with(self.space, access)?)
+        opened::space(self.space, access)
     }
 
     /// The point that the values mean. It may violate constraints.

@@ -162,6 +162,46 @@ fn an_invalid_point_comes_with_the_nearest_valid_one() {
 }
 
 #[test]
+fn an_invalid_default_gives_way_to_the_nearest_valid_point() {
+    let desk = Desk::new();
+    desk.write("scale.toml", &SPACE.replace("BLOCK = [32, 64, 128]", "BLOCK = [64, 32, 16]"));
+    let note = "note: in `scale.toml` the default configuration violates `BLOCK != 64`, so the nearest valid \
+                point takes its place: BLOCK=32 instead of 64\n";
+    let tried = desk.run(&["test-one", "scale.toml", "--device", "host"]);
+    assert_eq!((tried.status.code(), err(&tried).matches(note).count()), (Some(0), 1), "{}", err(&tried));
+    assert!(out(&tried).contains("BLOCK=32"), "{}", out(&tried));
+    let tried = desk.run(&["test-one", "scale.toml", "--device", "host", "--json"]);
+    let object: Value = serde_json::from_str(&out(&tried)).unwrap();
+    assert_eq!(object["candidate"]["configuration"]["BLOCK"], 32);
+    assert!(object["candidate"]["default_replaced"].as_str().unwrap().ends_with("BLOCK=32 instead of 64"));
+
+    let shown = desk.run(&["space", "scale.toml"]);
+    assert_eq!(err(&shown).matches(note).count(), 1, "{}", err(&shown));
+    assert!(out(&shown).contains("default    valid, in the place of BLOCK=64\n"), "{}", out(&shown));
+    let object: Value = serde_json::from_str(&out(&desk.run(&["space", "scale.toml", "--json"]))).unwrap();
+    assert_eq!((&object["default"]["BLOCK"], &object["default_stated"]["BLOCK"]), (&32.into(), &64.into()));
+
+    let words =
+        ["sweep", "scale.toml", "--device", "host", "--gen", "1", "--strategy", "random", "--study", "s"];
+    let swept = desk.run(&words);
+    assert_eq!(err(&swept).matches("instead of 64").count(), 1, "{}", err(&swept));
+    let study = std::fs::read_to_string(desk.path().join("evidence/s/journal.jsonl")).unwrap();
+    let header: Value = serde_json::from_str(study.lines().next().unwrap()).unwrap();
+    assert!(header.to_string().contains("BLOCK=32 instead of 64"), "{header}");
+}
+
+#[test]
+fn a_default_without_a_valid_point_near_it_stays_an_error() {
+    let desk = Desk::new();
+    desk.write("scale.toml", &SPACE.replace("BLOCK != 64", "BLOCK > 128"));
+    check(
+        &desk.run(&["test-one", "scale.toml", "--device", "host"]),
+        2,
+        "no point satisfies this constraint",
+    );
+}
+
+#[test]
 fn a_kernel_that_adds_to_its_output_is_led_to_inout() {
     let desk = Desk::new();
     desk.write("scale.cu", &KERNEL.replace("y[i] =", "y[i] +="));

@@ -14,6 +14,7 @@ mod passed;
 pub mod place;
 mod range;
 pub mod render;
+pub mod replaced_default;
 pub mod resolve;
 pub mod signature;
 pub mod spec;

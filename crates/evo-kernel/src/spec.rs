@@ -17,6 +17,7 @@ use evo_space::space::SearchSpace;
 use evo_space::value::Value;
 
 use super::apart::Renderer;
+use super::replaced_default::ReplacedDefault;
 
 /// A whole space file.
 #[derive(Debug)]
@@ -25,8 +26,10 @@ pub struct SpaceFile {
     pub path: PathBuf,
     /// The file's text, hashed into the study.
     pub text: String,
-    /// Parameters and constraints.
+    /// Parameters and constraints. Where there is a kernel, the default is valid.
     pub space: SearchSpace,
+    /// What the default was where the file states one that is not valid.
+    pub replaced_default: Option<ReplacedDefault>,
     /// The kernel; absent in a file that only describes a space.
     pub kernel: Option<KernelSpec>,
 }

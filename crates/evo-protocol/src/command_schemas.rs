@@ -169,6 +169,7 @@ const COMMANDS: &[CommandFields] = &[
             ("constraints", "array"),
             ("default", "object"),
             ("default_is_valid", "boolean"),
+            ("default_stated", "object"),
             ("groups", "integer"),
             ("nodes", "integer"),
             ("warnings", "array"),

@@ -13,7 +13,7 @@ use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::evaluate_args::EvaluateArgs;
 use crate::cli::session::{self, DeviceSetup};
-use crate::cli::{seed, words};
+use crate::cli::{opened, seed, words};
 use crate::compile::warm::WarmCompiler;
 use crate::kernel::access::open_beside;
 use crate::kernel::catalog;
@@ -110,7 +110,7 @@ impl<'a> RequestSession<'a> {
                     .about_request());
             }
         };
-        let file = catalog::open_with(&name, self.arguments.one.run.access.access())?;
+        let file = opened::space(&name, self.arguments.one.run.access.access())?;
         Ok((name, file))
     }
 

@@ -17,10 +17,10 @@ use crate::cli::args::SpaceArgs;
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
 use crate::cli::exit_code::ExitCode;
-use crate::cli::output;
+use crate::cli::{opened, output};
 use crate::kernel::limits::constraints;
+use crate::kernel::lint;
 use crate::kernel::spec::SpaceFile;
-use crate::kernel::{catalog, lint};
 
 /// More samples than anybody reads; each is a line.
 const MAX_SAMPLES: usize = 1_000_000;
@@ -30,7 +30,7 @@ pub fn run(arguments: &SpaceArgs, call: &Call) -> Result<Answer, CliError> {
     let question = SpaceQuestion::of(arguments)?;
     let start = Instant::now();
     let name = arguments.source.space.as_str();
-    let file = catalog::open_with(name, arguments.access.access())?;
+    let file = opened::space(name, arguments.access.access())?;
     let seconds = start.elapsed().as_secs_f64();
     let warnings = file.kernel.as_ref().map_or(Vec::new(), |kernel| {
         lint::warnings(kernel, &file.space.configuration(&file.space.default_genome()))
@@ -41,7 +41,8 @@ pub fn run(arguments: &SpaceArgs, call: &Call) -> Result<Answer, CliError> {
         None => None,
     };
     let space = within.as_ref().unwrap_or(&file.space);
-    let inquiry = SpaceInquiry { arguments, call, name, space, seconds, reference, warnings };
+    let replaced = file.replaced_default.as_ref();
+    let inquiry = SpaceInquiry { arguments, call, name, space, seconds, reference, replaced, warnings };
     match question {
         SpaceQuestion::Summary if arguments.json => {
             return answer(&inquiry, ExitCode::Done, SpaceAnswer::default());

@@ -7,6 +7,7 @@ use crate::cli::args::SpaceArgs;
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
 use crate::cli::words;
+use crate::kernel::replaced_default::ReplacedDefault;
 
 /// A space, and the arguments that ask about it.
 pub struct SpaceInquiry<'a> {
@@ -19,6 +20,8 @@ pub struct SpaceInquiry<'a> {
     pub seconds: f64,
     /// A reference by command, in one line.
     pub reference: Option<String>,
+    /// What the default was, where the file states one that is not valid.
+    pub replaced: Option<&'a ReplacedDefault>,
     /// Remarks on what the file's checks leave out.
     pub warnings: Vec<String>,
 }

@@ -27,6 +27,9 @@ struct SpaceJson<'a> {
     constraints: Vec<ConstraintJson<'a>>,
     default: Configuration,
     default_is_valid: bool,
+    /// The default that the file states, where the nearest valid point took its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default_stated: Option<&'a Configuration>,
     /// Groups of parameters that constraints link.
     groups: usize,
     /// Nodes of all diagrams of valid points.
@@ -140,6 +143,7 @@ pub fn object(inquiry: &SpaceInquiry, answer: SpaceAnswer) -> serde_json::Result
             .collect(),
         default: space.configuration(&default),
         default_is_valid: space.contains(&default),
+        default_stated: inquiry.replaced.map(|replaced| &replaced.stated),
         groups: shape.groups,
         nodes: shape.nodes,
         reference: inquiry.reference.as_deref(),

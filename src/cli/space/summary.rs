@@ -28,7 +28,8 @@ pub fn text(inquiry: &SpaceInquiry) -> String {
     let default = space.contains(&space.default_genome());
     let _ = writeln!(text, "\ncartesian  {}", grouped(&cartesian));
     let _ = writeln!(text, "valid      {}", size(&space.size(), &cartesian));
-    let _ = writeln!(text, "default    {}", if default { "valid" } else { "not valid" });
+    let stated = inquiry.replaced.map_or(String::new(), |own| format!(", in the place of {}", own.stated));
+    let _ = writeln!(text, "default    {}{stated}", if default { "valid" } else { "not valid" });
     let _ = writeln!(text, "linked     {}", linked(space.shape()));
     if let Some(reference) = &inquiry.reference {
         let _ = writeln!(text, "reference  {reference}");

@@ -14,6 +14,7 @@ use super::stage::{Stage, StudyIdentity};
 use crate::cli::args::SweepArgs;
 use crate::cli::device_lane;
 use crate::cli::error::CliError;
+use crate::cli::opened;
 use crate::cli::session::{self, DeviceSetup};
 use crate::cli::trial;
 use crate::compile::VariantFarm;
@@ -22,6 +23,7 @@ use crate::engine::recipe::KernelRecipe;
 use crate::engine::{Inbox, Message, SanitizePlan, single};
 use crate::journal::conditions::Conditions;
 use crate::journal::record::space_hash;
+use crate::kernel::replaced_default::ReplacedDefault;
 use crate::kernel::spec::SpaceFile;
 use crate::kernel::{catalog, lint};
 use crate::supervise::job::Job;
@@ -43,7 +45,7 @@ impl LiveSubject {
     /// Reads the space file and chooses the device.
     pub fn open(arguments: &SweepArgs) -> Result<LiveSubject, CliError> {
         let name = arguments.space.as_deref().unwrap_or(catalog::DEFAULT);
-        let file = catalog::open_with(name, arguments.access.access())?;
+        let file = opened::space(name, arguments.access.access())?;
         let kernel = session::kernel_of(&file)?;
         let setup = session::setup(&arguments.device, arguments.jobs)?
             .fenced(arguments.sandbox)
@@ -137,6 +139,9 @@ impl LiveSubject {
         let checks = kernel.check.sanitizers.clone();
         let ready = sanitized::ready(sanitize, checks, self.setup.choice.kind, options, self.limit_tool);
         let notices = warned.chain(ready.notice).collect();
+        // Said when the file was opened; the study keeps it beside its other remarks.
+        let replaced = self.file.replaced_default.iter().map(ReplacedDefault::note);
+        let warnings = replaced.chain(warnings.iter().cloned()).collect();
         let identity = StudyIdentity {
             kernel: kernel.name.clone(),
             space: session::space_word(&self.file),

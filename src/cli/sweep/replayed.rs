@@ -8,9 +8,8 @@ use super::stage::{Stage, StudyIdentity};
 use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;
 use crate::cli::sanitize_args::SanitizeWhen;
-use crate::cli::session;
+use crate::cli::{opened, session};
 use crate::engine::{Inbox, NoSanitizer};
-use crate::kernel::catalog;
 use crate::kernel::spec::SpaceFile;
 use crate::replay::Recording;
 use crate::replay::device::{RecordedBuild, ReplayCompilers, ReplayDevice, ReplayRecipe, info, space_hash};
@@ -31,7 +30,7 @@ impl ReplayedSubject {
     pub fn open(arguments: &SweepArgs, path: &Path) -> Result<ReplayedSubject, CliError> {
         refuse_others(arguments)?;
         let access = arguments.access.access();
-        let open = |name| catalog::open_with(name, access);
+        let open = |name| opened::space(name, access);
         let named = arguments.space.as_deref().map(open).transpose()?;
         let (space, space_text) = match &named {
             Some(file) => (session::space_word(file), file.text.clone()),

@@ -41,6 +41,7 @@ use thiserror::Error;
 use super::access::SpaceAccess;
 use super::apart::Renderer;
 use super::embedded;
+use super::replaced_default::ReplacedDefault;
 use super::spec::{KernelSpec, ReferenceSpec, SpaceFile};
 
 /// Sections of a file that has a kernel, beside the space itself.
@@ -212,13 +213,17 @@ fn read(path: &Path, reader: &mut Reader, watch: &SpaceWatch) -> Option<SpaceFil
     let space = read_space(&root, watch, reader.diagnostics);
     // Both parts are read before either ends this, so that one pass shows the errors of both.
     let (space, kernel) = (space?, kernel?);
-    if let Some(kernel) = &kernel
-        // Only in a sound file, whose default cannot fail for a reason that is already reported.
-        && reader.diagnostics.is_empty()
-    {
-        prove::default_works(reader, &root, &space, kernel);
-    }
-    Some(SpaceFile { path: path.to_path_buf(), text: reader.text.to_string(), space, kernel })
+    // Only in a sound file, whose default cannot fail for a reason that is already reported.
+    let (space, replaced_default) = match &kernel {
+        Some(kernel) if reader.diagnostics.is_empty() => {
+            let (space, replaced) = ReplacedDefault::mend(space);
+            prove::default_works(reader, &root, &space, kernel);
+            (space, replaced)
+        }
+        _ => (space, None),
+    };
+    let (path, text) = (path.to_path_buf(), reader.text.to_string());
+    Some(SpaceFile { path, text, space, replaced_default, kernel })
 }
 
 /// Complains of the first of a kernel's sections in a file without a kernel.

@@ -1,5 +1,7 @@
 //! The last step of loading: the default configuration must be valid, resolve and render.
 //!
+//! One that is not valid has been replaced by the nearest valid point before, where such a point was found.
+//!
 //! It is the one that every user meets first (`evo test-one`, generation 0), so a file whose default
 //! cannot even be launched on paper is refused here, where the message can be read, and not as one
 //! failed variant among many.

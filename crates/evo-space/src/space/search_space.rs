@@ -208,6 +208,16 @@ impl SearchSpace {
         self.parameters.iter().map(position).collect::<Option<Vec<u16>>>().map(Genome::from)
     }
 
+    /// The same space with another default: each parameter's is the value that it has in a point of
+    /// this space.
+    #[must_use]
+    pub fn with_default(mut self, genome: &Genome) -> SearchSpace {
+        for (parameter, position) in self.parameters.iter_mut().zip(genome.positions()) {
+            parameter.default = usize::from(*position);
+        }
+        self
+    }
+
     /// The point of all defaults; it may be invalid.
     pub fn default_genome(&self) -> Genome {
         Genome::from(self.parameters.iter().map(|parameter| parameter.default as u16).collect::<Vec<u16>>())
