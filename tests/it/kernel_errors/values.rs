@@ -165,7 +165,15 @@ fn invalid_default() {
     ];
     assert_eq!(changed(&invalid), "no error");
     let grid = ("\"ceil_div(N, BLOCK * PER_THREAD)\"", "\"N / BLOCK\"");
-    insta::assert_snapshot!(changed(&[&invalid[..], &[grid]].concat()), @r#""#);
+    insta::assert_snapshot!(changed(&[&invalid[..], &[grid]].concat()), @r#"
+    error: grid[0] of launch `saxpy` = `N / BLOCK` is 3.90625, not a whole number (hint: `//` divides whole numbers), in problem `small`
+     --> space.toml:8:39
+      |
+    8 | launches = [{ entry = "saxpy", grid = "N / BLOCK", block = "BLOCK" }]
+      |                                       ^^^^^^^^^^^
+      |
+      = hint: this is the default configuration: BLOCK=256 PER_THREAD=2 UNROLL=true
+    "#);
 }
 
 #[test]
