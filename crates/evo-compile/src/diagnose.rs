@@ -228,13 +228,35 @@ fn first_errors(log: &str) -> String {
         let says = lower.contains("error") || lower.contains("fatal");
         says && lower.contains(':') && !lower.starts_with('#') && !total
     };
-    let errors: Vec<&str> = log.lines().filter(is_error).take(3).map(str::trim).collect();
+    let lines: Vec<&str> = log.lines().collect();
+    let found = (0..lines.len()).filter(|at| is_error(&lines[*at])).take(3);
+    let errors: Vec<String> =
+        found.map(|at| in_macro(&lines[at..]).unwrap_or_else(|| lines[at].trim().to_string())).collect();
     match errors.is_empty() {
         true => {
             log.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect::<Vec<_>>().join("\n")
         }
         false => errors.join("\n"),
     }
+}
+
+/// The error in the first line at the place where its macro stands, if g++ found it in what a parameter's macro stands
+/// for: the place that it names is the `#define` in evo's own part of the file.
+fn in_macro(lines: &[&str]) -> Option<String> {
+    let (place, said) = lines[0].split_once(": error: ")?;
+    if !place.contains("unit.cpp:") {
+        return None;
+    }
+    let next_error = |line: &&&str| !line.contains(": error: ");
+    let note = lines[1..]
+        .iter()
+        .take_while(next_error)
+        .find_map(|line| line.split_once(": note: in expansion of macro "))?;
+    let name = note.1.trim_matches(['\'', '‘', '’', '`']);
+    Some(format!(
+        "{}: error: {said}, where the macro `{name}` of a parameter or an option stands",
+        note.0.trim()
+    ))
 }
 
 /// At most `max` bytes of a text: two thirds from its start, the rest from its end, since compilers put
@@ -292,6 +314,16 @@ mod tests {
         );
         assert!(!registers.is_in_doubt(), "the source decides it, not the machine");
         check("something odd", "compile_error", "something odd");
+    }
+
+    #[test]
+    fn an_error_in_a_macro_stands_where_the_source_has_it() {
+        let log = "/tmp/scratch-1/unit.cpp:15:11: error: expected ‘>’ before numeric constant\n   15 | #define V 1\n      |           ^\n\
+                   k.cu:6:27: note: in expansion of macro ‘V’\n    6 | template <typename T, int V> __global__ void f(T* x) {";
+        let expected = "k.cu:6:27: error: expected ‘>’ before numeric constant, where the macro `V` of a parameter or an option stands";
+        check(log, "compile_error", expected);
+        let elsewhere = "k.cu:2:1: error: expected ‘;’\nk.cu:6:27: note: in expansion of macro ‘V’";
+        check(elsewhere, "compile_error", "k.cu:2:1: error: expected ‘;’");
     }
 
     #[test]

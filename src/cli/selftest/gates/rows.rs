@@ -152,7 +152,6 @@ const ALSO_IN_INSTRUMENTS: &str =
     "pages catch a write to an input in the act; instrumented runs also name its line in the source";
 
 const NO_CLOCK: &str = "the clock is the device's own";
-const ALSO_IN_ROUND: &str = "whole numbers of some hundreds are among the round inputs";
 const ALSO_IN_SPREAD: &str = "the order of magnitude that a seed draws may be this one";
 const ALSO_AT_SEEDS: &str = "further draws of inputs are tried at a drawn shape";
 const ALSO_AT_SHAPES: &str = "each drawn shape has inputs of its own";
@@ -222,7 +221,7 @@ pub const ROWS: &[GateRow] = &[
     row(C::RowError, Rows, "one_row", &["wrong_answer:precision"]),
     row(C::Bias, Line, "leaning", &["wrong_answer:bias"]),
     row(C::MoreSeeds, Wide, "first_inputs", &["wrong_answer", "nondeterministic", "stateful"]),
-    row(C::InputsLarge, Line, "bad_large", &["wrong_answer"]).behind(C::InputsRound, ALSO_IN_ROUND),
+    row(C::InputsLarge, Line, "bad_large", &["wrong_answer"]).behind(C::InputsSpread, ALSO_IN_SPREAD),
     row(C::InputsSmall, Line, "bad_small", &["wrong_answer"]).behind(C::InputsSpread, ALSO_IN_SPREAD),
     row(C::InputsConstant, Line, "bad_constant", &["wrong_answer"]),
     row(C::InputsRamp, Line, "bad_ramp", &["wrong_answer"]),
