@@ -181,8 +181,7 @@ fn an_invalid_default_gives_way_to_the_nearest_valid_point() {
     let object: Value = serde_json::from_str(&out(&desk.run(&["space", "scale.toml", "--json"]))).unwrap();
     assert_eq!((&object["default"]["BLOCK"], &object["default_stated"]["BLOCK"]), (&32.into(), &64.into()));
 
-    let words =
-        ["sweep", "scale.toml", "--device", "host", "--gen", "1", "--strategy", "random", "--study", "s"];
+    let words = ["sweep", "scale.toml", "--device", "host", "--gen", "1", "--finalists", "0", "--study", "s"];
     let swept = desk.run(&words);
     assert_eq!(err(&swept).matches("instead of 64").count(), 1, "{}", err(&swept));
     let study = std::fs::read_to_string(desk.path().join("evidence/s/journal.jsonl")).unwrap();
