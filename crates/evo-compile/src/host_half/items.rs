@@ -212,6 +212,8 @@ impl ItemReader<'_> {
             _ if first == "using" && self.lines.word(open.start + 1) == "namespace" => {
                 (ItemKind::Fixed, Vec::new())
             }
+            // `void (*signal(int, void (*)(int)))(int)`: whatever it names.
+            Some(parameters) if self.lines.word(parameters + 1) == "*" => (ItemKind::Other, own.of_all()),
             Some(parameters) => (ItemKind::Function, own.of_function(parameters)),
             None => (ItemKind::Other, own.of_others()),
         };
@@ -267,6 +269,12 @@ impl ItemNames<'_> {
             at = past_angles(self.lines, at + 1);
         }
         at
+    }
+
+    /// Every word.
+    fn of_all(&self) -> Vec<String> {
+        let words = (self.start..self.end).filter(|at| self.lines.is_word(*at));
+        words.map(|at| self.lines.word(at).to_string()).collect()
     }
 
     /// The name before the parameters, with the names of the namespaces or classes before it.

@@ -320,11 +320,19 @@ impl<'a> Halves<'a> {
             return;
         }
         let lines = self.lines;
-        for own in self.items[at].tokens.clone().filter(|own| lines.is_word(*own)) {
-            let before = if own == 0 { "" } else { lines.word(own - 1) };
-            let member = before == "." || before == ">" && own > 1 && lines.word(own - 2) == "-";
+        let before = |own: usize| if own == 0 { "" } else { lines.word(own - 1) };
+        let words = self.items[at].tokens.clone().filter(|own| lines.is_word(*own));
+        // As in `int count`, `T* count` or `vector<T> count`.
+        let declares =
+            |own: &usize| *own > 0 && (lines.is_word(*own - 1) || matches!(before(*own), "*" | "&" | ">"));
+        let declared: HashSet<&str> = words.clone().filter(declares).map(|own| lines.word(own)).collect();
+        for own in words {
+            let member = before(own) == "." || before(own) == ">" && own > 1 && lines.word(own - 2) == "-";
             if !member {
-                queue.push((lines.word(own), matches!(lines.word(own + 1), "(" | "<") || before == "&"));
+                let word = lines.word(own);
+                // A name that is nowhere declared as a variable may be that of a function, handed over.
+                let called = matches!(lines.word(own + 1), "(" | "<") || before(own) == "&";
+                queue.push((word, called || !declared.contains(word)));
             }
         }
     }

@@ -18,6 +18,15 @@ fn check(text: &str, expected: &str) {
     assert_eq!(half(text, &["k"]), expected.trim_end(), "{text}");
 }
 
+#[test]
+fn functions_that_are_handed_over_by_name_stay() {
+    let text = "void (*signal(int, void (*)(int)))(int);\nstatic void none(int) {}\nstatic void other(int) {}\n\
+                __global__ void k(int other) { signal(other, none); }\nint main() { k<<<1, 1>>>(2); }\n";
+    let expected = "void (*signal(int, void (*)(int)))(int);\nstatic void none(int) {}\n\
+                    __global__ void k(int other) { signal(other, none); }";
+    check(text, expected);
+}
+
 const PROGRAM: &str = r##"#include <stdio.h>
 #include <vector>
 #define CHECK(call) do { cudaError_t e = (call); if (e != cudaSuccess) \

@@ -278,7 +278,10 @@ fn entry_table(source: &KernelSource, rewritten: &rewrite::Rewritten) -> String 
         let usable = |bound: &str| !entry.contains('<') || !bound.contains(char::is_alphabetic);
         let threads_max = bound.map_or("0", |(_, bound)| bound.as_str());
         let threads_max = if usable(threads_max) { threads_max } else { "0" };
-        let function = EntryName::parse(entry).map_or_else(|| format!("&{entry}"), |name| name.expression());
+        let function = match EntryName::parse(entry) {
+            Some(name) if name.is_qualified() => name.expression(),
+            _ => format!("evo_kernel(&{entry})"),
+        };
         let launcher = format!("evo_launcher<decltype({function}), {function}>");
         text.push_str(&format!(
             "{{\"{entry}\", {launcher}::evo_run, {launcher}::evo_signature, {launcher}::evo_arity, (uint32_t)({threads_max})}},\n"
@@ -317,7 +320,10 @@ mod tests {
         let text = "__global__ void __launch_bounds__(2 * N, 2) a(int x) {}\n__global__ void b() {}\n";
         let unit = translation_unit(&source(text, &["a", "b"])).unwrap();
         assert!(unit.contains("(uint32_t)(2 * N)"), "{unit}");
-        assert!(unit.contains("{\"b\", evo_launcher<decltype(&b), &b>::evo_run"), "{unit}");
+        assert!(
+            unit.contains("{\"b\", evo_launcher<decltype(evo_kernel(&b)), evo_kernel(&b)>::evo_run"),
+            "{unit}"
+        );
         assert!(unit.contains("evo_variant_hash[] = "), "{unit}");
     }
 

@@ -408,6 +408,8 @@ template <int... I> struct evo_count<0, I...> {
 };
 // Carries out the bulk stores that a thread has not waited for (`evo_bulk.h`).
 static void evo_finish_stores();
+// A kernel among functions of its name, such as `norm` of CUDA's: those return something.
+template <class... A> constexpr auto evo_kernel(void (*function)(A...)) -> void (*)(A...) { return function; }
 template <class F, F function> struct evo_launcher;
 template <class... A, void (*function)(A...)> struct evo_launcher<void (*)(A...), function> {
     template <int... I> EVO_INLINE void call(void** arguments, evo_indices<I...>) {
