@@ -50,7 +50,7 @@ for name in "$@"; do
     # evo looks for a space's files in its own folder, so a folder gets the checkout as a link, beside what is ours.
     folder=$work/$name
     mkdir "$folder"
-    cp "$here/$name".toml "$here/$name"_*.cu "$folder"/ 2>/dev/null || true
+    cp -R "$here/$name".toml "$here/$name"_* "$folder"/ 2>/dev/null || true
     ln -s "$checkouts/$1" "$folder/checkout"
     before=$(cksum < "$kernel")
     host=$(sed -n 's/^# host: /not run: /p' "$space" | head -n 1)
