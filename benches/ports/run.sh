@@ -55,7 +55,7 @@ for name in "$@"; do
     before=$(cksum < "$kernel")
     host=$(sed -n 's/^# host: /not run: /p' "$space" | head -n 1)
     if [ -z "$host" ]; then
-        "$evo" test-one --space "$folder/$name.toml" --device host --allow-outside --json \
+        "$evo" test-one "$folder/$name.toml" --device host --allow-outside --json \
             > "$folder/host.json" 2> "$folder/host.log" || true
         host=$(verdict "$folder/host.json")
     fi
