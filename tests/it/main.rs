@@ -103,6 +103,7 @@ mod opened_files;
 mod outlive;
 mod plain_cuda;
 mod planted;
+mod ports;
 mod prepare;
 mod prior;
 mod products;
