@@ -278,7 +278,9 @@ impl<'a> Halves<'a> {
         // Words to look at, and whether they are called.
         let mut queue: Vec<(&str, bool)> = Vec::new();
         let is_main = |item: &SourceItem| item.names.first().is_some_and(|name| name == "main");
-        for text in entries.iter().chain(options) {
+        // A folder may have any name, that of a host function too.
+        let is_folder = |option: &&String| option.starts_with("-I") || option.starts_with("--include-path");
+        for text in entries.iter().chain(options.iter().filter(|own| !is_folder(own))) {
             let words = tokenize(text);
             let words = words.iter().filter(|token| token.kind == CudaTokenKind::Word);
             queue.extend(words.map(|token| (token.text(text), true)));

@@ -128,6 +128,10 @@ fn what_the_device_half_names_stays() {
     );
     let with = device_half(&text, &["k".to_string()], &["-DOP=scale".to_string()]);
     assert!(with.text.contains("float scale("), "{}", with.text);
+    for folder in ["-I/home/me/scale", "--include-path=scale"] {
+        let with = device_half(&text, &["k".to_string()], &[folder.to_string()]);
+        assert!(!with.text.contains("float scale("), "{folder}: {}", with.text);
+    }
     // A kernel whose execution space is written in a header.
     assert_eq!(half(&format!("KERNEL void k() {{}}\n{host}"), &["k<float>"]), "KERNEL void k() {}");
 }

@@ -111,6 +111,7 @@ const WITHOUT_USE: &[&str] = &[
 
 /// Headers of host libraries around CUDA.
 const AROUND_CUDA: &[&str] = &[
+    "cublasLt.h",
     "cublas_v2.h",
     "cuda_profiler_api.h",
     "cufft.h",
