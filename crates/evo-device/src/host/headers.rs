@@ -168,24 +168,9 @@ const FILES: &[(&str, &str)] = &[
     ("cusparse.h", SEE_HEADER),
     ("nvToolsExt.h", SEE_HEADER),
     ("nvtx3/nvToolsExt.h", SEE_HEADER),
-    // Of CUDA's samples and of host libraries, which kernels include for the host half of their program.
-    ("helper_cuda.h", SEE_HEADER),
-    ("helper_functions.h", SEE_HEADER),
-    ("helper_image.h", SEE_HEADER),
-    ("helper_string.h", SEE_HEADER),
-    ("helper_timer.h", SEE_HEADER),
-    ("cublasLt.h", SEE_HEADER),
-    ("cublas_v2.h", SEE_HEADER),
-    ("cuda_profiler_api.h", SEE_HEADER),
-    ("cufft.h", SEE_HEADER),
-    ("curand.h", SEE_HEADER),
-    ("cusolverDn.h", SEE_HEADER),
-    ("cusparse.h", SEE_HEADER),
-    ("nvToolsExt.h", SEE_HEADER),
-    ("nvtx3/nvToolsExt.h", SEE_HEADER),
 ];
 
-/// Every file of the include folder, by name.
+/// Every file of the include folder, by name: its path and its text.
 pub fn headers() -> &'static [(&'static str, &'static str)] {
     FILES
 }
@@ -199,4 +184,19 @@ pub fn plain() -> impl Iterator<Item = &'static str> {
 pub fn apart() -> impl Iterator<Item = &'static str> {
     let own = |text: &str| text != HEADER && text != INSTRUMENT && text != SEE_HEADER;
     headers().iter().filter(move |(name, text)| own(text) && !name.starts_with("evo/")).map(|(name, _)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn each_file_is_listed_once() {
+        let mut seen = HashSet::new();
+        let twice: Vec<&str> =
+            headers().iter().map(|(name, _)| *name).filter(|name| !seen.insert(*name)).collect();
+        assert!(twice.is_empty(), "{twice:?}");
+    }
 }

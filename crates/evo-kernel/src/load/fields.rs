@@ -111,6 +111,20 @@ impl Reader<'_> {
         }
     }
 
+    /// The name of an argument, one of `known`.
+    pub(super) fn argument_name(&mut self, node: &Node, what: &str, known: &[String]) -> Option<String> {
+        let name = self.string(node, what)?;
+        if known.contains(&name) {
+            return Some(name);
+        }
+        let hint = match nearest(&name, known.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("arguments: {}", known.join(", ")),
+        };
+        self.hinted(&node.span, format!("{what}: no argument is called `{name}`"), Some(hint));
+        None
+    }
+
     pub(super) fn boolean(&mut self, node: &Node, what: &str) -> Option<bool> {
         if let Data::Bool(value) = &node.data {
             return Some(*value);

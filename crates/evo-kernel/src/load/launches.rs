@@ -1,7 +1,6 @@
 //! `[[launches]]`: which entry points run, in which geometry, with which arguments.
 
 use evo_protocol::entry_name::{self, EntryName};
-use evo_space::diagnostic::nearest;
 use evo_space::document::{Data, Node};
 use evo_space::expr::Expr;
 
@@ -191,7 +190,7 @@ fn window(
     let fields = reader.fields(node, what, &["argument", "ratio"])?;
     let argument = reader.required(&fields, "argument", "add argument = \"…\", a buffer of [[arguments]]");
     let argument =
-        argument.and_then(|node| known_argument(reader, node, &fields.name("argument"), argument_names));
+        argument.and_then(|node| reader.argument_name(node, &fields.name("argument"), argument_names));
     let ratio = reader.required(&fields, "ratio", "add ratio = 1.0, the share of its accesses that are kept");
     let ratio = ratio.and_then(|node| reader.expression(node, &fields.name("ratio"), names));
     Some(L2PersistSpec { argument: argument?, ratio: ratio? })
@@ -280,20 +279,6 @@ fn entry_name(reader: &mut Reader, node: &Node, fields: &Fields) -> Option<Strin
     Some(entry)
 }
 
-/// The name of an argument that there is.
-fn known_argument(reader: &mut Reader, node: &Node, what: &str, known: &[String]) -> Option<String> {
-    let name = reader.string(node, what)?;
-    if known.contains(&name) {
-        return Some(name);
-    }
-    let hint = match nearest(&name, known.iter().map(String::as_str)) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("arguments: {}", known.join(", ")),
-    };
-    reader.hinted(&node.span, format!("{what}: no argument is called `{name}`"), Some(hint));
-    None
-}
-
 fn passed(
     reader: &mut Reader,
     node: &Node,
@@ -312,7 +297,7 @@ fn passed(
                 reader.hinted(&item.span, format!("{what} has a number without a type"), Some(hint));
                 None
             }
-            _ => known_argument(reader, item, &what, known).map(PassedSpec::Named),
+            _ => reader.argument_name(item, &what, known).map(PassedSpec::Named),
         });
     }
     (arguments.len() == items.len()).then_some(arguments)

@@ -1,6 +1,5 @@
 //! Launches that are made several times: `repeat`, `index` and `swap`.
 
-use evo_space::diagnostic::nearest;
 use evo_space::document::{Data, Node};
 use evo_space::expr::is_name;
 
@@ -93,26 +92,13 @@ fn pair(reader: &mut Reader, node: &Node, what: &str, known: &[String]) -> Optio
         );
         return None;
     };
-    let (first, second) = (named(reader, one, what, known), named(reader, other, what, known));
+    let (first, second) = (reader.argument_name(one, what, known), reader.argument_name(other, what, known));
     let (first, second) = (first?, second?);
     if first == second {
         reader.error(&other.span, format!("{what} names `{first}` twice"));
         return None;
     }
     Some([first, second])
-}
-
-fn named(reader: &mut Reader, node: &Node, what: &str, known: &[String]) -> Option<String> {
-    let name = reader.string(node, what)?;
-    if known.contains(&name) {
-        return Some(name);
-    }
-    let hint = match nearest(&name, known.iter().map(String::as_str)) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("arguments: {}", known.join(", ")),
-    };
-    reader.hinted(&node.span, format!("{what}: no argument is called `{name}`"), Some(hint));
-    None
 }
 
 /// Complains of swapped arguments that are not two buffers of one type. `node` is the list of pairs.
