@@ -191,6 +191,9 @@ fn a_space_reads_its_own_folder_alone() {
     let npy = SCALE.replace("role = \"output\"", "role = \"inout\"\nfill = { npy = \"/dev/zero\" }");
     refused(&render(&npy, &[]), &["it is outside the folder"]);
     refused(&render(&npy, &["--allow-outside"]), &["it is not a regular file"]);
+    let raw = npy.replace("npy =", "raw =");
+    refused(&render(&raw, &[]), &["it is outside the folder"]);
+    refused(&render(&raw, &["--allow-outside"]), &["it is not a regular file"]);
 }
 
 #[test]

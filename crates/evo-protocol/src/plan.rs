@@ -2,7 +2,7 @@
 //! problem. It is data only; it travels to workers, which run no host code of the candidate's.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -205,4 +205,19 @@ pub enum Fill {
         /// The file.
         path: PathBuf,
     },
+    /// Read from a file of nothing but the elements, little-endian, the last extent fastest; not varied by family.
+    Raw {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl Fill {
+    /// The file that holds the contents.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Fill::Npy { path } | Fill::Raw { path } => Some(path),
+            _ => None,
+        }
+    }
 }

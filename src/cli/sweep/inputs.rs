@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::Path;
 
-use evo_protocol::plan::Fill;
 use evo_space::genome::ContentHash;
 
 use crate::compile::CompileFarm;
@@ -38,7 +37,7 @@ pub fn of(file: &SpaceFile, kernel: &KernelSpec, search: &SearchPath, farm: &Com
     }
     inputs.extend(kernel.arguments.iter().filter_map(|argument| match argument {
         ArgumentSpec::Buffer(buffer) => match &buffer.fill {
-            FillSpec::Fixed(Fill::Npy { path }) => Some(data(InputRole::Data, path)),
+            FillSpec::Fixed(own) => own.file().map(|path| data(InputRole::Data, path)),
             _ => None,
         },
         ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => None,

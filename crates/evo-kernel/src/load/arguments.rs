@@ -183,11 +183,15 @@ fn shape_of(reader: &mut Reader, node: &Node, fields: &Fields, names: &KnownName
 /// The buffer's fill; an end of a range may read sizes, but no parameter: inputs must not depend on the
 /// configuration.
 fn fill(reader: &mut Reader, node: &Node, what: &str, dtype: DType, names: &KnownNames) -> Option<FillSpec> {
-    let fields =
-        reader.fields(node, what, &["normal", "uniform", "constant", "npy", "prepared", "inclusive"])?;
+    let fields = reader.fields(
+        node,
+        what,
+        &["normal", "uniform", "constant", "npy", "raw", "prepared", "inclusive"],
+    )?;
     let kinds: Vec<_> = node.entries()?.iter().filter(|entry| entry.key != "inclusive").collect();
     let [entry] = kinds[..] else {
-        let hint = "one of: normal = 1.0, uniform = [0, 10], constant = 0, npy = \"a.npy\"".to_string();
+        let hint = "one of: normal = 1.0, uniform = [0, 10], constant = 0, npy = \"a.npy\", raw = \"a.bin\""
+            .to_string();
         let message = format!("{what} has {} keys, expected one", kinds.len());
         reader.hinted(&node.span, message, Some(hint));
         return None;
@@ -214,6 +218,7 @@ fn fill(reader: &mut Reader, node: &Node, what: &str, dtype: DType, names: &Know
             false => Fill::Unrestricted,
         },
         "npy" => Fill::Npy { path: reader.existing_file(&entry.value, &what)? },
+        "raw" => Fill::Raw { path: reader.existing_file(&entry.value, &what)? },
         _ => return None,
     };
     Some(FillSpec::Fixed(fixed))

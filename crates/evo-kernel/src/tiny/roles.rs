@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evo_protocol::plan::Fill;
 use evo_space::expr::Expr;
 use evo_space::genome::Configuration;
 
@@ -249,7 +248,8 @@ impl<'a> SizeEvidence<'a> {
 
     /// Whether a buffer with this extent is read from a file, which is made for one shape.
     fn comes_from_a_file(&self, name: &str) -> bool {
-        let filed = |buffer: &&BufferSpec| matches!(buffer.fill, FillSpec::Fixed(Fill::Npy { .. }));
+        let filed =
+            |buffer: &&BufferSpec| matches!(&buffer.fill, FillSpec::Fixed(own) if own.file().is_some());
         buffers(self.kernel).filter(filed).flat_map(|buffer| &buffer.shape).any(|extent| reads(extent, name))
     }
 

@@ -402,7 +402,7 @@ pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>)
     // Workspace is left out: its size follows from the configuration, and answers do not.
     for buffer in plan.buffers.iter().filter(|buffer| buffer.role != Role::Scratch) {
         text.push_str(&format!("{buffer:?}\n"));
-        if let Fill::Npy { path } = &buffer.fill {
+        if let Some(path) = buffer.fill.file() {
             text.push_str(&file_hash(path));
         }
     }

@@ -20,7 +20,7 @@ use super::distribution::{Distribution, base, integer_range, smallest_normal, un
 pub use super::draw::{Draw, varies, varies_in};
 use super::draw::{mixed, stream, stream_seed};
 use super::element;
-use super::npy;
+use super::{npy, raw};
 
 /// Elements per random stream; a multiple of what one task needs to be worth its start.
 const CHUNK: usize = 1 << 15;
@@ -63,6 +63,7 @@ pub fn generate(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Result<V
     match &buffer.fill {
         Fill::Constant { value } => Ok(element::narrow(&vec![*value; count], buffer.dtype)),
         Fill::Npy { path } => npy::read_bytes(path, buffer),
+        Fill::Raw { path } => raw::read_bytes(path, buffer),
         Fill::Prepared => Ok(vec![0; count * buffer.dtype.bytes() as usize]),
         Fill::Normal { scale } => Ok(random(plan, buffer, draw, Distribution::Bell { scale: *scale })),
         Fill::Unrestricted if buffer.dtype.is_float() => {

@@ -21,7 +21,7 @@ use super::compare::Breach;
 use super::element::Poison;
 use super::run::{self, PhaseSink, PreparedCase};
 use super::state::{Judge, LoadedBuild};
-use super::wrong;
+use super::{shapes, wrong};
 
 /// Larger problems are not run: the record of their accesses takes about 170 bytes for each four of a buffer, 1.4 GiB here.
 const ELEMENTS_MAX: u64 = 1 << 23;
@@ -95,7 +95,10 @@ pub(super) fn extend(
     }
     match answer.report.gate {
         // Shapes that were looked at in passing are too many.
-        Gate::TinyShapes if depth != Depth::Deep => own.tiny = plans.to_vec(),
+        Gate::TinyShapes if depth != Depth::Deep => {
+            let reference = &own.candidate.check.reference;
+            own.tiny = plans.iter().filter(|plan| shapes::fits_files(reference, plan)).cloned().collect();
+        }
         Gate::FullShapes if depth != Depth::Quick && answer.report.state == GateState::Pass => {
             // One that is missing would leave its problems out, and nobody would see it.
             let ready = match own.candidate.builds.iter().zip(&own.builds).find_map(absent) {

@@ -44,6 +44,7 @@ mod perturb;
 mod plain;
 mod pool;
 mod prepared;
+mod raw;
 mod reference;
 mod repeat;
 mod run;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use evo_device::device::Placement;
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::{DeviceError, DeviceKind};
-use evo_protocol::plan::ProblemPlan;
+use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan};
 use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{Depth, GateAnswer, ReferencePlan, SpecialValues};
 use evo_space::counted::counted;
@@ -57,7 +57,7 @@ pub(super) fn check(
     let explored = history.iter().any(|result| result.family.explores_range());
     let met_small = history.iter().any(|result| result.name.starts_with("tiny:"));
     let (fitting, others): (Vec<&ProblemPlan>, Vec<&ProblemPlan>) =
-        plans.iter().partition(|plan| fits_reference(&check.reference, plan));
+        plans.iter().partition(|plan| fits_files(&check.reference, plan));
     let skipped = others.len();
     let mut walk = CaseWalk::begin(gate);
     let passing = gate == Gate::TinyShapes && depth == Depth::Deep;
@@ -231,7 +231,7 @@ impl CaseWalk {
         }
     }
 
-    /// The answer, if no wrong one is to be named; `skipped` problems had no matching reference file.
+    /// The answer, if no wrong one is to be named; `skipped` problems had no matching file of inputs or answers.
     fn conclude(self, skipped: usize) -> GateAnswer {
         let CaseWalk { mut found, worst, unanswered, not_taken, .. } = self;
         if !not_taken.is_empty() {
@@ -277,8 +277,13 @@ fn tell_what_was_left_out(found: &mut GateAnswer, unanswered: &BTreeSet<&str>, s
         report.evidence.insert("problems_without_reference", skipped);
         if report.cases == 0 {
             report.state = GateState::NotRun;
+            if report.gate == Gate::TinyShapes {
+                // As where none was asked for: a variant ranks without, and the board says so.
+                report.evidence.insert(GateReport::TAILS, GateReport::NOT_CHECKED);
+            }
         }
-        report.message = format!("{}; {skipped} problems have no matching reference file", report.message);
+        let missed = counted(skipped, "problem");
+        report.message = format!("{}; {missed} without a matching file of inputs or answers", report.message);
     }
 }
 
@@ -291,16 +296,26 @@ fn no_question(error: &DeviceError, case: &Case) -> bool {
     task && !command::is_failure(error) && !error.sticky && (case.family != inputs::Family::Normal || derived)
 }
 
-/// Files of answers are made for one shape.
-fn fits_reference(reference: &ReferencePlan, plan: &ProblemPlan) -> bool {
-    let ReferencePlan::Npy { outputs } = reference else { return true };
+/// Whether files of inputs and answers, which are made for one shape, have the shape of this plan.
+pub(super) fn fits_files(reference: &ReferencePlan, plan: &ProblemPlan) -> bool {
     let shape = |path: &std::path::Path| {
         let file = std::fs::File::open(path).ok()?;
         Some(super::npy_header::NpyHeader::read(file).ok()?.shape)
     };
+    // A file that cannot be read is not skipped: reading the case's data will report what is wrong with it. Nor is a
+    // problem of the file whose inputs do not fit, because that is a mistake.
+    let small = plan.name.starts_with("tiny:");
+    let fits_input = |buffer: &BufferPlan| match &buffer.fill {
+        Fill::Npy { path } => shape(path).is_none_or(|own| own == buffer.shape),
+        Fill::Raw { path } => std::fs::metadata(path).ok().is_none_or(|own| own.len() == buffer.bytes()),
+        _ => true,
+    };
+    if small && !plan.buffers.iter().all(fits_input) {
+        return false;
+    }
+    let ReferencePlan::Npy { outputs } = reference else { return true };
     outputs.iter().all(|(name, path)| {
         let own = plan.buffers.iter().find(|buffer| buffer.name == *name);
-        // A file that cannot be read is not skipped: computing the answers will report what is wrong with it.
         match (own, shape(path)) {
             (Some(own), Some(shape)) => own.shape == shape,
             _ => true,
