@@ -9,11 +9,11 @@ use super::bench_args::BenchArgs;
 use super::candidate::{self, CandidateArgs};
 use super::error::CliError;
 use super::session::{self, DeviceSetup};
-use super::{opened, output, peers};
+use super::{bench_names, opened, output, peers};
 use crate::bench::{self, BenchCandidate, BenchFile, BenchShape};
 use crate::engine::candidate::{self as find, ResolvedCandidate};
 use crate::kernel::catalog;
-use crate::kernel::label::{LABEL_HINT, LABEL_MAX, is_label};
+use crate::kernel::label::{LABEL_HINT, is_label};
 use crate::kernel::spec::{KernelSpec, PeerSpec, SpaceFile};
 use crate::peer::SHIPPED;
 use crate::report::study::NamedEvaluation;
@@ -168,14 +168,8 @@ fn candidates(
             _ => members.push(own.clone()),
         }
     }
-    for own in &members {
-        let resolved = resolve(arguments, space, own)?;
-        let name = name_of(own);
-        if found.iter().any(|(other, _)| *other == name) {
-            let text = format!("two candidates are called `{name}`");
-            return Err(CliError::usage(text).with_hint("give them names: `{ name = \"…\", words = \"…\" }`"));
-        }
-        found.push((name, resolved));
+    for (own, name) in members.iter().zip(bench_names::names(&members)?) {
+        found.push((name, resolve(arguments, space, own)?));
     }
     Ok(found)
 }
@@ -190,20 +184,6 @@ fn portfolio(arguments: &BenchArgs, space: &SpaceFile) -> Result<Vec<BenchCandid
         ..BenchCandidate::default()
     };
     Ok(all.map_err(candidate::error)?.into_iter().map(of).collect())
-}
-
-/// A candidate as rows name it. A slash would look like a peer's.
-fn name_of(own: &BenchCandidate) -> String {
-    let stem = |path: &std::path::PathBuf| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let file = own.source.as_ref().or(own.config.as_ref()).and_then(stem);
-    let words = own.words.join(" ");
-    let name = own.name.clone().unwrap_or_else(|| match (file, words.is_empty()) {
-        (Some(file), true) => file,
-        (Some(file), false) => format!("{file} {words}"),
-        (None, false) => words,
-        (None, true) => "@baseline".to_string(),
-    });
-    name.replace('/', "-").chars().take(LABEL_MAX).collect()
 }
 
 fn resolve(arguments: &BenchArgs, space: &str, own: &BenchCandidate) -> Result<ResolvedCandidate, CliError> {

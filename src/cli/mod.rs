@@ -5,6 +5,7 @@ mod answer;
 pub mod args;
 mod bench;
 mod bench_args;
+mod bench_names;
 mod bench_plan;
 mod benchmark;
 mod build;

@@ -191,6 +191,33 @@ fn a_sweep_ends_with_a_ranked_table_and_a_leaderboard() {
 
 /// The host device has no compute-sanitizer: guard pages and barrier detection stand in, which is not a pass.
 #[test]
+fn what_the_device_cannot_launch_is_not_tried() {
+    let bench = Bench::new();
+    let space = SPACE.replace("[32, 64], default = 32", "[2048, 32], default = 2048");
+    let space = space.replace("BLOCK * VEC <= 128", "BLOCK * VEC != 64");
+    std::fs::write(bench.path().join("scale.toml"), space).unwrap();
+    let output = bench.run(&words(&bench.sweep(&["--finalists", "0"])));
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    let verdicts = bench.verdicts();
+    assert_eq!(verdicts.len(), 4, "{verdicts:?}");
+    assert!(verdicts.keys().all(|name| name.starts_with("BLOCK=32 ")), "{verdicts:?}");
+    let said = "6 of 10 valid points are not tried: beyond the device's limit on threads of a block, in launch `scale`";
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(stdout.contains(said) && stderr.contains(said), "{stdout}{stderr}");
+    assert!(stderr.contains("takes its place: BLOCK=32 instead of 2048"), "{stderr}");
+    // What a person edits is without the device: the study goes on elsewhere and after an update.
+    let study: Value =
+        serde_json::from_slice(&std::fs::read(bench.path().join("evidence/s/study.json")).unwrap()).unwrap();
+    assert_eq!(study["header"]["valid"], "4");
+    assert_eq!(study["header"]["definition"]["constraints"].as_array().unwrap().len(), 1);
+    let on = bench.run(&words(&bench.sweep(&["--resume", "--finalists", "0", "--json"])));
+    let last = text(&on.stdout);
+    let last: Value = serde_json::from_str(last.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["device_limits"]["excluded"], &last["evaluations_this_run"]), (&"6".into(), &0.into()));
+    assert_eq!(bench.verdicts().len(), 4);
+}
+
+#[test]
 fn a_sanitizer_that_is_demanded_and_absent_confirms_nothing() {
     let last = |bench: &Bench, more: &[&str]| {
         let fixed =

@@ -225,6 +225,7 @@ const COMMANDS: &[CommandFields] = &[
             ("default_failure", "object|null"),
             ("section", "object|null"),
             ("insight", "object|null"),
+            ("device_limits", "object"),
             ("replay", "object"),
             ("profile", "object"),
         ],

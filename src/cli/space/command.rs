@@ -20,7 +20,8 @@ use crate::cli::exit_code::ExitCode;
 use crate::cli::{opened, output};
 use crate::kernel::limits::constraints;
 use crate::kernel::lint;
-use crate::kernel::spec::SpaceFile;
+use crate::kernel::replaced_default::ReplacedDefault;
+use crate::kernel::spec::{ProblemSpec, SpaceFile};
 
 /// More samples than anybody reads; each is a line.
 const MAX_SAMPLES: usize = 1_000_000;
@@ -75,7 +76,14 @@ fn launchable(file: &SpaceFile, name: &str, device: &str) -> Result<SearchSpace,
             CliError::usage(text).with_hint("`host`, or an architecture from sm_75 on, such as `sm_90`")
         );
     };
-    Ok(constraints::within(&file.space, kernel, kind, &limits))
+    let runs = |own: &&ProblemSpec| own.device.as_deref().is_none_or(|device| device == kind);
+    let problems: Vec<&ProblemSpec> = kernel.problems.iter().filter(runs).collect();
+    let (space, replaced) =
+        ReplacedDefault::mend(constraints::within(&file.space, &kernel.launches, &problems, &limits));
+    if let Some(replaced) = replaced {
+        output::say(&format!("note: on `{device}` {}", replaced.note()));
+    }
+    Ok(space)
 }
 
 fn answer(inquiry: &SpaceInquiry, exit: ExitCode, answer: SpaceAnswer) -> Result<Answer, CliError> {

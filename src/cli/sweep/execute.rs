@@ -69,6 +69,12 @@ fn execute_on<'a, R: Recipe>(
     for message in stage.notices {
         observer.observe(&Event::Notice { message });
     }
+    if let Some(within) = plan.subject.within() {
+        tell(&mut study, &mut *observer, within.note())?;
+        if let Some(replaced) = &within.replaced_default {
+            tell(&mut study, &mut *observer, replaced.note())?;
+        }
+    }
     for message in plan.choice.iter().chain(&plan.changes) {
         tell(&mut study, &mut *observer, message.clone())?;
     }

@@ -3,9 +3,11 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use evo_device::probe::DeviceChoice;
 use evo_protocol::binary::Binary;
-use evo_protocol::device::DeviceKind;
+use evo_protocol::device::{DeviceKind, DeviceLimits};
 use evo_space::genome::Configuration;
+use evo_space::space::SearchSpace;
 
 use super::conditions::{JudgedUnder, definition};
 use super::inputs;
@@ -23,6 +25,7 @@ use crate::engine::recipe::KernelRecipe;
 use crate::engine::{Inbox, Message, SanitizePlan, single};
 use crate::journal::conditions::Conditions;
 use crate::journal::record::space_hash;
+use crate::kernel::limits::constraints::DeviceSpace;
 use crate::kernel::replaced_default::ReplacedDefault;
 use crate::kernel::spec::SpaceFile;
 use crate::kernel::{catalog, lint};
@@ -33,6 +36,8 @@ use crate::supervise::lane::LaneOptions;
 pub struct LiveSubject {
     /// Has a kernel and valid points.
     pub file: SpaceFile,
+    /// The file's space without what the device cannot launch, where that is less.
+    within: Option<DeviceSpace>,
     setup: DeviceSetup,
     /// Restricts the problems; empty for all.
     problems: Vec<String>,
@@ -51,10 +56,22 @@ impl LiveSubject {
             .fenced(arguments.sandbox)
             .within(&arguments.limits);
         // Only for its errors, before anything is started; `start` asks again.
-        session::problems(kernel, setup.choice.kind, &arguments.problems)?;
+        let chosen = session::problems(kernel, setup.choice.kind, &arguments.problems)?;
+        let limits = limits_of(&setup.choice);
+        let within = limits.and_then(|own| DeviceSpace::fold(&file.space, &kernel.launches, &chosen, &own));
         let (problems, worker_command) = (arguments.problems.clone(), arguments.worker_command.clone());
         let limit_tool = arguments.limits.limit_tool;
-        Ok(LiveSubject { file, setup, problems, worker_command, limit_tool })
+        Ok(LiveSubject { file, within, setup, problems, worker_command, limit_tool })
+    }
+
+    /// The points to search: what the file calls valid and the device can launch.
+    pub fn space(&self) -> &SearchSpace {
+        self.within.as_ref().map_or(&self.file.space, |within| &within.space)
+    }
+
+    /// What the device's limits exclude, where they exclude anything.
+    pub fn within(&self) -> Option<&DeviceSpace> {
+        self.within.as_ref()
     }
 
     /// The kernel's name.
@@ -111,8 +128,7 @@ impl LiveSubject {
         let farm = farm(&self.setup, inbox)?;
         let mut lane = device_lane::lane(&self.setup, self.worker_command.as_deref(), Some(kernel))?;
         let recipe = session::recipe(kernel, &problems, &self.setup, &lane, seed)?;
-        let space = &self.file.space;
-        let default = space.configuration(&space.default_genome());
+        let default = self.space().configuration(&self.space().default_genome());
         session::rehearse(&mut lane, kernel, &problems, &default, &recipe)?;
         let names = |timed: bool| {
             let some = problems.iter().filter(|one| one.timed == timed);
@@ -132,15 +148,15 @@ impl LiveSubject {
         // A worker that does not say which gates it has gives results that hold nowhere else.
         let conditions = (!lane.judge().is_empty()).then(|| judged.conditions());
         let recipe = recipe.under(conditions.as_ref().map(Conditions::hash));
-        let warnings =
-            lint::warnings(kernel, &self.file.space.configuration(&self.file.space.default_genome()));
+        let warnings = lint::warnings(kernel, &default);
         let warned = warnings.iter().map(|warning| format!("warning: {warning}"));
         let options = device_lane::lane_options(&self.setup, self.worker_command.as_deref(), Some(kernel))?;
         let checks = kernel.check.sanitizers.clone();
         let ready = sanitized::ready(sanitize, checks, self.setup.choice.kind, options, self.limit_tool);
         let notices = warned.chain(ready.notice).collect();
         // Said when the file was opened; the study keeps it beside its other remarks.
-        let replaced = self.file.replaced_default.iter().map(ReplacedDefault::note);
+        let on_device = self.within.as_ref().and_then(|within| within.replaced_default.as_ref());
+        let replaced = self.file.replaced_default.iter().chain(on_device).map(ReplacedDefault::note);
         let warnings = replaced.chain(warnings.iter().cloned()).collect();
         let identity = StudyIdentity {
             kernel: kernel.name.clone(),
@@ -164,6 +180,15 @@ impl LiveSubject {
             identity,
             notices,
         })
+    }
+}
+
+/// Limits of a device that was not opened yet; none for a GPU of a kind that is not known.
+fn limits_of(choice: &DeviceChoice) -> Option<DeviceLimits> {
+    match choice.kind {
+        DeviceKind::Host => Some(evo_device::host::limits()),
+        DeviceKind::Cuda => DeviceLimits::of_arch(&choice.arch),
+        DeviceKind::Replay => None,
     }
 }
 

@@ -21,6 +21,7 @@ use crate::cli::error::CliError;
 use crate::cli::seed;
 use crate::clock::CommandClock;
 use crate::engine::{Options, SanitizePlan};
+use crate::kernel::limits::constraints::DeviceSpace;
 use crate::replay::device::PREFIX;
 use crate::study::{Resumed, StudyRequest, StudyWish, resumed};
 
@@ -71,8 +72,16 @@ impl SweepSubject {
     /// The space to search.
     pub fn space(&self) -> &SearchSpace {
         match self {
-            SweepSubject::Live(live) => &live.file.space,
+            SweepSubject::Live(live) => live.space(),
             SweepSubject::Replayed(replayed) => &replayed.recording.space,
+        }
+    }
+
+    /// What the device's limits exclude, where they exclude anything.
+    pub fn within(&self) -> Option<&DeviceSpace> {
+        match self {
+            SweepSubject::Live(live) => live.within(),
+            SweepSubject::Replayed(_) => None,
         }
     }
 

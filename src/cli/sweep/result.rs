@@ -142,6 +142,12 @@ fn object(plan: &SweepPlan, outcome: &SweepOutcome) -> Value {
         "section": outcome.section,
         "insight": outcome.summary.insight,
     });
+    if let Some(within) = plan.subject.within() {
+        // As text, because a count may have more digits than a number holds.
+        object["device_limits"] = json!({
+            "excluded": within.excluded.to_string(), "of": within.of.to_string(), "limits": within.limits,
+        });
+    }
     if let SweepSubject::Replayed(replayed) = &plan.subject {
         let cost = RecordedCost::of(evaluations);
         object["replay"] = json!({
@@ -182,9 +188,10 @@ fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> Vec<StyledLin
             };
             let left = text::finalists_left(outcome.summary.left_out);
             let more = text::more(evaluations);
+            let within = plan.subject.within().map_or(String::new(), |own| own.note() + "\n");
             // Read last, so that it is the time of the whole command.
             let last = wrapped(&text::last_line(&outcome.summary.end, plan.clock.elapsed()), width);
-            let ends = plain(&format!("{left}verdicts: {mix}\n{more}study: {folder}\n{last}"));
+            let ends = plain(&format!("{left}verdicts: {mix}\n{within}{more}study: {folder}\n{last}"));
             [above, plain(&table), below, ends].concat()
         }
         SweepSubject::Replayed(replayed) => {

@@ -3,7 +3,7 @@
 //! A launch plan is checked for each configuration (`launch`). Where its expressions read parameters and sizes alone, the
 //! same limits can be said of the whole space: then the points that the device cannot launch are not counted or drawn.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evo_protocol::device::DeviceLimits;
 use evo_space::constraint::Constraint;
@@ -12,27 +12,93 @@ use evo_space::parameter::Parameter;
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
 
-use crate::spec::{KernelSpec, LaunchSpec, ProblemSpec};
+use crate::replaced_default::ReplacedDefault;
+use crate::spec::{LaunchSpec, ProblemSpec};
 
-/// The space without the points that a device of a kind (`cuda`, `host`) with these limits cannot launch, as far as
+/// The space without the points that a device with these limits cannot launch at some of the problems, as far as
 /// expressions tell.
-pub fn within(space: &SearchSpace, kernel: &KernelSpec, kind: &str, limits: &DeviceLimits) -> SearchSpace {
-    let mut all = space.constraints().to_vec();
-    all.extend(constraints(space.parameters(), kernel, kind, limits));
+pub fn within(
+    space: &SearchSpace,
+    launches: &[LaunchSpec],
+    problems: &[&ProblemSpec],
+    limits: &DeviceLimits,
+) -> SearchSpace {
+    with(space, constraints(space.parameters(), launches, problems, limits))
+}
+
+/// The space with further constraints behind its own.
+fn with(space: &SearchSpace, more: Vec<Constraint>) -> SearchSpace {
+    let all = space.constraints().iter().cloned().chain(more).collect();
     SearchSpace::new(space.parameters().to_vec(), all)
+}
+
+/// The space that a search on one device walks through.
+#[derive(Debug)]
+pub struct DeviceSpace {
+    /// Without the points that the device cannot launch; its default is valid.
+    pub space: SearchSpace,
+    /// Number of valid points that the device's limits exclude, more than 0.
+    pub excluded: u128,
+    /// Number of valid points with them.
+    pub of: u128,
+    /// The limits that exclude points, for people.
+    pub limits: Vec<String>,
+    /// What the default was, where the device cannot launch it.
+    pub replaced_default: Option<ReplacedDefault>,
+}
+
+impl DeviceSpace {
+    /// Folds the limits in. `None` where they exclude nothing, where nothing would be left (the verdicts then say
+    /// why), and where the points cannot be counted with or without them: a search is better off with a space that
+    /// can be counted and some `static_reject`.
+    pub fn fold(
+        space: &SearchSpace,
+        launches: &[LaunchSpec],
+        problems: &[&ProblemSpec],
+        limits: &DeviceLimits,
+    ) -> Option<DeviceSpace> {
+        let found = constraints(space.parameters(), launches, problems, limits);
+        if !space.is_exact() || found.is_empty() {
+            return None;
+        }
+        let excludes = |one: &Constraint| {
+            let folded = with(space, vec![one.clone()]);
+            folded.is_exact() && folded.count() < space.count()
+        };
+        let found: Vec<Constraint> = found.into_iter().filter(excludes).collect();
+        let folded = with(space, found.clone());
+        let excluded = space.count() - folded.count();
+        if !folded.is_exact() || folded.count() == 0 || excluded == 0 {
+            return None;
+        }
+        let limits: BTreeSet<String> = found.into_iter().filter_map(|one| one.because).collect();
+        let (folded, replaced_default) = ReplacedDefault::mend(folded);
+        Some(DeviceSpace {
+            space: folded,
+            excluded,
+            of: space.count(),
+            limits: limits.into_iter().collect(),
+            replaced_default,
+        })
+    }
+
+    /// What is not tried and why, in one sentence.
+    pub fn note(&self) -> String {
+        let (limits, verb) = (self.limits.join("; "), if self.excluded == 1 { "is" } else { "are" });
+        format!("{} of {} valid points {verb} not tried: beyond {limits}", self.excluded, self.of)
+    }
 }
 
 /// The limits as constraints, each once.
 fn constraints(
     parameters: &[Parameter],
-    kernel: &KernelSpec,
-    kind: &str,
+    launches: &[LaunchSpec],
+    problems: &[&ProblemSpec],
     limits: &DeviceLimits,
 ) -> Vec<Constraint> {
-    let runs = |own: &&ProblemSpec| own.device.as_deref().is_none_or(|device| device == kind);
     let mut found: BTreeMap<String, Constraint> = BTreeMap::new();
-    for problem in kernel.problems.iter().filter(runs) {
-        for launch in &kernel.launches {
+    for problem in problems {
+        for launch in launches {
             for (text, because) in conditions(launch, problem, limits) {
                 let Ok(expr) = Expr::parse(&text) else { continue };
                 let names = expr.distinct_names();
@@ -96,4 +162,41 @@ fn with_sizes(expr: &Expr, problem: &ProblemSpec) -> String {
         }
     }
     format!("({text})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A space whose one launch has this many threads, at the problems of a shipped kernel.
+    fn folded(parameters: &str, block: &str) -> Option<DeviceSpace> {
+        let space = SearchSpace::parse(parameters).unwrap();
+        let file = crate::catalog::open("gemm").unwrap();
+        let kernel = file.kernel.unwrap();
+        let block = Expr::parse(block).unwrap();
+        let launch = kernel.launches.into_iter().next().unwrap();
+        let launch =
+            LaunchSpec { block: vec![block], shared_bytes: None, cluster: None, when: None, ..launch };
+        let problems: Vec<&ProblemSpec> = kernel.problems.iter().collect();
+        DeviceSpace::fold(&space, &[launch], &problems, &DeviceLimits::of_arch("sm_90").unwrap())
+    }
+
+    #[test]
+    fn points_beyond_a_limit_are_not_searched() {
+        let text = "[parameters]\nBLOCK = { values = [256, 512, 1024, 2048], default = 2048 }\nX = [1, 2]\n";
+        let within = folded(text, "BLOCK * X").unwrap();
+        assert_eq!((within.excluded, within.of, within.space.count()), (3, 8, 5));
+        assert!(
+            within
+                .note()
+                .starts_with("3 of 8 valid points are not tried: beyond the device's limit on threads")
+        );
+        assert_eq!(within.replaced_default.unwrap().taken.to_string(), "BLOCK=1024 X=1");
+    }
+
+    #[test]
+    fn a_space_that_the_limits_leave_whole_or_empty_stays() {
+        assert!(folded("[parameters]\nBLOCK = [256, 1024]\n", "BLOCK").is_none());
+        assert!(folded("[parameters]\nBLOCK = [2048, 4096]\n", "BLOCK").is_none());
+    }
 }
