@@ -6,7 +6,6 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::bench_args::BenchArgs;
@@ -15,6 +14,8 @@ use super::evaluate_args::EvaluateArgs;
 use super::gate_args::GateArgs;
 use super::history_args::{HistoryArgs, RestoreArgs};
 use super::limits::{LimitArgs, TotalLimit};
+use super::micro_args::MicroArgs;
+use super::one_args::jobs;
 pub use super::one_args::{SandboxMode, SpaceAccessArgs, TestOneArgs};
 use super::profile_args::ProfileArgs;
 use super::sanitize_args::{SanitizeArgs, SanitizeWhen, sanitize_when};
@@ -64,6 +65,11 @@ pub enum Command {
         after_help = "Example: evo gate my_kernel.toml --init\n         evo gate --format github\n\nBoth sides are measured in the same run. What could not be seen does not pass: exit code 1."
     )]
     Gate(GateArgs),
+    /// Rank a space cheaply on one problem, for the beginning of the next sweep
+    #[command(
+        after_help = "Example: evo micro gemm --budget 60s\n         evo micro my_kernel.toml --top 16 --json\n\nThe ranking is a hint: a sweep judges and times whatever it takes from it."
+    )]
+    Micro(MicroArgs),
     /// Read a profiler's counters of one configuration, and name its bottleneck
     #[command(
         after_help = "Example: evo profile attention_simt 32 8 4 --problem s1024\n         evo profile my.toml @champion --set wide --keep-report\n\nNeeds Nsight Compute (`ncu`) and the right to read the GPU's counters; `evo preflight` shows both."
@@ -136,6 +142,7 @@ impl Command {
             Command::Evaluate(arguments) => arguments.one.run.json,
             Command::Bench(arguments) => arguments.run.json,
             Command::Gate(arguments) => arguments.run.json,
+            Command::Micro(arguments) => arguments.json,
             Command::Profile(arguments) => arguments.one.run.json,
             Command::Sanitize(arguments) => arguments.one.run.json,
             Command::Space(arguments) => arguments.json,
@@ -152,11 +159,6 @@ impl Command {
             Command::Worker(_) | Command::Completions(_) | Command::Man(_) => false,
         }
     }
-}
-
-/// A number of compile processes that a machine can hold.
-fn jobs() -> impl TypedValueParser<Value = usize> {
-    clap::value_parser!(u16).range(1..=1024).map(usize::from)
 }
 
 /// Where the space comes from.
@@ -239,6 +241,9 @@ pub struct SweepArgs {
     /// Ignore earlier studies: neither start from them nor take over their results
     #[arg(long)]
     pub no_prior: bool,
+    /// Leave out the ranking of `evo micro` that generation 0 would begin with
+    #[arg(long)]
+    pub no_micro: bool,
     /// Number of finalists to confirm in fresh processes
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 3, value_parser = whole::<usize>)]
     pub finalists: usize,

@@ -14,7 +14,7 @@ use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{
     bench, benchmark, build, cache, compile, completions, evaluate, explain, gate, guard, history,
-    leaderboard, man, output, preflight, profile, render, restore, sanitize, selftest, space, sweep,
+    leaderboard, man, micro, output, preflight, profile, render, restore, sanitize, selftest, space, sweep,
     test_one, worker,
 };
 
@@ -144,6 +144,7 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Evaluate(arguments) => evaluate::run(arguments, call),
         Command::Bench(arguments) => bench::run(arguments, call),
         Command::Gate(arguments) => gate::run(arguments, call),
+        Command::Micro(arguments) => micro::run(arguments, call),
         Command::Profile(arguments) => profile::run(arguments, call),
         Command::Sanitize(arguments) => sanitize::run(arguments, call),
         Command::Space(arguments) => space::run(arguments, call),

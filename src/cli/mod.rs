@@ -46,6 +46,8 @@ mod judged_candidate;
 mod leaderboard;
 mod limits;
 mod man;
+mod micro;
+mod micro_args;
 mod one_args;
 mod opened;
 mod output;

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
 use evo_space::shell::quote;
 
@@ -111,6 +112,11 @@ impl RunArgs {
         words.extend(self.limits.words());
         words
     }
+}
+
+/// A number of compile processes that a machine can hold.
+pub fn jobs() -> impl TypedValueParser<Value = usize> {
+    clap::value_parser!(u16).range(1..=1024).map(usize::from)
 }
 
 /// How a space may be opened.

@@ -19,6 +19,7 @@ mod lane;
 pub mod live;
 pub mod live_sanitizer;
 mod mean;
+pub mod micro;
 pub mod options;
 pub mod ports;
 pub mod prepared;

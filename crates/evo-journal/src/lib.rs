@@ -20,6 +20,7 @@ pub mod leaderboard;
 pub mod leaderboard_file;
 pub mod line;
 pub mod lock;
+pub mod micro_file;
 pub mod numbered;
 pub mod own_folder;
 pub mod portfolio;

@@ -19,6 +19,7 @@ pub mod evaluation;
 pub mod facts;
 pub mod leaderboard;
 pub mod measurement;
+pub mod micro;
 pub mod plan;
 pub mod request_schemas;
 pub mod result_schemas;

@@ -250,6 +250,19 @@ const BENCHED: &[Field] = &[
     ("why[]", "string"),
 ];
 
+const MICRO_RANKED: &[Field] = &[
+    ("file", "string|null"),
+    ("tried", "integer"),
+    ("passed", "integer"),
+    ("ranked[].rank", "integer"),
+    ("ranked[].configuration", "object"),
+    ("ranked[].configuration_hash", "string"),
+    ("ranked[].time_ns", "number"),
+    ("ranked[].ns_per_work", "number"),
+    ("ranked[].ctas", "integer"),
+    ("ranked[].occupancy_percent", "number|null"),
+];
+
 const SWEPT: &[Field] = &[("passed", "integer"), ("confirmed", "integer|null")];
 
 /// The schema of a command's `result`, and the fields that it has unless `error` says why not; none where the command
@@ -270,6 +283,7 @@ pub fn of(command: &str) -> Option<(Value, Value)> {
         "summary" => [plain(SUMMED), owned("best~.", STEP), owned("last_decisions[].", STEP)].concat(),
         "restore" => plain(RESTORED),
         "bench" => plain(BENCHED),
+        "micro" => plain(MICRO_RANKED),
         "sweep" => plain(SWEPT),
         _ => return None,
     };

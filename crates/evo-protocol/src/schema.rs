@@ -8,6 +8,7 @@ use schemars::{JsonSchema, Schema, json_schema};
 use crate::envelope::CommandEnvelope;
 use crate::evaluation::Evaluation;
 use crate::leaderboard::Leaderboard;
+use crate::micro::MicroRanking;
 
 /// The schema of `leaderboard.json`.
 pub fn leaderboard() -> Schema {
@@ -17,6 +18,11 @@ pub fn leaderboard() -> Schema {
 /// The schema of an evaluation, as journals, `gen-NNN.json` and `--json` events hold it.
 pub fn evaluation() -> Schema {
     of::<Evaluation>("evo.evaluation.v1", "evo evaluation")
+}
+
+/// The schema of `micro_best.json`.
+pub fn micro() -> Schema {
+    of::<MicroRanking>("evo.micro-best.v1", "evo micro ranking")
 }
 
 /// The schema of the fields that the object of every command has.
@@ -80,6 +86,7 @@ mod tests {
         check(&leaderboard(), "docs/leaderboard.schema.json");
         check(&evaluation(), "docs/schemas/evaluation.schema.json");
         check(&envelope(), "docs/schemas/envelope.schema.json");
+        check(&micro(), "docs/schemas/micro-best.schema.json");
         check(&request_schemas::request(), "docs/schemas/evaluate-request.schema.json");
         check(&request_schemas::answer(), "docs/schemas/evaluate-answer.schema.json");
         check(&bench_schema::bench_file(), "docs/schemas/bench-file.schema.json");

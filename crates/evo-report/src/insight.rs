@@ -1,7 +1,9 @@
 //! One line at the end of a sweep: which parameters mattered, when the best was found, how random search would
 //! have done, which values were never tried.
 
-use evo_search::insight::{Basis, DeadParameter, ENOUGH, Importance, Insight, RandomSearch, Values};
+use evo_search::insight::{
+    Basis, DeadParameter, ENOUGH, Importance, Insight, MicroAgreement, RandomSearch, Values,
+};
 use evo_space::counted::counted;
 
 /// Values that are named; the others are counted.
@@ -37,6 +39,7 @@ pub fn line(insight: &Insight) -> Option<String> {
             calibration.measured
         ));
     }
+    parts.extend(insight.micro.as_ref().map(micro));
     parts.extend(nothing(&insight.dead));
     parts.extend(values("never tried", &insight.untried));
     parts.extend(values("never passed", &insight.never_passed));
@@ -82,6 +85,28 @@ fn against(random: &RandomSearch, best_ns: f64) -> String {
         Some(median) => format!("would end about {} slower", more(median / best_ns)),
     };
     format!("random search with the same budget {reached} ({basis})")
+}
+
+/// Whether the ranking that the search began with holds here.
+fn micro(own: &MicroAgreement) -> String {
+    let needed = MicroAgreement::JUDGED;
+    match (own.spearman, own.dropped) {
+        (Some(spearman), false) => {
+            format!("the micro ranking agrees (Spearman {spearman:.2} over {needed} configurations)")
+        }
+        (Some(spearman), true) => format!(
+            "the micro ranking does not hold here, and the rest of it was dropped (Spearman {spearman:.2} over {needed} \
+             configurations, where 0.3 is asked for)"
+        ),
+        (None, true) => format!(
+            "the first {needed} configurations of the micro ranking all failed or took the same time, and the rest of it \
+             was dropped"
+        ),
+        (None, false) => format!(
+            "{} of the micro ranking were measured, too few to compare ({needed} are needed)",
+            own.measured
+        ),
+    }
 }
 
 /// A factor above 1: up to two as a percentage on top, beyond as times.
@@ -160,6 +185,7 @@ mod tests {
             dead: Vec::new(),
             random: Some(random(Basis::Model, Some(1310.0))),
             calibration: None,
+            micro: None,
             operators: BTreeMap::new(),
         }
     }
@@ -219,5 +245,15 @@ mod tests {
         };
         let told = "the median prediction error is 12 % (64 % of 150 predictions were inside their interval)";
         check(Insight { calibration: Some(calibration), ..insight() }, told);
+        let agreement = |measured, spearman, dropped| Insight {
+            micro: Some(MicroAgreement { measured, spearman, dropped }),
+            ..insight()
+        };
+        let agrees = "the micro ranking agrees (Spearman 0.83 over 8 configurations)";
+        check(agreement(12, Some(0.83), false), agrees);
+        let dropped = "and the rest of it was dropped (Spearman -0.20 over 8 configurations, where 0.3";
+        check(agreement(8, Some(-0.2), true), dropped);
+        check(agreement(8, None, true), "the first 8 configurations of the micro ranking all failed");
+        check(agreement(3, None, false), "3 of the micro ranking were measured, too few to compare");
     }
 }

@@ -12,6 +12,7 @@ pub mod github;
 pub mod history;
 pub mod insight;
 pub mod json;
+pub mod micro;
 pub mod parity;
 mod portfolio;
 pub mod profile;

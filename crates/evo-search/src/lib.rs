@@ -72,6 +72,7 @@ pub mod insight;
 mod lessons;
 mod local_search;
 mod memory;
+mod micro;
 pub mod model;
 mod operators;
 mod origin;
@@ -81,6 +82,7 @@ pub mod prior;
 mod quasi_random;
 mod random;
 pub mod registry;
+mod seeded;
 mod spread;
 pub mod strategy;
 mod unseen;
@@ -90,6 +92,7 @@ pub use self::insight::Insight;
 pub use self::origin::Origin;
 pub use self::prior::PriorStudy;
 pub use self::registry::{StrategyOptions, UnknownStrategy, create};
+pub use self::seeded::{SeedRoom, Seeded};
 pub use self::strategy::{Expectation, Facts, Outcome, Proposal, Strategy, VerdictClass};
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ pub enum Origin {
     Default,
     /// The best point of an earlier study.
     Prior,
+    /// A point of a cheap ranking that was made before the search.
+    Micro,
     /// The next point of a low-discrepancy sequence, at the beginning of a search.
     Spread,
     /// A point far from all others, where a search starts over.
@@ -53,9 +55,10 @@ pub enum Origin {
 
 impl Origin {
     /// Every origin that this crate's strategies give.
-    pub const ALL: [Origin; 20] = [
+    pub const ALL: [Origin; 21] = [
         Origin::Default,
         Origin::Prior,
+        Origin::Micro,
         Origin::Spread,
         Origin::Restart,
         Origin::Random,
@@ -81,6 +84,7 @@ impl Origin {
         match self {
             Origin::Default => DEFAULT_ORIGIN,
             Origin::Prior => "prior",
+            Origin::Micro => "micro",
             Origin::Spread => "spread",
             Origin::Restart => "restart",
             Origin::Random => "random",

@@ -71,7 +71,9 @@ pub fn run<S: Station>(
     let end = walk.through();
     let sticky = walk.sticky;
     let (why, result) = match end {
-        Ok(()) if job.reach == JobReach::Tiny => ("it was not asked for".to_string(), Ok(sticky)),
+        Ok(()) if matches!(job.reach, JobReach::Tiny | JobReach::Hint) => {
+            ("it was not asked for".to_string(), Ok(sticky))
+        }
         Ok(()) => ("not reached: pass".to_string(), Ok(sticky)),
         Err(WalkEnd::Verdict(verdict)) => {
             judgement.verdict = *verdict;
@@ -145,6 +147,9 @@ impl<'a, S: Station> GateWalk<'a, S> {
             // Hangs and crashes show here at the lowest price: the deadline is short, and so is a good run.
             // The time seen also predicts launches at full shapes, from which their deadlines follow.
             self.gate(Gate::TinyShapes, Depth::Quick, &job.tiny)?;
+        }
+        if job.reach == JobReach::Hint {
+            return self.time_hint();
         }
         // Most variants of a space are slow or broken. They end here, before seeds, families, repetitions and
         // long measurements are spent on them.
@@ -313,6 +318,27 @@ impl<'a, S: Station> GateWalk<'a, S> {
             // The gate keeps its pass, so the message must say that the full check never ran.
             full.message = format!("quick depth only: {}", full.message);
         }
+    }
+
+    /// A screening of answers that nobody has checked. Who is hopelessly behind the best of them is abandoned.
+    fn time_hint(&mut self) -> Result<(), WalkEnd<S::Broken>> {
+        let mode = self.job.ranking.timing();
+        let mut race = ScreenRace::default();
+        for plan in &self.job.timed {
+            let incumbent = self.standing.problems.get(&plan.name).copied();
+            let policy = policy::screen(incumbent.map(|ns| ns * HOPELESS_OF_MANY));
+            let measurement = self.measure(plan, mode, &policy)?;
+            let (stop, seen) = (measurement.stop, measurement.min_ns);
+            self.keep(measurement);
+            if let (StopRule::Abandoned, Some(incumbent)) = (stop, incumbent) {
+                race.add(plan, seen, incumbent);
+                return Err(self.too_slow(&race, true));
+            }
+        }
+        self.found.objective_ns = objective(&self.found.measurements, &self.job.timed, mode);
+        let timed = counted(self.job.timed.len(), "problem");
+        self.conclude_timing(GateState::Pass, format!("{timed}, a few samples each, answers not checked"));
+        Ok(())
     }
 
     /// A short measurement, for a candidate that is not to be ranked.

@@ -41,6 +41,9 @@ pub struct Job {
 pub enum JobReach {
     /// Small shapes are the last gate.
     Tiny,
+    /// Small shapes, quickly, and then a screening of the timed problems, whose answers are not checked: a hint for a
+    /// search, and nothing that may rank.
+    Hint,
     /// Every gate, and a short measurement in the mode that ranks.
     Screening,
     /// Everything.

@@ -9,6 +9,7 @@ use evo_search::strategy::Strategy;
 
 use super::plan::{SweepPlan, SweepSubject};
 use super::prior::PriorSource;
+use super::seeds::{self, SeededStrategy};
 use super::stage::{Stage, StudyIdentity};
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
@@ -79,6 +80,8 @@ fn execute_on<'a, R: Recipe>(
     }
     let mut strategy = plan.strategy()?;
     inherit(plan, &mut study, &mut *strategy, &mut *observer)?;
+    let SeededStrategy { strategy, notice } = seeds::seeded(plan, &study, strategy);
+    notice.map_or(Ok(()), |message| tell(&mut study, &mut *observer, message))?;
     let earlier = earlier(plan, &study);
     let parts = Parts {
         study: &mut study,

@@ -193,7 +193,10 @@ fn limits_of(choice: &DeviceChoice) -> Option<DeviceLimits> {
 }
 
 /// Compilers whose answers go to the inbox.
-fn farm(setup: &DeviceSetup, inbox: &Inbox<Vec<Binary>>) -> Result<VariantFarm, CliError> {
+///
+/// # Errors
+/// The compiler does not start.
+pub fn farm(setup: &DeviceSetup, inbox: &Inbox<Vec<Binary>>) -> Result<VariantFarm, CliError> {
     let sender = Mutex::new(inbox.sender());
     let deliver = move |ticket, outcome| {
         let sender = sender.lock().unwrap_or_else(PoisonError::into_inner);

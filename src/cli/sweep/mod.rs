@@ -16,6 +16,10 @@ mod profiled;
 mod replayed;
 mod result;
 mod sanitized;
+mod seeds;
 mod stage;
 
+pub use choice::choose_afresh as choose;
 pub use command::run;
+pub use inputs::of as study_inputs;
+pub use live::farm;

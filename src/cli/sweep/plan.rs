@@ -50,6 +50,8 @@ pub struct SweepPlan {
     /// Takes over no result that was measured before.
     pub remeasure: bool,
     pub prior: PriorSource,
+    /// Whether generation 0 may begin with a ranking of `evo micro`.
+    pub takes_micro: bool,
     pub sanitize: SanitizePlan,
     /// The evidence folder.
     pub out: PathBuf,
@@ -144,6 +146,7 @@ impl SweepPlan {
             run_all: arguments.run_all,
             remeasure: arguments.remeasure,
             prior,
+            takes_micro: !arguments.no_micro,
             sanitize,
             out: arguments.out.clone(),
             study: arguments.study.clone(),
@@ -222,6 +225,7 @@ fn wish(arguments: &SweepArgs) -> StudyWish {
         && arguments.strategy.is_none()
         && !arguments.remeasure
         && !arguments.no_prior
+        && !arguments.no_micro
         && arguments.prior.is_empty();
     match arguments.resume {
         Some(ResumeMode::Existing) => StudyWish::Resume,

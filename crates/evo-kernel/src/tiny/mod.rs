@@ -8,11 +8,13 @@ mod assemble;
 mod candidates;
 mod derived;
 mod drawn;
+mod filling;
 mod listed;
 mod roles;
 mod shapes;
 mod tiles;
 
 pub use derived::{drawn_shapes, fixed_tiles, near_shapes, untouched_tiles};
+pub use filling::{FillingProblem, blocks, filling_problem};
 pub use listed::resolve as resolve_listed;
 pub use shapes::{DERIVED_HINT, TinyShapes, shapes};

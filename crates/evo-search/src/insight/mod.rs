@@ -9,6 +9,7 @@ mod baseline;
 mod calibration;
 mod dead;
 mod importance;
+mod micro;
 mod observation;
 mod study;
 
@@ -21,3 +22,4 @@ pub use self::dead::DeadParameter;
 pub use self::importance::{Importance, ParameterShare};
 pub use self::observation::ENOUGH;
 pub use self::study::{Best, Insight, OperatorCounts, Values};
+pub use crate::micro::MicroAgreement;

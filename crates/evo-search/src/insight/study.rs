@@ -12,7 +12,9 @@ use super::baseline::{RandomSearch, random_search};
 use super::calibration::{ModelCalibration, calibration};
 use super::dead::{DeadParameter, dead};
 use super::importance::{Importance, importance};
+use super::micro::micro;
 use super::observation::{Fate, Observation, observations};
+use crate::micro::MicroAgreement;
 
 /// What a study says beyond its winner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +39,9 @@ pub struct Insight {
     pub random: Option<RandomSearch>,
     /// How good the model's expectations were; `None` if no proposal came from a model.
     pub calibration: Option<ModelCalibration>,
+    /// Whether a cheap ranking that the search began with holds here; `None` if it began with none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub micro: Option<MicroAgreement>,
     /// What each operator contributed, by name.
     pub operators: BTreeMap<String, OperatorCounts>,
 }
@@ -94,6 +99,7 @@ impl Insight {
             dead: dead(space.parameters().iter().map(|parameter| &*parameter.name), &known),
             random: random_search(space, &known, seed),
             calibration: calibration(&known),
+            micro: micro(evaluations),
             operators: operators(&known),
         }
     }

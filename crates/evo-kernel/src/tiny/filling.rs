@@ -1,0 +1,223 @@
+//! One problem on which a cheap ranking is made: as small as a timed one may be that still fills the device.
+//!
+//! A problem of few blocks leaves multiprocessors idle and ranks configurations by how many they occupy, and a huge one
+//! costs time that a cheap ranking does not have. So the least timed problem that fills the device is taken, larger ones
+//! are halved, and where none fills it, sizes of the largest are doubled.
+
+use evo_protocol::plan::{LaunchPlan, ProblemPlan};
+use evo_space::genome::Configuration;
+use evo_space::value::Value;
+
+use super::assemble::{self, Shape};
+use super::roles::{self, SizeRole};
+use crate::resolve::{resolve, whole};
+use crate::spec::{KernelSpec, ProblemSpec};
+
+/// Halving stops where fewer blocks a multiprocessor than this would be left.
+const WAVES_KEPT: i64 = 4;
+/// Doublings and halvings.
+const STEPS: usize = 24;
+/// Elements of all buffers of a problem that evo made larger.
+const ELEMENTS_MAX: u64 = 1 << 27;
+
+/// A problem to rank configurations on.
+#[derive(Clone, Debug)]
+pub struct FillingProblem {
+    pub problem: ProblemSpec,
+    /// Work of one call in the default configuration: operations where the space states them, else bytes, else elements.
+    pub work: f64,
+    /// Whether three in four of the configurations give each multiprocessor a block.
+    pub is_filled: bool,
+}
+
+/// Blocks of the launch with the most threads.
+pub fn blocks(plan: &ProblemPlan) -> u64 {
+    let product = |extents: [i64; 3]| extents.iter().fold(1_i64, |all, one| all.saturating_mul(*one)).max(0);
+    let threads = |launch: &&LaunchPlan| product(launch.grid).saturating_mul(product(launch.block));
+    plan.launches.iter().max_by_key(threads).map_or(0, |launch| product(launch.grid).unsigned_abs())
+}
+
+/// The problem for a device of so many multiprocessors; `None` where no timed problem resolves. The first of
+/// `configurations` is the default, the others stand for the space.
+pub fn filling_problem(
+    kernel: &KernelSpec,
+    configurations: &[Configuration],
+    timed: &[&ProblemSpec],
+    multiprocessors: u32,
+) -> Option<FillingProblem> {
+    let own = Filling { kernel, configurations, needed: i64::from(multiprocessors.max(1)) };
+    let mut by_work: Vec<(f64, &ProblemSpec)> =
+        timed.iter().filter_map(|problem| Some((own.work(problem)?, *problem))).collect();
+    by_work.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let fills = |problem: &ProblemSpec| own.blocks(problem) >= own.needed;
+    let base = by_work.iter().find(|(_, problem)| fills(problem)).or(by_work.last())?.1;
+    // Its blocks are as many as the device takes, whatever the problem.
+    let problem = match kernel.is_persistent {
+        true => base.clone(),
+        false if fills(base) => own.halved(base),
+        false => own.doubled(base),
+    };
+    let (work, is_filled) = (own.work(&problem)?, kernel.is_persistent || fills(&problem));
+    Some(FillingProblem { problem: named(base, problem), work, is_filled })
+}
+
+struct Filling<'a> {
+    kernel: &'a KernelSpec,
+    configurations: &'a [Configuration],
+    needed: i64,
+}
+
+impl Filling<'_> {
+    /// The plan of the default configuration.
+    fn plan(&self, problem: &ProblemSpec) -> Option<ProblemPlan> {
+        resolve(self.kernel, self.configurations.first()?, problem).ok()
+    }
+
+    fn work(&self, problem: &ProblemSpec) -> Option<f64> {
+        let plan = self.plan(problem)?;
+        let elements = elements(&plan) as f64;
+        let stated = [plan.flops, plan.bytes, Some(elements)].into_iter().flatten();
+        stated.into_iter().find(|work| work.is_finite() && *work > 0.0)
+    }
+
+    /// Blocks that three in four of the configurations reach.
+    fn blocks(&self, problem: &ProblemSpec) -> i64 {
+        let plans = self.configurations.iter().filter_map(|own| resolve(self.kernel, own, problem).ok());
+        let mut counts: Vec<u64> = plans.map(|plan| blocks(&plan)).collect();
+        counts.sort_unstable();
+        counts.get(counts.len() / 4).map_or(0, |count| i64::try_from(*count).unwrap_or(i64::MAX))
+    }
+
+    /// A problem with one size changed, and the sizes that follow it; `None` where the kernel does not take that.
+    fn changed(&self, base: &ProblemSpec, name: &str, up: bool) -> Option<ProblemSpec> {
+        let roles = roles::roles(self.kernel, self.configurations.first()?, base);
+        let SizeRole::Free { step, .. } = roles.get(name)? else { return None };
+        let old = whole(base.sizes.get(name)?).ok()?;
+        let new = if up { old.checked_mul(2)? } else { old / 2 };
+        if new < 1 || new % step != 0 || (!up && old % 2 != 0) {
+            return None;
+        }
+        let sizes = base.sizes.iter().filter_map(|(name, value)| Some((name.clone(), whole(value).ok()?)));
+        let mut shape: Shape = sizes.collect();
+        shape.insert(name.to_string(), new);
+        assemble::tie(&roles, &mut shape);
+        let mut problem = base.clone();
+        for (name, value) in shape {
+            problem.sizes.insert(name, Value::Int(value));
+        }
+        let plan = self.plan(&problem)?;
+        (!up || elements(&plan) <= ELEMENTS_MAX).then_some(problem)
+    }
+
+    /// The same problem with sizes doubled until it fills the device: each time the size that brings the most blocks
+    /// for its work.
+    fn doubled(&self, base: &ProblemSpec) -> ProblemSpec {
+        let mut problem = base.clone();
+        for _ in 0..STEPS {
+            let (blocks, work) = (self.blocks(&problem), self.work(&problem).unwrap_or(1.0));
+            if blocks >= self.needed {
+                break;
+            }
+            let gain = |name: &String| {
+                let larger = self.changed(&problem, name, true)?;
+                let (more, cost) = (self.blocks(&larger), self.work(&larger)? / work);
+                (more > blocks).then(|| (more as f64 / blocks.max(1) as f64 / cost.max(1e-9), larger))
+            };
+            // The first of equals: sizes are in the order of their names.
+            let all: Vec<(f64, ProblemSpec)> = problem.sizes.keys().filter_map(gain).collect();
+            let best = all.into_iter().reduce(|best, one| if one.0 > best.0 { one } else { best });
+            let Some((_, larger)) = best else { break };
+            problem = larger;
+        }
+        problem
+    }
+
+    /// The same problem with its largest size on the grid halved, as long as enough blocks are left.
+    fn halved(&self, base: &ProblemSpec) -> ProblemSpec {
+        let mut problem = base.clone();
+        for _ in 0..STEPS {
+            let blocks = self.blocks(&problem);
+            let kept = |name: &String| {
+                let smaller = self.changed(&problem, name, false)?;
+                let left = self.blocks(&smaller);
+                let size = whole(problem.sizes.get(name)?).ok()?;
+                (left < blocks && left >= self.needed * WAVES_KEPT).then_some((size, smaller))
+            };
+            let all: Vec<(i64, ProblemSpec)> = problem.sizes.keys().filter_map(kept).collect();
+            let largest = all.into_iter().reduce(|best, one| if one.0 > best.0 { one } else { best });
+            let Some((_, smaller)) = largest else { break };
+            problem = smaller;
+        }
+        problem
+    }
+}
+
+fn elements(plan: &ProblemPlan) -> u64 {
+    plan.buffers.iter().fold(0, |sum, buffer| sum.saturating_add(buffer.elements()))
+}
+
+/// The problem under the name of the one that it was made from, with the sizes that differ.
+fn named(base: &ProblemSpec, problem: ProblemSpec) -> ProblemSpec {
+    let changed: Vec<String> = problem
+        .sizes
+        .iter()
+        .filter(|(name, value)| base.sizes.get(*name) != Some(*value))
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    if changed.is_empty() {
+        return problem;
+    }
+    let name = format!("{} ({})", base.name, changed.join(", "));
+    // It is made for one ranking, and stands for nobody's workload.
+    ProblemSpec { name, weight: 1.0, canonical: false, ..problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog;
+
+    /// The problem for the shipped space, and its blocks in the default configuration.
+    fn filled(space: &str, only: &str, multiprocessors: u32) -> (FillingProblem, u64) {
+        let file = catalog::open(space).unwrap();
+        let kernel = file.kernel.as_ref().unwrap();
+        let default = file.space.configuration(&file.space.default_genome());
+        let count = file.space.count();
+        let spread = (0..32).filter_map(|at| file.space.genome_at(count * at / 32));
+        let mut configurations = vec![default.clone()];
+        configurations.extend(spread.map(|genome| file.space.configuration(&genome)));
+        let timed: Vec<&ProblemSpec> =
+            kernel.problems.iter().filter(|one| one.timed && (only.is_empty() || one.name == only)).collect();
+        assert!(!timed.is_empty(), "{space} has no timed problem `{only}`");
+        let found = filling_problem(kernel, &configurations, &timed, multiprocessors).unwrap();
+        let blocks = blocks(&resolve(kernel, &default, &found.problem).unwrap());
+        (found, blocks)
+    }
+
+    #[test]
+    fn the_least_problem_that_fills_the_device_is_taken() {
+        for space in ["gemm", "attention_simt", "attention_hopper", "softmax"] {
+            let Ok(_) = catalog::open(space) else { continue };
+            let (found, _) = filled(space, "", 132);
+            assert!(found.is_filled, "{space}: {}", found.problem.name);
+            assert!(found.work > 0.0);
+        }
+    }
+
+    #[test]
+    fn a_problem_grows_until_it_fills_and_shrinks_while_it_fills() {
+        let file = catalog::open("gemm").unwrap();
+        let problems = &file.kernel.as_ref().unwrap().problems;
+        let least = problems.iter().find(|one| one.timed).unwrap();
+        // More multiprocessors than any problem has blocks for.
+        let (large, blocks) = filled("gemm", &least.name, 4000);
+        assert!(large.is_filled && blocks >= 4000, "{}", large.problem.name);
+        assert!(large.problem.name.starts_with(&format!("{} (", least.name)), "{}", large.problem.name);
+        let (small, blocks) = filled("gemm", &least.name, 1);
+        assert!(small.is_filled && blocks >= 1);
+        assert!(small.work <= large.work);
+        // Nothing is ever too small to be resolved, however many there are.
+        let (most, _) = filled("gemm", &least.name, u32::MAX);
+        assert!(!most.is_filled);
+    }
+}
