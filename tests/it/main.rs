@@ -114,6 +114,7 @@ mod profiler_recorded;
 mod ptx;
 mod rare_questions;
 mod reference_command;
+mod reference_parameters;
 mod replay;
 mod restored;
 mod sanitize;

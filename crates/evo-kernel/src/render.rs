@@ -147,9 +147,10 @@ pub fn render_single_reference(kernel: &KernelSpec) -> Option<KernelSource> {
 
 fn reference_with(kernel: &KernelSpec, real: Option<&str>) -> Option<KernelSource> {
     let ReferenceSpec::Kernel { source, launches, sizes, .. } = &kernel.check.reference else { return None };
+    let sizes: Vec<&String> = sizes.iter().chain(&kernel.check.reference_parameters).collect();
     let hash = ContentHash::of(source.text.as_bytes());
     let lines = [format!("evo: reference of {}", kernel.name)];
-    let variable = |name: &String| format!("{SIZE_VARIABLE}{name}");
+    let variable = |name: &&String| format!("{SIZE_VARIABLE}{name}");
     let declared =
         sizes.iter().map(|name| format!("extern \"C\" {{ __constant__ int {}; }}\n", variable(name)));
     let macros = sizes.iter().map(|name| format!("-D{name}={}", variable(name)));

@@ -59,6 +59,7 @@ pub fn resolve(
         prepare_launches: resolver.prepare_launches(kernel, &mut literals)?,
         reference_variables: passed::reference_variables(kernel),
         reference_sizes: resolver.reference_sizes(kernel)?,
+        reference_parameters: resolver.reference_parameters(kernel),
         literals,
         flops: resolver.optional_number(&kernel.objective.flops, "objective.flops")?,
         bytes: resolver.optional_number(&kernel.objective.bytes, "objective.bytes")?,
@@ -365,6 +366,12 @@ impl Resolver<'_> {
             }
             None => Ok(sizes.clone()),
         }
+    }
+
+    /// Parameters that the reference sees.
+    fn reference_parameters(&self, kernel: &KernelSpec) -> BTreeMap<String, Value> {
+        let seen = |name: &String| Some((name.clone(), self.names.configuration.get(name)?.clone()));
+        kernel.check.reference_parameters.iter().filter_map(seen).collect()
     }
 
     fn reference_launches(

@@ -307,6 +307,8 @@ pub struct ProblemSpec {
 pub struct CheckSpec {
     /// Where the right answer comes from.
     pub reference: ReferenceSpec,
+    /// Parameters on which the right answer depends, such as the layout of an output; the reference sees them.
+    pub reference_parameters: Vec<String>,
     /// Absolute tolerance; by data type when absent.
     pub atol: Option<f64>,
     /// Relative tolerance; by data type when absent.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use evo_space::value::Value;
 use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
@@ -39,6 +40,10 @@ pub struct ProblemPlan {
     /// Sizes that lie in variables of the reference binary's during its launches ([`SIZE_VARIABLE`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference_sizes: Vec<String>,
+    /// Parameters that decide what is right, with their values: a reference kernel reads them as it reads sizes, a
+    /// reference by command is told them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub reference_parameters: BTreeMap<String, Value>,
     /// Numbers that single launches are given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub literals: Vec<ScalarPlan>,

@@ -202,6 +202,7 @@ pub mod example {
             reference_variables: Vec::new(),
             prepare_launches: Vec::new(),
             reference_sizes: Vec::new(),
+            reference_parameters: Default::default(),
             literals: Vec::new(),
             flops: Some(flops),
             bytes: None,

@@ -7,6 +7,8 @@ use evo_protocol::worker::SpecialValues;
 use evo_space::diagnostic::nearest;
 use evo_space::document::{Data, Node};
 use evo_space::expr::Expr;
+use evo_space::space::SearchSpace;
+use evo_space::value::Value;
 
 use super::command;
 use super::fields::{Fields, Reader};
@@ -129,8 +131,10 @@ pub(super) fn read(
         Some(node) => read_families(reader, node, &fields.name("families")),
         None => Some(Vec::new()),
     };
+    let reference_parameters = seen_parameters(reader, &fields, names);
     Some(CheckSpec {
         reference: reference?,
+        reference_parameters: reference_parameters?,
         atol: atol?,
         rtol: rtol?,
         trusted_factor: trusted_factor?,
@@ -146,6 +150,16 @@ pub(super) fn read(
         demands_sanitizer: demands_sanitizer?,
         sanitizers: sanitizers?,
     })
+}
+
+/// The parameters that the reference sees.
+fn seen_parameters(reader: &mut Reader, fields: &Fields, names: &KnownNames) -> Option<Vec<String>> {
+    match fields.get("reference").and_then(|node| node.get("parameters")) {
+        Some(node) => {
+            named(reader, node, "`parameters` of `reference`", "parameters", &names.parameters_only())
+        }
+        None => Some(Vec::new()),
+    }
 }
 
 fn count(reader: &mut Reader, fields: &Fields, key: &str, least: i64, absent: u32) -> Option<u32> {
@@ -329,7 +343,8 @@ fn kernel(
     files: &Files,
 ) -> Option<ReferenceSpec> {
     let what = "`reference` of `check`";
-    let fields = reader.fields(node, what, &launches::keys_beside(&["source", "real", "sizes"]))?;
+    let fields =
+        reader.fields(node, what, &launches::keys_beside(&["source", "real", "sizes", "parameters"]))?;
     let names = names.sizes_only();
     // A reference takes no tensor maps, whose buffers it has, and nothing that is prepared from what it has.
     let passed = |own: &&ArgumentSpec| match own {
@@ -344,7 +359,7 @@ fn kernel(
         text.and_then(|node| source::read_text(reader, node, &fields, "source", SourceKind::Plain, files));
     let launches = launches::read_beside(reader, &fields, &names, &known);
     let sizes = match fields.get("sizes") {
-        Some(node) => named_sizes(reader, node, &fields.name("sizes"), &names),
+        Some(node) => named(reader, node, &fields.name("sizes"), "sizes", &names),
         None => Some(Vec::new()),
     };
     let text = text?;
@@ -353,9 +368,15 @@ fn kernel(
     Some(ReferenceSpec::Kernel { source: text, launches, loops, sizes: sizes?, real: real? })
 }
 
-/// Sizes that every problem has, each once.
-fn named_sizes(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Option<Vec<String>> {
-    let items = reader.list(node, what, "names of sizes")?;
+/// Names of sizes that every problem has, or of parameters; each once.
+fn named(
+    reader: &mut Reader,
+    node: &Node,
+    what: &str,
+    kind: &str,
+    names: &KnownNames,
+) -> Option<Vec<String>> {
+    let items = reader.list(node, what, &format!("names of {kind}"))?;
     let mut found: Vec<String> = Vec::new();
     for item in items {
         let name = reader.string(item, what)?;
@@ -368,6 +389,25 @@ fn named_sizes(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames)
         }
     }
     (found.len() == items.len()).then_some(found)
+}
+
+/// A reference kernel has parameters in variables of type `int`. `root` is the whole file.
+pub(super) fn parameters_fit(reader: &mut Reader, root: &Node, space: &SearchSpace, check: &CheckSpec) {
+    let ReferenceSpec::Kernel { .. } = check.reference else { return };
+    let fits = |value: &Value| match value {
+        Value::Bool(_) => true,
+        Value::Int(own) => i32::try_from(*own).is_ok(),
+        Value::Float(_) | Value::Text(_) => false,
+    };
+    for name in &check.reference_parameters {
+        let own = space.parameters().iter().find(|own| own.name.as_ref() == name.as_str());
+        let Some(other) = own.and_then(|own| own.values.iter().find(|value| !fits(value))) else { continue };
+        let node = root.get("check").and_then(|node| node.get("reference")?.get("parameters"));
+        let message =
+            format!("`parameters` of `reference`: `{name}` may be `{other}`, which is not an `int` of C");
+        let hint = "a reference kernel has them as whole numbers; a reference by command is told any value";
+        reader.hinted(&node.unwrap_or(root).span, message, Some(hint.to_string()));
+    }
 }
 
 /// Whether the reference kernel computes in double precision: it says so by writing its floating-point type

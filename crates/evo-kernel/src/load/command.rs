@@ -9,7 +9,7 @@ use evo_space::document::Node;
 use super::fields::{Fields, Reader};
 use crate::access::{self, ARRAY_MAX};
 
-const KEYS: &[&str] = &["command", "files", "dtype", "serve", "timeout_s"];
+const KEYS: &[&str] = &["command", "files", "dtype", "serve", "timeout_s", "parameters"];
 
 /// Seconds for one case where the file does not say it, and at most: the worker that waits for it has 300.
 const TIMEOUT_S: f64 = 60.0;

@@ -216,6 +216,7 @@ fn read(path: &Path, reader: &mut Reader, watch: &SpaceWatch) -> Option<SpaceFil
     // Only in a sound file, whose default cannot fail for a reason that is already reported.
     let (space, replaced_default) = match &kernel {
         Some(kernel) if reader.diagnostics.is_empty() => {
+            check::parameters_fit(reader, &root, &space, &kernel.check);
             let (space, replaced) = ReplacedDefault::mend(space);
             prove::default_works(reader, &root, &space, kernel);
             (space, replaced)

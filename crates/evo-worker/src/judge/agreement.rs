@@ -175,6 +175,7 @@ fn problem(name: String, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> Pro
         reference_variables: Vec::new(),
         prepare_launches: Vec::new(),
         reference_sizes: Vec::new(),
+        reference_parameters: Default::default(),
         literals: Vec::new(),
         flops: None,
         bytes: None,

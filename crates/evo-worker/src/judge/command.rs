@@ -58,6 +58,9 @@ struct CommandCase<'a> {
     problem: &'a str,
     sizes: &'a BTreeMap<String, i64>,
     scalars: BTreeMap<&'a str, Value>,
+    /// Those that the space file names; absent where it names none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    parameters: &'a BTreeMap<String, evo_space::value::Value>,
     inputs: BTreeMap<&'a str, CommandArray>,
     outputs: BTreeMap<&'a str, CommandArray>,
 }
@@ -344,6 +347,7 @@ impl CommandRunner<'_, '_> {
             problem: &plan.name,
             sizes: &plan.sizes,
             scalars: scalars.collect(),
+            parameters: &plan.reference_parameters,
             inputs: given,
             outputs: wanted,
         };

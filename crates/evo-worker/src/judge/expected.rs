@@ -406,6 +406,9 @@ pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>)
             text.push_str(&file_hash(path));
         }
     }
+    if !plan.reference_parameters.is_empty() {
+        text.push_str(&format!("parameters {:?}\n", plan.reference_parameters));
+    }
     // Prepared inputs are kept beside answers, and may follow the configuration by what the file says.
     if !plan.prepare_launches.is_empty() {
         let ProblemPlan { prepare_launches: launches, scalars, literals, .. } = plan;

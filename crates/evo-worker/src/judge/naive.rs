@@ -122,18 +122,22 @@ fn naive_outputs(
     run().map_err(reference_trouble)
 }
 
-/// Gives the reference the sizes that it reads by name.
+/// Gives the reference the sizes and parameters that it reads by name.
 fn fill_sizes(
     device: &mut dyn Device,
     pool: &mut Pool,
     module: ModuleId,
     plan: &ProblemPlan,
 ) -> Result<(), DeviceError> {
-    for name in &plan.reference_sizes {
+    let size = |name: &String| (name.clone(), plan.sizes.get(name).copied().unwrap_or_default());
+    let sizes = plan.reference_sizes.iter().map(size);
+    let parameters = plan.reference_parameters.iter();
+    // The loader lets nothing else through.
+    let parameters = parameters.filter_map(|(name, value)| Some((name.clone(), value.as_int()?)));
+    for (name, value) in sizes.chain(parameters) {
         let own = pool.working(device, &format!("size {name} (reference)"), 4)?;
         device.protect(own, false)?;
-        let value = plan.sizes.get(name).copied().unwrap_or_default() as i32;
-        device.write(own, &value.to_le_bytes())?;
+        device.write(own, &(value as i32).to_le_bytes())?;
         device.write_variable(module, &format!("{SIZE_VARIABLE}{name}"), own)?;
     }
     Ok(())

@@ -302,6 +302,7 @@ mod tests {
             reference_variables: Vec::new(),
             prepare_launches: Vec::new(),
             reference_sizes: Vec::new(),
+            reference_parameters: Default::default(),
             literals: Vec::new(),
             flops: None,
             bytes: None,

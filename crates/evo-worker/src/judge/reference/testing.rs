@@ -57,6 +57,7 @@ pub fn plan(name: &str, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> Prob
         reference_variables: vec![],
         prepare_launches: vec![],
         reference_sizes: vec![],
+        reference_parameters: Default::default(),
         literals: vec![],
         flops: None,
         bytes: None,
