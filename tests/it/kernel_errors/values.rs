@@ -206,7 +206,7 @@ fn fills() {
     4 |     { name = "y", dtype = "f32", shape = ["N"], role = "inout", fill = { normal = 1, constant = 0 } },
       |                                                                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
       |
-      = hint: one of: normal = 1.0, uniform = [0, 10], constant = 0, npy = "a.npy"
+      = hint: one of: normal = 1.0, uniform = [0, 10], constant = 0, npy = "a.npy", raw = "a.bin"
     "#);
 }
 

@@ -90,15 +90,12 @@ pub(super) fn read(
     let fields = reader.fields(node, "`check`", KEYS)?;
     let reference = reader.required(&fields, "reference", REFERENCE_HINT);
     let reference = reference.and_then(|node| read_reference(reader, node, names, arguments, files));
-    let tolerance = |reader: &mut Reader, key: &str| match fields.get(key) {
+    let tolerance = |reader: &mut Reader, key: &str, absent: Option<f64>| match fields.get(key) {
         Some(node) => reader.positive(node, &fields.name(key), true).map(Some),
-        None => Some(None),
+        None => Some(absent),
     };
-    let (atol, rtol) = (tolerance(reader, "atol"), tolerance(reader, "rtol"));
-    let trusted_factor = match fields.get("trusted_factor") {
-        Some(node) => reader.positive(node, &fields.name("trusted_factor"), true),
-        None => Some(3.0),
-    };
+    let (atol, rtol) = (tolerance(reader, "atol", None), tolerance(reader, "rtol", None));
+    let trusted_factor = tolerance(reader, "trusted_factor", Some(3.0)).flatten();
     let flag = |reader: &mut Reader, key: &str, absent: bool| match fields.get(key) {
         Some(node) => reader.boolean(node, &fields.name(key)),
         None => Some(absent),
