@@ -11,6 +11,7 @@
 
 pub mod bench;
 pub mod cli;
+pub mod mcp;
 pub mod peer;
 pub mod request;
 

@@ -14,8 +14,8 @@ use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{
     bench, benchmark, build, cache, compile, completions, evaluate, explain, gate, guard, history,
-    leaderboard, man, micro, output, preflight, profile, render, restore, sanitize, selftest, space, sweep,
-    test_one, worker,
+    leaderboard, man, mcp, micro, output, preflight, profile, render, restore, sanitize, selftest, space,
+    sweep, test_one, worker,
 };
 
 /// For people who ask for a command that was here in earlier versions.
@@ -159,6 +159,7 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Preflight(arguments) => preflight::run(arguments),
         Command::Selftest(arguments) => selftest::run(arguments, call),
         Command::Cache(arguments) => cache::run(arguments),
+        Command::Mcp(arguments) => mcp::run(arguments),
         Command::Worker(arguments) => worker::run(arguments).map(Answer::from),
         Command::Completions(arguments) => completions::run(arguments).map(Answer::from),
         Command::Man(own) => man::run(own).map(Answer::from),

@@ -46,6 +46,7 @@ mod judged_candidate;
 mod leaderboard;
 mod limits;
 mod man;
+mod mcp;
 mod micro;
 mod micro_args;
 mod one_args;

@@ -98,6 +98,7 @@ mod l2_persist;
 mod lane;
 mod limits;
 mod malformed;
+mod mcp;
 mod micro;
 mod module_data;
 mod newcomer;

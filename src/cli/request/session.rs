@@ -1,6 +1,5 @@
 //! What stays from one request to the next: a device with its worker, compilers, and the times of baselines.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,14 +14,10 @@ use crate::cli::evaluate_args::EvaluateArgs;
 use crate::cli::session::{self, DeviceSetup};
 use crate::cli::{opened, seed, words};
 use crate::compile::warm::WarmCompiler;
-use crate::kernel::access::open_beside;
-use crate::kernel::catalog;
 use crate::kernel::spec::SpaceFile;
 use crate::request::ask::{EvaluationLevel, EvaluationRequest, RequestLimits, Visibility};
+use crate::request::beneath::space_beneath;
 use crate::supervise::lane::Lane;
-
-/// A space file of this size is refused before it is read.
-const SPACE_MAX: u64 = 4 << 20;
 
 /// A device that has judged a kernel and can judge it again at once.
 pub struct WarmTask {
@@ -103,7 +98,12 @@ impl<'a> RequestSession<'a> {
                     .about_request());
             }
             (Some(own), _) => own,
-            (None, Some(asked)) => beneath(asked)?.to_string(),
+            (None, Some(asked)) => {
+                space_beneath(asked).map_err(|refusal| {
+                    CliError::usage(refusal.text("`task.space`")).with_hint(refusal.hint()).about_request()
+                })?;
+                asked.to_string()
+            }
             (None, None) => {
                 return Err(CliError::usage("the request names no task")
                     .with_hint("add \"task\": {\"space\": \"NAME\"}, or start evo with a space")
@@ -141,24 +141,5 @@ pub fn visibility(flag: Option<Visibility>, asked: Option<Visibility>) -> Visibi
         Some(Visibility::Agent) => Visibility::Agent,
         Some(Visibility::Owner) => asked.unwrap_or(Visibility::Owner),
         None => asked.unwrap_or(Visibility::Agent),
-    }
-}
-
-/// A space that a request may name: an embedded one, or a file below the folder that evo runs in. A space file can name
-/// commands, so a stranger must not choose any file of this machine.
-fn beneath(name: &str) -> Result<&str, CliError> {
-    if catalog::names().contains(&name) {
-        return Ok(name);
-    }
-    match open_beside(Path::new("."), name, SPACE_MAX, false) {
-        Ok(_) if catalog::looks_like_space(name) => Ok(name),
-        Ok(_) => Err(CliError::usage("`task.space` names a file that is not a space file")
-            .with_hint("a space file ends in `.toml` or `.json`")
-            .about_request()),
-        Err(_) => {
-            Err(CliError::usage("`task.space` names neither an embedded space nor a file below this folder")
-                .with_hint("paths are relative to the folder in which evo was started, and stay inside it")
-                .about_request())
-        }
     }
 }

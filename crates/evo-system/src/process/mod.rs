@@ -1,13 +1,14 @@
 //! Child processes: started so that they die with us, talked to without blocking, killed with everything they
 //! started.
 //!
-//! The parent's side has three users. Compile workers and device workers are `Conversation`s: JSON lines over
+//! The parent's side has four users. Compile workers and device workers are `Conversation`s: JSON lines over
 //! stdin and stdout, each request with a deadline. Wrapped tools go through `run`, which keeps the capped
-//! output of a command. All of them are `ChildProcess`es, started by `spawn` and ended by a kill of their
+//! output of a command. A command whose lines another program waits for is a `FollowedProgram`. All of them are `ChildProcess`es, started by `spawn` and ended by a kill of their
 //! process group. `serve` is the other side: the loop inside a worker.
 
 mod child;
 mod conversation;
+mod follow;
 mod log;
 mod pipe;
 mod program;
@@ -19,6 +20,7 @@ mod strays;
 
 pub use child::{ProcessGroup, wait_measured};
 pub use conversation::{Conversation, DeathCause, ProcessDeath};
+pub use follow::{FollowedLine, FollowedProgram};
 pub use log::CappedLog;
 pub use program::worker_program;
 pub use run::{Ended, RunLimits, run, run_reading};
