@@ -45,15 +45,17 @@ typedef unsigned long ulong;
 // C++ computes `sqrt(2)` and `pow(2, x)` in double precision; CUDA's overloads for floating point alone make the call
 // ambiguous.
 namespace evo_std {
-template <class T> struct is_whole { static constexpr bool value = false; };
-#define EVO_WHOLE(T) template <> struct is_whole<T> { static constexpr bool value = true; };
+// Enumerators: a static member of a full specialization would be a variable of every module, which is checked and
+// restored like a kernel's own.
+template <class T> struct is_whole { enum : bool { value = false }; };
+#define EVO_WHOLE(T) template <> struct is_whole<T> { enum : bool { value = true }; };
 EVO_WHOLE(bool) EVO_WHOLE(char) EVO_WHOLE(signed char) EVO_WHOLE(unsigned char) EVO_WHOLE(short)
 EVO_WHOLE(unsigned short) EVO_WHOLE(int) EVO_WHOLE(unsigned int) EVO_WHOLE(long) EVO_WHOLE(unsigned long)
 EVO_WHOLE(long long) EVO_WHOLE(unsigned long long)
 #undef EVO_WHOLE
-template <class T> struct is_floating { static constexpr bool value = false; };
-template <> struct is_floating<float> { static constexpr bool value = true; };
-template <> struct is_floating<double> { static constexpr bool value = true; };
+template <class T> struct is_floating { enum : bool { value = false }; };
+template <> struct is_floating<float> { enum : bool { value = true }; };
+template <> struct is_floating<double> { enum : bool { value = true }; };
 template <bool, class T> struct only_if {};
 template <class T> struct only_if<true, T> { typedef T type; };
 template <class T> using when_whole = typename only_if<is_whole<T>::value, double>::type;
