@@ -254,12 +254,23 @@ pub struct Watch {
     pub buffers: Vec<WatchedBuffer>,
     /// Seed of the moments at which threads give way to others.
     pub order: u64,
+    /// How many blocks run at a time.
+    pub turns: BlockTurns,
     /// 4-byte pattern that shared memory holds when a block begins.
     pub residue: u32,
     /// Accesses after which the run is given up.
     pub accesses_max: u64,
     /// Time after which the run is given up.
     pub time_max: Duration,
+}
+
+/// How many blocks of a watched launch run at a time. Those of a cooperative launch always run side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BlockTurns {
+    /// One after the other, ascending: what is found is the same each time.
+    OneByOne,
+    /// As many as there are processor threads, so that a block meets others that are half-way.
+    SideBySide,
 }
 
 /// A buffer of a watched launch.

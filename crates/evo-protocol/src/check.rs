@@ -119,6 +119,7 @@ gate_checks! {
     NameSharedCause "name_shared_cause" FullShapes "Names what failing cases have in common."
     NameLargeSizes "name_large_sizes" FullShapes "Names answers that are wrong at large sizes only."
     ModuleState "module_state" Repeatability "No variable of the module changes with every call."
+    WorkspaceState "workspace_state" Repeatability "Finalists: no word of the workspace changes with every call."
     Repeats "repeats" Repeatability "Repeated runs give the same bits."
     RareRepeats "rare_repeats" Repeatability "Up to two thousand calls give the same bits."
     OtherData "other_data" Repeatability "A call after a call on other data gives the same bits."

@@ -23,8 +23,9 @@ use super::runner::Work;
 use super::store::{BufferStore, cannot_protect, misuse, pass_on_to_store};
 use super::{launch, machine, tensor_map};
 use crate::device::{
-    BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, CopiedPart, Device, GuardDamage, ModuleId,
-    RunConditions, SampleOrder, Tolerance, VariableState, Watch, WatchReport, WatchedContents,
+    BlockError, BlockTurns, BoundArgument, BoundLaunch, BufferId, Comparison, CopiedPart, Device,
+    GuardDamage, ModuleId, RunConditions, SampleOrder, Tolerance, VariableState, Watch, WatchReport,
+    WatchedContents,
 };
 use crate::tensor_maps::{self, ArgumentSlot};
 
@@ -47,8 +48,8 @@ pub struct HostDevice {
     flush: CacheFlush,
     /// Timed launches so far, from a number that no kernel knows.
     launches: usize,
-    /// Whether one processor thread runs all blocks, so that what a check finds is the same each time.
-    alone: bool,
+    /// How the blocks of a watched launch run, during one.
+    watched: Option<BlockTurns>,
     /// What launches had to say since `notes` was called.
     notes: Vec<String>,
 }
@@ -89,7 +90,7 @@ impl HostDevice {
             next: 0,
             flush: CacheFlush::default(),
             launches: RandomState::new().hash_one(0) as usize,
-            alone: false,
+            watched: None,
             notes: Vec::new(),
         })
     }
@@ -176,7 +177,8 @@ impl HostDevice {
         };
         let blocks = bound.grid.iter().fold(1usize, |all, &extent| all.saturating_mul(extent as usize));
         // The blocks of a cooperative launch wait for each other.
-        let seats = if self.alone && !bound.cooperative { 1 } else { blocks };
+        let alone = self.watched == Some(BlockTurns::OneByOne) && !bound.cooperative;
+        let seats = if alone { 1 } else { blocks };
         let filled = self.store.checks.include(GateCheck::SharedResidue);
         let residue = conditions.residue.filter(|_| filled);
         let pattern = match checked {
@@ -185,10 +187,10 @@ impl HostDevice {
             false => filled.then(|| RESIDUES[self.launches % RESIDUES.len()]),
         };
         // A watched block fills its memory itself, as it begins.
-        work.untouched = pattern.filter(|_| !self.alone);
+        work.untouched = pattern.filter(|_| self.watched.is_none());
         let mut job = SharedLaunch::new(work, module, pattern, seats);
-        // Where one block runs at a time, a block that waits for an earlier one would wait for ever behind it.
-        job.ascends = seats == 1;
+        // Where few blocks run at a time, a block that waits for an earlier one would wait for ever behind it.
+        job.ascends = seats == 1 || (self.watched.is_some() && !bound.cooperative);
         job.looks_beside = checked && self.store.checks.include(GateCheck::SharedZones);
         self.pool.run(job).map_err(|error| launch::with_entry(error, &bound.entry))
     }
@@ -199,6 +201,7 @@ impl HostDevice {
         module: ModuleId,
         bound: &BoundLaunch,
         checker: &Mutex<AccessChecker>,
+        turns: BlockTurns,
     ) -> Result<(), DeviceError> {
         let own = self.module(module)?;
         let Some(image) = &own.image else {
@@ -217,9 +220,9 @@ impl HostDevice {
         // SAFETY: the slot is a variable of the module, which stays loaded.
         let slot = unsafe { &*image.slot };
         slot.store(std::ptr::from_mut(&mut table).cast(), Ordering::Release);
-        self.alone = true;
+        self.watched = Some(turns);
         let ran = self.run_one(module, bound, true).map(|_| ());
-        self.alone = false;
+        self.watched = None;
         slot.store(std::ptr::null_mut(), Ordering::Release);
         let own = self.module(module)?;
         let found = own.image.as_ref().map_or(Ok(()), |image| lock().end_launch(image));
@@ -381,7 +384,7 @@ impl Device for HostDevice {
         };
         let checker = Mutex::new(AccessChecker::new(options, regions));
         for bound in launches {
-            self.run_watched(module, bound, &checker)?;
+            self.run_watched(module, bound, &checker, watch.turns)?;
         }
         let (notes, accesses) = checker.into_inner().unwrap_or_else(PoisonError::into_inner).notes();
         Ok(Some(WatchReport { accesses, notes }))

@@ -76,6 +76,8 @@ pub fn flags() -> Vec<String> {
         "-fno-delete-null-pointer-checks",
         "-fno-exceptions",
         "-fno-rtti",
+        // `new` gives null where the device heap is full.
+        "-fcheck-new",
         "-fno-threadsafe-statics",
         "-fno-semantic-interposition",
         "-fstack-clash-protection",
@@ -117,7 +119,7 @@ pub fn instrumented_flags(gcc: bool) -> Vec<String> {
             "-fno-slp-vectorize",
         ],
     };
-    let common = ["-O1", "-g1", "-gdwarf-4", "-fsanitize=thread,alignment", "-c"];
+    let common = ["-O1", "-g1", "-gdwarf-4", "-fsanitize=thread,alignment,object-size", "-c"];
     flags.extend(common.iter().chain(own).map(|flag| flag.to_string()));
     flags
 }

@@ -240,7 +240,7 @@ fn rows(shape: OutputShape, scale: &AnswerScale, relative_norm: f64) -> Option<B
     })
 }
 
-/// Rule 6, for plain inputs; `known` is the error of an honest computation.
+/// Rule 6, for plain and for magnified inputs; `known` is the error of an honest computation.
 fn bias(
     scale: &AnswerScale,
     (share, noise): (f64, f64),
@@ -266,6 +266,8 @@ const STRICT_NORM: f64 = 40.0;
 /// The same for an error that all elements share.
 const STRICT_BIAS: f64 = 16.0;
 
+/// The same where nothing shows what single precision costs, and no tensor core rounds sums down.
+const BIAS_F32: f64 = 1.5e-6;
 /// The same for bf16, whose default allows for a reference that rounds on the way too.
 const BIAS_SHOWN: f64 = 1.5e-4;
 /// So many uncertain elements come with one that looks certain by luck, and no more than so many are excused.
@@ -398,11 +400,12 @@ pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bou
     let relative_norm = if size > 0.0 { norm / size } else { 0.0 };
     let block = rows(shape, scale, relative_norm).filter(|_| plain);
     let declared = if size > 0.0 { declared / size } else { 0.0 };
-    let share = shares.bias.max(declared / 2.0);
+    let magnified = family == Family::Large && count >= 64.0;
+    let share = shares.bias.max(declared / 2.0) * if magnified { 10.0 } else { 1.0 };
     let known = trusted.or(scale.single.filter(|_| cost.is_some()));
     // The last bits of inputs move answers to both sides, and single precision has shown what leans.
     let noise = if cost.is_some() { 0.0 } else { scale.noise_rms };
-    let bias = bias(scale, (share, noise), known, smallest).filter(|_| plain);
+    let bias = bias(scale, (share, noise), known, smallest).filter(|_| plain || magnified);
     let resolution = (4.0 * precision.unit * scale.rms + scale.noise_rms + smallest) * count.sqrt();
     let varied = plain.then(|| (UNEXPLAINED * scale.spread * count.sqrt()).max(resolution));
     let lucky = lucky(family, scale).filter(|_| max.is_none());
@@ -444,6 +447,10 @@ fn shares_at(
     }
     if cost.is_some_and(|own| own.is_strict) {
         (norm, bias) = (STRICT_NORM * precision.unit * growth, STRICT_BIAS * precision.unit * growth);
+    }
+    let declared = check.atol.is_some() || check.rtol.is_some() || check.fast_math;
+    if shape.dtype == DType::F32 && shape.all_f32 && !declared {
+        bias = bias.min(BIAS_F32 * growth);
     }
     if cost.is_some() && shape.dtype == DType::Bf16 {
         // The reference has shown what rounding on the way leans to.

@@ -48,7 +48,7 @@ const RANGE_ELEMENTS: u64 = 1 << 16;
 /// find the same faults many times. `explored` says that this candidate has met the range of its data type. `Deep` adds
 /// zeros at the largest problem, where counters overflow and branches go one way only because very much is equal, the
 /// other kind of sorted rows, which a long row shows best, and integers that are all at one end of their range, where long
-/// sums of products are largest.
+/// sums of products are largest, or of any length: there are enough of them for what one value in thousands shows.
 pub fn cases(
     check: &CheckPlan,
     plans: &[&ProblemPlan],
@@ -66,8 +66,18 @@ pub fn cases(
     let largest = plans.iter().max_by_key(|plan| size(plan)).filter(|_| depth == Depth::Deep);
     if let Some(plan) = largest {
         let asked = families(check)?;
-        let further =
-            [(Family::Zero, 0), (Family::Ramp, 1), (Family::Extremes, inputs::AT_ONE_END)].into_iter();
+        let further = [
+            (Family::Zero, 0),
+            (Family::Ramp, 1),
+            (Family::Extremes, inputs::AT_ONE_END),
+            (Family::Extremes, inputs::AT_UPPER_END),
+            (Family::Wide, 0),
+            (Family::Spread, 0),
+            (Family::Spread, 1),
+        ];
+        // Values of other types have all lengths at small shapes already.
+        let integers = changes(plan, Family::Wide);
+        let further = further.into_iter().filter(|(family, _)| integers || *family != Family::Spread);
         let further = further.filter(|(family, _)| asked.contains(family) && changes(plan, *family));
         let further = further.map(|(family, seed_index)| Case { plan: (*plan).clone(), seed_index, family });
         out.extend(

@@ -18,8 +18,8 @@
 //!
 //! A space file's own `atol` and `rtol` replace rule 2, and widen rules 3, 5 and 6 to the accuracy that they
 //! declare; `trusted_factor = 0` switches rule 4 and the calibrated part of 3 off (for kernels that use
-//! tf32 on purpose). Rules 5 and 6 look at plain inputs only: where values are equal or sorted, they round
-//! alike.
+//! tf32 on purpose). Rules 5 and 6 look at plain inputs only, rule 6 at magnified ones too: where values are equal or
+//! sorted, they round alike.
 
 use evo_device::device::{BlockError, Comparison, Tolerance};
 
@@ -392,13 +392,31 @@ mod tests {
             assert!(lied(dtype, |i, e| if i / 16 == 77 { 0.0 } else { e }).is_some(), "row {dtype:?}");
         }
         let f32 = |lie: &dyn Fn(f64) -> f64| lied(DType::F32, |_, e| lie(e));
-        assert_eq!(f32(&|e| e * 1.000_005), Some(Breach::Bias));
+        assert_eq!(f32(&|e| e * 1.000_003), Some(Breach::Bias));
         assert_eq!(f32(&|e| e + 4e-6), Some(Breach::Bias));
         // One row of 4,096 that is off by 5e-5 leaves the norm of all rows at 8e-7.
         assert_eq!(lied(DType::F32, |i, e| if i / 16 == 77 { e * 1.000_05 } else { e }), Some(Breach::Block));
         assert_eq!(f32(&|e| (e * 16_384.0).round() / 16_384.0), Some(Breach::Norm));
         assert!(f32(&|e| f64::from(half::f16::from_f64(e).to_f32())).is_some());
         assert_eq!(lied(DType::F16, |_, e| e * 1.000_2), Some(Breach::Bias));
+    }
+
+    #[test]
+    fn magnified_answers_lean_no_more_than_rounding_does() {
+        let expected: Vec<f64> = (0..4096).map(|i| 90.0 * (f64::from(i * 37 % 1021) / 510.0 - 1.0)).collect();
+        let answer = ReferenceAnswer { expected, ..ReferenceAnswer::default() };
+        let found = |dtype, factor: f64| {
+            let shape = OutputShape { family: Family::Large, ..vector(dtype) };
+            let scale = AnswerScale::of(&answer).rounded_to(dtype, &answer.expected);
+            let bounds = bounds(&check_plan(""), shape, &scale);
+            let lied: Vec<f64> =
+                answer.expected.iter().map(|e| if e.abs() > 10.0 { e * factor } else { *e }).collect();
+            judged(&element::widen(&element::narrow(&lied, dtype), dtype), &answer.expected, &bounds)
+        };
+        for (dtype, factor) in [(DType::F16, 1.001), (DType::Bf16, 1.01), (DType::F32, 1.000_03)] {
+            assert_eq!(found(dtype, 1.0), None, "{dtype:?}");
+            assert_eq!(found(dtype, factor), Some(Breach::Bias), "{dtype:?}");
+        }
     }
 
     #[test]

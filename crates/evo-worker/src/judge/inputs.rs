@@ -49,6 +49,10 @@ fn rearrange(bytes: &mut [u8], size: usize, seed: u64) {
 /// Extremes of draws with such an index, modulo 4, are the largest value everywhere or the smallest.
 pub const AT_ONE_END: u32 = 3;
 
+/// Among these, the largest everywhere, and in all buffers of a case: products of the smallest ones are powers of two,
+/// which every sum in a float holds.
+pub const AT_UPPER_END: u32 = 7;
+
 /// The contents of one input buffer, little-endian.
 pub fn generate(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Result<Vec<u8>, DeviceError> {
     let count = buffer.elements().max(1) as usize;
@@ -102,6 +106,10 @@ struct FillRule {
     second: bool,
     /// Extremes are all the same.
     at_one_end: bool,
+    /// All of them are the largest value.
+    at_upper_end: bool,
+    /// Decides what integers of all buffers of a case have in common; none where each buffer has its own.
+    together: Option<u64>,
     /// Constants differ in their last bits (`nearly`).
     nearly: bool,
     /// Between -1 and 1; the same for all buffers of a case.
@@ -130,6 +138,8 @@ fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Distributi
         second: draw.is_second(),
         decade: decade(draw),
         at_one_end: draw.index % 4 == AT_ONE_END,
+        at_upper_end: draw.index % 8 == AT_UPPER_END,
+        together: together(draw),
         nearly: draw.is_second() && draw.family == Family::Constant && selects(plan, buffer),
     };
     let size = buffer.dtype.bytes() as usize;
@@ -186,6 +196,15 @@ fn selects(plan: &ProblemPlan, buffer: &BufferPlan) -> bool {
     buffer.dtype == DType::F32
         && matches!(buffer.fill, Fill::Normal { .. } | Fill::Unrestricted)
         && plan.buffers.iter().any(|own| is_integer(&own))
+}
+
+/// What the integers of all buffers share in half of the draws: where two operands differ in their lower halves only, a
+/// comparison of the upper ones shows.
+fn together(draw: Draw) -> Option<u64> {
+    let mut dice = ChaCha8Rng::seed_from_u64(draw.seed ^ u64::from(draw.index));
+    dice.set_stream(3);
+    let shared = dice.next_u64();
+    (shared & 1 == 1).then_some(shared)
 }
 
 /// Where between the smallest and the largest order of magnitude a case lies.
@@ -245,7 +264,10 @@ impl FillRule {
                 values.iter_mut().for_each(|value| *value *= scale / shape.size());
                 values
             }
-            (Family::Spread, _) => (0..length).map(|_| self.any_length(source.next_u64())).collect(),
+            (Family::Spread, _) => {
+                let integer = |_| self.of_some_length([source.next_u64(), source.next_u64()]);
+                (0..length).map(integer).collect()
+            }
             (Family::Round, shape) => {
                 let at = start..start + length;
                 at.map(|index| self.round(index, source.next_u32(), shape)).collect()
@@ -315,13 +337,21 @@ impl FillRule {
         index
     }
 
-    /// An integer of any number of bits.
-    fn any_length(&self, dice: u64) -> f64 {
-        let (sign, part) = (dice & 1 == 1, (dice >> 12) as f64 * 2f64.powi(-52));
-        let mantissa = f64::from(dice as u32 >> 1 & 0x7ff) / 2048.0;
+    /// An integer of any number of bits, all of them drawn. In the second kind all integers of a case have at most so many
+    /// bits as the case draws, and in half of these draws no sign: sums and products then leave the range in which a
+    /// float is exact although no operand does.
+    fn of_some_length(&self, [dice, bits]: [u64; 2]) -> f64 {
+        let unit = |word: u64| (word >> 11) as f64 * 2f64.powi(-53);
         let (low, high) = integer_range(self.dtype);
-        let value = 2f64.powf((part * (high + 1.0).log2()).floor()) * (1.0 + mantissa);
-        (if sign && low < 0.0 { -value } else { value }).clamp(low, high).trunc()
+        let longest = (high + 1.0).log2();
+        let (value, signed) = match self.second {
+            true => {
+                let most = 2f64.powf(1.0 + (longest * (self.decade + 1.0) / 2.0).floor().min(longest - 1.0));
+                (most * unit(bits), (self.decade.abs() * 1e6) as u64 & 1 == 1)
+            }
+            false => (2f64.powf((unit(dice) * longest).floor()) * (1.0 + unit(bits)), true),
+        };
+        (if signed && dice & 1 == 1 && low < 0.0 { -value } else { value }).clamp(low, high).trunc()
     }
 
     /// A round number. Of every three rows (of 64 elements where there is one row) one has -1, 0 and 1 only, one has
@@ -456,6 +486,7 @@ impl FillRule {
         let at = |index: usize| {
             let drawn = inside[source.next_u32() as usize % inside.len()];
             match self.third(index) {
+                _ if self.at_upper_end => high,
                 _ if self.at_one_end => [low, high][(self.rows >> 20) as usize % 2],
                 0 => drawn,
                 1 => high,
@@ -480,16 +511,17 @@ impl FillRule {
     /// tells them apart, with its own highest bit; that half is often the largest or the smallest, so that a maximum
     /// lies there. In half of the draws they share the lower half instead, which is often all zeros or all ones, as
     /// multiples of a power of two are. In the other third they share all but ten bits, which fp64 does not tell apart
-    /// either.
+    /// either; these are often small numbers of either sign.
     fn share_bits(&self, start: usize, elements: &mut [u8]) {
         let size = self.dtype.bytes() as usize;
         let bits = 8 * size as u32;
         let whole = u64::MAX >> (64 - bits);
-        let ends = [self.rows.rotate_left(23), whole >> 1, whole, 0, 1 << (bits - 1)];
-        let lower = self.rows >> 48 & 1 == 1;
+        let dice = self.together.unwrap_or(self.rows);
+        let ends = [dice.rotate_left(23), whole >> 1, whole, 0, 1 << (bits - 1)];
+        let lower = dice >> 48 & 1 == 1;
         // Multiples of a large power of two have lower halves of zeros.
-        let half =
-            if lower && self.rows >> 49 & 3 != 0 { 0 } else { ends[(self.rows >> 16) as usize % ends.len()] };
+        let half = if lower && dice >> 49 & 3 != 0 { 0 } else { ends[(dice >> 16) as usize % ends.len()] };
+        let most = [dice.rotate_left(41), dice.rotate_left(41), 0, whole][(dice >> 52) as usize % 4];
         for (offset, element) in elements.chunks_exact_mut(size).enumerate() {
             let keeps = match self.third(start + offset) {
                 0 => continue,
@@ -499,7 +531,7 @@ impl FillRule {
             };
             let mut word = [0; 8];
             word[..size].copy_from_slice(element);
-            let shared = if keeps == 0x3ff { self.rows.rotate_left(41) } else { half };
+            let shared = if keeps == 0x3ff { most } else { half };
             let value = u64::from_le_bytes(word) & keeps | shared & whole & !keeps;
             element.copy_from_slice(&value.to_le_bytes()[..size]);
         }

@@ -160,6 +160,59 @@ fn integers_of_one_draw_in_four_are_all_at_one_end() {
     assert_eq!(ends, [i8::MIN, i8::MAX].into());
 }
 
+/// Two inputs of a case, with an index of the draw.
+fn operands(family: Family, seed: u64, index: u32) -> [Vec<i64>; 2] {
+    let own = |name| BufferPlan { shape: vec![96, 64], ..buffer(name, DType::I32, 0, Fill::Unrestricted) };
+    let all = plan(vec![own("a"), own("b")]);
+    let draw = Draw { seed, index, family, magnitude: 1.0 };
+    [0, 1].map(|at| {
+        let values = element::widen(&generate(&all, &all.buffers[at], draw).unwrap(), DType::I32);
+        values.into_iter().map(|own| own as i64).collect()
+    })
+}
+
+#[test]
+fn integers_of_some_length_have_all_their_bits() {
+    let exact_in_float = |own: &i64| (*own as f32) as i64 == *own;
+    let (mut longest, mut unsigned) = (BTreeSet::new(), 0);
+    for seed in 1..40 {
+        for [a, b] in [0, 1].map(|index| operands(Family::Spread, seed, index)) {
+            let bits =
+                |own: &[i64]| own.iter().map(|own| 64 - own.unsigned_abs().leading_zeros()).max().unwrap();
+            let all_lengths =
+                bits(&a) == 31 && a.iter().filter(|own| own.abs() < 1 << 15).count() > a.len() / 3;
+            if all_lengths {
+                assert!(a.iter().filter(|own| !exact_in_float(own)).count() > 100, "{seed}");
+                let short = |own: &&i64| own.abs() < 1 << 15;
+                let products = a.iter().zip(&b).filter(|(a, b)| short(a) && short(b)).map(|(a, b)| a * b);
+                assert!(products.filter(|own| !exact_in_float(own)).count() > 10, "{seed}");
+            } else {
+                assert!(bits(&a).abs_diff(bits(&b)) <= 1, "{seed}: {} {}", bits(&a), bits(&b));
+                longest.insert(bits(&a));
+                unsigned += usize::from(a.iter().all(|own| *own >= 0));
+            }
+        }
+    }
+    assert!(longest.len() > 12 && (8..32).contains(&unsigned), "{longest:?} {unsigned}");
+}
+
+#[test]
+fn the_largest_integers_of_a_case_meet() {
+    for seed in 1..9 {
+        let all = operands(Family::Extremes, seed, AT_UPPER_END).concat();
+        assert!(all.iter().all(|own| *own == i64::from(i32::MAX)), "{seed}");
+    }
+    // In some draws all operands share the upper half, which is not everybody's zero or end.
+    let shares = |seed| {
+        let uppers = operands(Family::Wide, seed, 0).map(|own| {
+            let halves = own.chunks(32 * 64).filter(|part| part.iter().all(|own| own >> 16 == part[0] >> 16));
+            halves.map(|part| part[0] >> 16).collect::<BTreeSet<_>>()
+        });
+        uppers[0].intersection(&uppers[1]).any(|own| ![0, -1, 0x7fff, -0x8000].contains(own))
+    };
+    assert!((1..60).filter(|seed| shares(*seed)).count() >= 3);
+}
+
 #[test]
 fn one_of_several_inputs_is_zero_and_the_others_take_turns_of_their_own() {
     let names = ["a", "b", "c"];

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use evo_device::device::{
-    AccessNote, NoteKind, RunConditions, Watch, WatchReport, WatchedBuffer, WatchedContents,
+    AccessNote, BlockTurns, NoteKind, RunConditions, Watch, WatchReport, WatchedBuffer, WatchedContents,
 };
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceError;
@@ -37,6 +37,7 @@ const CASES_MIN: usize = 8;
 struct WatchSetting {
     /// Seed of the moments at which threads give way.
     order: u64,
+    turns: BlockTurns,
     /// What shared memory and workspace hold before: a large number of either sign in every floating type, NaN, or
     /// zero. No minimum, maximum or comparison answers all four alike.
     residue: u32,
@@ -46,16 +47,26 @@ struct WatchSetting {
 
 /// Every case runs under these.
 const RUNS: [WatchSetting; 2] = [
-    WatchSetting { order: 0x9e37_79b9_7f4a_7c15, residue: 0xffff_ffff, outputs: Poison::A },
-    WatchSetting { order: 0xd1b5_4a32_d192_ed03, residue: 0xfbff_fbff, outputs: Poison::B },
+    WatchSetting::new(0x9e37_79b9_7f4a_7c15, 0xffff_ffff, Poison::A),
+    // Blocks that run one after the other find everything that earlier ones have to say.
+    WatchSetting {
+        turns: BlockTurns::SideBySide,
+        ..WatchSetting::new(0xd1b5_4a32_d192_ed03, 0xfbff_fbff, Poison::B)
+    },
 ];
 /// And under these if it reads what nobody wrote.
 const MORE_RUNS: [WatchSetting; 3] = [
-    WatchSetting { order: 0x8cb9_2ba7_2f3d_8dd7, residue: 0, outputs: Poison::A },
-    WatchSetting { order: 0xe703_7ed1_a0b4_28db, residue: 0x7bff_7bff, outputs: Poison::B },
+    WatchSetting::new(0x8cb9_2ba7_2f3d_8dd7, 0, Poison::A),
+    WatchSetting::new(0xe703_7ed1_a0b4_28db, 0x7bff_7bff, Poison::B),
     // What a truth value or a counter leaves.
-    WatchSetting { order: 0xb492_b66f_be98_f273, residue: 1, outputs: Poison::A },
+    WatchSetting::new(0xb492_b66f_be98_f273, 1, Poison::A),
 ];
+
+impl WatchSetting {
+    const fn new(order: u64, residue: u32, outputs: Poison) -> WatchSetting {
+        WatchSetting { order, turns: BlockTurns::OneByOne, residue, outputs }
+    }
+}
 
 impl Judge {
     /// Loads the instrumented build that belongs to one of the builds of the candidate in a slot. A refusal is kept as
@@ -277,7 +288,7 @@ fn keep(notes: &mut Vec<AccessNote>, note: AccessNote) {
 fn run_once(
     judge: &mut Judge,
     prepared: &PreparedCase,
-    WatchSetting { order, residue, outputs }: WatchSetting,
+    WatchSetting { order, turns, residue, outputs }: WatchSetting,
     phase: &mut PhaseSink<'_>,
 ) -> Result<WatchReport, Unable> {
     let (device, pool) = (judge.device.as_mut(), &mut judge.pool);
@@ -307,8 +318,8 @@ fn run_once(
         residue: Some(residue),
         ..RunConditions::default()
     })?;
-    let watch =
-        Watch { buffers: buffers.collect(), order, residue, accesses_max: ACCESSES_MAX, time_max: TIME_MAX };
+    let (buffers, accesses_max, time_max) = (buffers.collect(), ACCESSES_MAX, TIME_MAX);
+    let watch = Watch { buffers, order, turns, residue, accesses_max, time_max };
     let name = format!("{} instrumented", prepared.case.name());
     phase(Phase::Launched, &name);
     prepared.fill_variables(device)?;

@@ -14,7 +14,7 @@ use super::case::Case;
 use super::element::{self, Poison};
 use super::run::{PhaseSink, PreparedCase, RunSetting};
 use super::state::Judge;
-use super::{deep, disagree, inputs, module_state, near, wrong};
+use super::{deep, disagree, inputs, module_state, near, workspace, wrong};
 
 /// Repetitions at quick depth; at full depth the space file decides.
 const REPEATS_QUICK: u32 = 8;
@@ -24,6 +24,8 @@ const RARE_CALLS: u32 = 2_000;
 const RARE_FULL: Duration = Duration::from_millis(2);
 /// All problems of a finalist share the time of a series, and each has at least this much.
 const RARE_DEEP_MIN: Duration = Duration::from_millis(20);
+/// Small shapes whose calls are looked at are no larger than this.
+const SMALL_ELEMENTS: u64 = 1 << 13;
 /// Larger cases are not interleaved with other data: its answer would have to be computed as well.
 const OTHER_ELEMENTS: u64 = 1 << 24;
 
@@ -58,6 +60,12 @@ pub(super) fn check(
             {
                 return Ok(Some(verdict));
             }
+            let looks_at_workspace = number == 0 && depth == Depth::Deep;
+            if looks_at_workspace
+                && let Some(verdict) = workspace::changes_with_every_call(judge, &prepared, phase)?
+            {
+                return Ok(Some(verdict));
+            }
             let heap = if looks_at_state { module_state::heap(judge, &prepared)? } else { None };
             let found = match check.deterministic {
                 true => bitwise(judge, &prepared, (repeats, rare), depth, phase)?,
@@ -76,6 +84,12 @@ pub(super) fn check(
             found.refuse(failure);
             return Ok(found);
         }
+    }
+    if depth == Depth::Deep
+        && let Some(failure) = at_small_shape(judge, slot, &check, phase)
+    {
+        found.refuse(failure);
+        return Ok(found);
     }
     let agreement = match check.deterministic {
         true => "agree to the bit",
@@ -182,6 +196,38 @@ fn rarely(
         }
     }
     Ok(None)
+}
+
+/// Calls at a small shape for the time of a series: most take microseconds, so that what is wrong once in hundreds of calls
+/// shows there also where a call of the problem takes milliseconds.
+fn at_small_shape(
+    judge: &mut Judge,
+    slot: u8,
+    check: &CheckPlan,
+    phase: &mut PhaseSink<'_>,
+) -> Option<Verdict> {
+    let size = |plan: &&ProblemPlan| Case::first(plan).elements();
+    let tiny =
+        judge.slot(slot).ok()?.tiny.iter().filter(|plan| size(plan) <= SMALL_ELEMENTS).max_by_key(size);
+    let case = tiny.filter(|plan| plan.buffers.iter().any(inputs::varies)).map(Case::first)?;
+    let rare = Some(deep::series(check));
+    let repeated = judge.prepare_case(slot, &case, phase).and_then(|prepared| {
+        prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
+        let first = prepared.output_hash(judge.device.as_mut())?;
+        rarely(judge, &prepared, rare, phase, |judge, calls| match check.deterministic {
+            true => rarely_other(judge, &prepared, first, calls),
+            false => rarely_wrong(judge, &prepared, calls),
+        })
+    });
+    match repeated {
+        Ok(found) => found,
+        // A derived shape at which the task has no answer is nobody's fault.
+        Err(error) if error.kind == VerdictKind::HarnessError && !error.sticky => None,
+        Err(error) => {
+            judge.note_error(&error);
+            Some(wrong::from_error(&error, Some(&case)))
+        }
+    }
 }
 
 /// What is wrong if a kernel whose outputs must not differ gave another one than at first.

@@ -105,6 +105,8 @@ pub const FAULTS: &[FaultRow] = &[
     both("near_read", &["W12"], "reads behind its input and drops the value", &["oob_read"], &["behind"]).on_cuda(NEEDS_MEMCHECK),
     both("shared_overrun", &["W11"], "writes one element behind its shared memory", &["oob_write:shared"], &["shared"])
         .on_cuda(NEEDS_MEMCHECK),
+    both("local_overrun", &["W12"], "reads behind a local array and drops the value", &["oob_read:local"], &["local variable"])
+        .on_cuda(Open("a local array lies among a thread's other values, which no tool tells apart")),
     both("input_mutated", &["W16"], "sets an element of its input to 0", &["input_mutated"], &["`x`"]),
     both("input_borrowed", &["W16"], "uses its input as workspace and puts it back", &["input_mutated"], &["`x`"])
         .on_cuda(Open("inputs are not mapped read-only, and they are whole again when the launch ends")),

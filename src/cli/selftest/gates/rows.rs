@@ -155,6 +155,8 @@ const NO_CLOCK: &str = "the clock is the device's own";
 const ALSO_IN_SPREAD: &str = "the order of magnitude that a seed draws may be this one";
 const ALSO_AT_SEEDS: &str = "further draws of inputs are tried at a drawn shape";
 const ALSO_AT_SHAPES: &str = "each drawn shape has inputs of its own";
+const ALSO_IN_WORKSPACE: &str =
+    "a count of calls in the workspace shows in a few of them; a moment in hundreds does not";
 
 /// Every row, in the order of the checks.
 pub const ROWS: &[GateRow] = &[
@@ -263,8 +265,11 @@ pub const ROWS: &[GateRow] = &[
     row(C::NameSharedCause, Line, "bad_large", &["wrong_answer:range"]).worth(NamesCause),
     row(C::NameLargeSizes, Line, "large_wrong", &["wrong_answer:timed_shape"]).worth(NamesCause),
     row(C::ModuleState, Line, "counting", &["stateful:module_state"]),
+    row(C::WorkspaceState, Line, "counted_calls", &["stateful:workspace"]).handled(Finalist),
     row(C::Repeats, InPlace, "eighth_call", &["nondeterministic", "stateful"]).handled(Finalist),
-    row(C::RareRepeats, Line, "hundredth_call", &["nondeterministic:rare"]).handled(Finalist),
+    row(C::RareRepeats, Line, "hundredth_call", &["nondeterministic:rare"])
+        .handled(Finalist)
+        .behind(C::WorkspaceState, ALSO_IN_WORKSPACE),
     row(C::OtherData, Wide, "returning", &["stateful:module_state"]),
     row(C::AlikeData, Wide, "known_by_ends", &["stateful:cached_result"]).handled(Finalist),
     row(C::NearAnswers, Wide, "near_output", &["nondeterministic:uninit_read"]).handled(Finalist),

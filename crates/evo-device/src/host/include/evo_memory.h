@@ -1,4 +1,4 @@
-// The device heap: malloc and free inside kernels.
+// The device heap: malloc, free, new and delete inside kernels.
 //
 // As on a GPU the heap is small (8 MiB unless a program asks for more; CUDA C++ Programming Guide, "Dynamic Global
 // Memory Allocation"), and beyond it malloc gives null. What is in use is counted in a variable of the module, so a
@@ -29,5 +29,16 @@ EVO_UNCHECKED static inline void free(void* evo_pointer) {
     __atomic_sub_fetch(&evo_heap_in_use, *(unsigned long long*)evo_block, __ATOMIC_RELAXED);
     __builtin_free(evo_block);
 }
+
+// On a GPU these use the same heap, and `new` gives null where it is full (`-fcheck-new`). Hidden, so that the process's
+// own are not replaced.
+#define EVO_HEAP_OPERATOR EVO_UNCHECKED __attribute__((visibility("hidden"), used))
+EVO_HEAP_OPERATOR void* operator new(size_t evo_bytes) { return malloc(evo_bytes ? evo_bytes : 1); }
+EVO_HEAP_OPERATOR void* operator new[](size_t evo_bytes) { return malloc(evo_bytes ? evo_bytes : 1); }
+EVO_HEAP_OPERATOR void operator delete(void* evo_pointer) noexcept { free(evo_pointer); }
+EVO_HEAP_OPERATOR void operator delete[](void* evo_pointer) noexcept { free(evo_pointer); }
+EVO_HEAP_OPERATOR void operator delete(void* evo_pointer, size_t) noexcept { free(evo_pointer); }
+EVO_HEAP_OPERATOR void operator delete[](void* evo_pointer, size_t) noexcept { free(evo_pointer); }
+#undef EVO_HEAP_OPERATOR
 
 #endif

@@ -282,6 +282,30 @@ impl AccessChecker {
 }
 
 impl AccessChecker {
+    /// A thread is about to use an address outside of the variable that the source names. Gives whether that is a finding:
+    /// what lies outside of every range is judged as the access that follows, with the name of the nearest range.
+    pub fn beyond(
+        &mut self,
+        place: &ThreadPlace,
+        address: usize,
+        local: bool,
+        write: bool,
+        line: u32,
+    ) -> bool {
+        self.settle();
+        let fault = Fault::Beyond { local, line };
+        let at = self.regions.find(address).filter(|_| !local);
+        if !self.looks_for(&fault) || (at.is_none() && !local) {
+            return false;
+        }
+        let kind = AccessKind::Plain;
+        let access = SeenAccess { address, bytes: 1, read: !write, write, kind, from: 0 };
+        let region = at.map(|at| FaultRegion::of(self.regions.get(at)));
+        let finding = AccessFinding { fault, access, place: *place, region };
+        self.finding.get_or_insert(finding);
+        true
+    }
+
     fn looks_for(&self, fault: &Fault) -> bool {
         fault.check().is_none_or(|check| self.options.checks.include(check))
     }
@@ -340,13 +364,7 @@ impl AccessChecker {
             Some(at) => Some(self.regions.get(at)),
             None => self.regions.nearest(access.address),
         };
-        let region = region.map(|own| FaultRegion {
-            name: own.name.clone(),
-            start: own.start,
-            bytes: own.bytes,
-            shared: own.kind == RegionKind::Shared,
-        });
-        AccessFinding { fault, access: *access, place: *place, region }
+        AccessFinding { fault, access: *access, place: *place, region: region.map(FaultRegion::of) }
     }
 
     fn note(

@@ -1,4 +1,4 @@
-// Where a variant that is compiled with `-fsanitize=thread,alignment` tells the host device what it is about to do.
+// Where a variant that is compiled with `-fsanitize=thread,alignment,object-size` tells the host device what it is about to do.
 //
 // The compiler puts a call before every access that might be shared. We define these calls ourselves and do not
 // link the sanitizers' libraries: an access of the thread's own stack returns at once, every other one goes to
@@ -17,6 +17,7 @@ struct evo_watch {
     void (*sync)(void* checker, evo_thread*, uint32_t moment, uint32_t detail);
     int (*misaligned)(void* checker, evo_thread*, uintptr_t address, uint32_t alignment, uint32_t write, uint32_t line);
     void (*heap)(void* checker, uintptr_t address, uint64_t bytes);
+    int (*beyond)(void* checker, evo_thread*, uintptr_t address, uint32_t local, uint32_t write, uint32_t line);
 };
 extern "C" {
 // Null outside watched launches: initializers of global variables run when no thread of a block exists.
@@ -131,7 +132,7 @@ EVO_HOOK void __tsan_atomic_thread_fence(int order) {
 }
 EVO_HOOK void __tsan_atomic_signal_fence(int) {}
 
-// Accesses whose address the language requires to be aligned, as a GPU does.
+// Accesses whose address the language requires to be aligned, as a GPU does, and accesses outside of their variable.
 struct evo_mismatch {
     const char* file;
     uint32_t line, column;
@@ -142,7 +143,13 @@ EVO_HOOK void __ubsan_handle_type_mismatch_v1(evo_mismatch* mismatch, uintptr_t 
     const evo_watch* watch = evo_watch_slot;
     if (!watch) return;
     evo_thread* self = evo_self();
-    bool write = mismatch->kind == 1;
+    uint32_t write = mismatch->kind == 1;
+    // The same call reports an address outside of the variable that the source names: then it is aligned.
+    if ((address & ((1ul << mismatch->log_alignment) - 1)) == 0) {
+        uint32_t local = evo_is_own(self, address);
+        if (!watch->beyond(watch->checker, self, address, local, write, mismatch->line)) return;
+        self->runtime->stop(self, EVO_STOP_TRAP, 0, "");
+    }
     if (!watch->misaligned(watch->checker, self, address, 1u << mismatch->log_alignment, write, mismatch->line)) return;
     self->runtime->stop(self, EVO_STOP_TRAP, 0, "");
 }

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::access::{SeenAccess, ThreadPlace};
 use super::image::ModuleImage;
+use super::regions::{Region, RegionKind};
 use super::shadow::{ANYBODY, AccessRecord};
 
 /// What is wrong with an access.
@@ -14,6 +15,8 @@ use super::shadow::{ANYBODY, AccessRecord};
 pub enum Fault {
     /// Outside of every range.
     Outside,
+    /// Outside of the variable that the source names; a local one lies on the thread's stack.
+    Beyond { local: bool, line: u32 },
     /// At an address that is not a multiple of this.
     Misaligned { alignment: u32, line: u32 },
     /// A write to an input.
@@ -32,7 +35,7 @@ impl Fault {
     /// The check that finds it.
     pub fn check(&self) -> Option<GateCheck> {
         match self {
-            Fault::Outside => Some(GateCheck::InstrumentedBounds),
+            Fault::Outside | Fault::Beyond { .. } => Some(GateCheck::InstrumentedBounds),
             Fault::Misaligned { .. } => Some(GateCheck::InstrumentedAlignment),
             Fault::Input => Some(GateCheck::InstrumentedInputs),
             Fault::Race { .. } | Fault::Unfenced { .. } => Some(GateCheck::InstrumentedRaces),
@@ -49,6 +52,18 @@ pub struct FaultRegion {
     pub start: usize,
     pub bytes: usize,
     pub shared: bool,
+}
+
+impl FaultRegion {
+    /// What messages say of a range.
+    pub fn of(region: &Region) -> FaultRegion {
+        FaultRegion {
+            name: region.name.clone(),
+            start: region.start,
+            bytes: region.bytes,
+            shared: region.kind == RegionKind::Shared,
+        }
+    }
 }
 
 /// An access with its fault.
@@ -80,7 +95,9 @@ impl AccessFinding {
     /// The error that ends the launch.
     pub fn error(&self, image: &ModuleImage, extents: LaunchExtents) -> DeviceError {
         let line = match self.fault {
-            Fault::Misaligned { line, .. } => Some(line).filter(|line| *line > 0),
+            Fault::Misaligned { line, .. } | Fault::Beyond { line, .. } => {
+                Some(line).filter(|line| *line > 0)
+            }
             _ => image.line(self.access.from),
         };
         let (kind, cause) = self.verdict();
@@ -115,6 +132,10 @@ impl AccessFinding {
             Fault::Outside if self.region.is_none() => (VerdictKind::CrashIllegalAddress, None),
             Fault::Outside if self.access.write => (VerdictKind::OobWrite, shared),
             Fault::Outside => (VerdictKind::OobRead, shared),
+            Fault::Beyond { local, .. } => {
+                let kind = if self.access.write { VerdictKind::OobWrite } else { VerdictKind::OobRead };
+                (kind, if local { Some("local") } else { shared })
+            }
             Fault::Misaligned { .. } => (VerdictKind::CrashMisaligned, None),
             Fault::Input => (VerdictKind::InputMutated, None),
             Fault::Race { .. } | Fault::Unfenced { .. } => (VerdictKind::Nondeterministic, Some("race")),
@@ -131,6 +152,13 @@ impl AccessFinding {
         let does = if self.access.write { "writes" } else { "reads" };
         match &self.fault {
             Fault::Outside => format!("{who} {does} {}{at}", self.outside()),
+            Fault::Beyond { local: true, .. } => {
+                format!("{who} {does} outside of the local variable that the source names{at}")
+            }
+            Fault::Beyond { .. } => format!(
+                "{who} {does} {}, outside of the variable that the source names{at}",
+                self.element("memory")
+            ),
             Fault::Misaligned { alignment, .. } => format!(
                 "{who} {does} {} as a value that must be {alignment}-byte aligned{at}",
                 self.element(&format!("address 0x{:x}", self.access.address))

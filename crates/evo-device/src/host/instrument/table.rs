@@ -22,12 +22,20 @@ pub struct WatchTable {
     sync: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, u32, u32),
     misaligned: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, usize, u32, u32, u32) -> i32,
     heap: extern "C" fn(*const Mutex<AccessChecker>, usize, u64),
+    beyond: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, usize, u32, u32, u32) -> i32,
 }
 
 impl WatchTable {
     /// A table that tells this checker, which must outlive the launches that use it.
     pub fn of(checker: &Mutex<AccessChecker>) -> WatchTable {
-        WatchTable { checker, access: on_access, sync: on_sync, misaligned: on_misaligned, heap: on_heap }
+        WatchTable {
+            checker,
+            access: on_access,
+            sync: on_sync,
+            misaligned: on_misaligned,
+            heap: on_heap,
+            beyond: on_beyond,
+        }
     }
 }
 
@@ -102,6 +110,17 @@ extern "C" fn on_misaligned(
     line: u32,
 ) -> i32 {
     lock(checker).misaligned(&place(record), address, alignment, write != 0, line).into()
+}
+
+extern "C" fn on_beyond(
+    checker: *const Mutex<AccessChecker>,
+    record: *mut ThreadRecord,
+    address: usize,
+    local: u32,
+    write: u32,
+    line: u32,
+) -> i32 {
+    lock(checker).beyond(&place(record), address, local != 0, write != 0, line).into()
 }
 
 extern "C" fn on_heap(checker: *const Mutex<AccessChecker>, address: usize, bytes: u64) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::device::{NoteKind, Watch, WatchReport, WatchedBuffer, WatchedContents};
+use crate::device::{BlockTurns, NoteKind, Watch, WatchReport, WatchedBuffer, WatchedContents};
 
 /// A kernel `k(const float* in, float* out, float* work, int* count, int n)` with 100 floats in `in` and `out`, 256
 /// in `work`, 128 zeros in `count`, and `n` = 100.
@@ -21,11 +21,12 @@ pub(super) struct Kernels {
     cases: Vec<(String, Watched, String, String)>,
     /// Blocks run side by side.
     cooperative: bool,
+    turns: BlockTurns,
 }
 
 impl Kernels {
     pub(super) fn new() -> Kernels {
-        Kernels { cases: Vec::new(), cooperative: false }
+        Kernels { cases: Vec::new(), cooperative: false, turns: BlockTurns::OneByOne }
     }
 
     /// Adds a kernel with what must be found; `prefix` stands before it.
@@ -53,7 +54,7 @@ impl Kernels {
         let module = device.load(&binary, &names).unwrap();
         for (name, shape, text, expected) in &self.cases {
             for order in seeds {
-                let found = watch(&mut device, module, name, shape, *order, self.cooperative);
+                let found = watch(&mut device, module, name, shape, *order, self);
                 let found = match &found {
                     Ok(report) => report.notes.iter().map(|note| format!("{:?}", note.what)).collect(),
                     Err(error) => {
@@ -87,7 +88,7 @@ fn watch(
     entry: &str,
     shape: &Watched,
     order: u64,
-    cooperative: bool,
+    kernels: &Kernels,
 ) -> Result<WatchReport, DeviceError> {
     let buffers = [("in", 400), ("out", 400), ("work", 1024), ("count", 512)].map(|(name, bytes)| {
         let id = device.allocate(name, bytes).unwrap();
@@ -100,6 +101,7 @@ fn watch(
     let watch = Watch {
         buffers: pairs.map(|(buffer, contents)| WatchedBuffer { buffer: *buffer, contents }).collect(),
         order,
+        turns: kernels.turns,
         residue: 0xffff_ffff,
         accesses_max: 1 << 22,
         time_max: Duration::from_secs(20),
@@ -159,8 +161,50 @@ fn blocks_of_the_device_heap_are_memory_like_any_other() {
             "",
             "float* own = (float*)malloc(8); own[0] = in[t]; own[t == 3 ? 2 : 1] = 1; out[t] = own[0]; free(own);",
             "oob_write | thread 3,0,0 of block *,0,0 writes directly behind the end of `a block of the device heap`*",
+        )
+        .add(
+            USUAL,
+            "struct Op { __device__ virtual float of(float x) = 0; __device__ virtual ~Op() {} };\n\
+             struct Twice : Op { __device__ float of(float x) override { return 2 * x; } };",
+            "Op* op = new Twice; float* own = new float[3]; own[2] = op->of(in[t]); if (b == 0) out[t] = own[2]; \
+             delete[] own; delete op;",
+            "honest",
+        )
+        .add(
+            USUAL,
+            "",
+            "float* own = new float[2]; own[t == 3 ? 2 : 1] = 1; if (b == 0) out[t] = own[1]; delete[] own;",
+            "oob_write | thread 3,0,0 of block *,0,0 writes directly behind the end of `a block of the device heap`*",
         );
     kernels.check();
+}
+
+/// A variable that lies behind another one is memory like any other, so only the source tells what was meant.
+#[test]
+fn accesses_outside_of_the_variable_that_the_source_names_are_found() {
+    let mut kernels = Kernels::new();
+    let local = "volatile float own[8]; for (int i = 0; i < 8; i++) own[i] = in[t];";
+    kernels
+        .add(USUAL, "", &format!("{local}\nfloat x = own[8 + (n > 200)]; if (x == 1e30f) out[t] = x;"), "oob_read:local | thread 0,0,0 of block 0,0,0 reads outside of the local variable that the source names (line 5)")
+        .add(USUAL, "", "float own[8]; for (int i = 0; i <= 8 - (n > 200); i++) own[i] = in[t]; if (b == 0) out[t] = own[t % 8];", "oob_write:local | *writes outside of the local variable*")
+        .add(USUAL, "struct Two { float a[4], b[4]; };", "Two own; for (int i = 0; i < 8 + (n > 50); i++) own.a[i] = in[t]; if (b == 0) out[t] = own.b[t % 4];", "oob_write:local | *")
+        // One array of two extents, used as one of one; the address behind the last element; a longer tail.
+        .add(USUAL, "", "float own[4][8]; for (int i = 0; i < 32; i++) own[0][i] = in[t]; if (b == 0) out[t] = own[t % 4][n % 8];", "honest")
+        .add(USUAL, "", "float own[8], sum = 0; for (float* p = own; p != own + 8; ++p) *p = in[t]; const float* end = &own[8]; for (const float* p = own; p < end; ++p) sum += *p; if (b == 0) out[t] = sum;", "honest")
+        .add(USUAL, "struct Tail { int n; float d[1]; };", "__align__(16) char raw[64]; Tail* own = (Tail*)raw; for (int i = 0; i < 8; i++) own->d[i] = in[t]; if (b == 0) out[t] = own->d[t % 8];", "honest")
+        .add(USUAL, "", "__shared__ float s[4][16]; s[0][t] = in[t]; __syncthreads(); if (b == 0) out[t] = s[3 - t / 16][t % 16];", "honest")
+        .add(USUAL, "", "float4 own = make_float4(1, 2, 3, 4); float* p = (float*)&own; if (b == 0) out[t] = p[t % 4];", "honest")
+        .check();
+}
+
+/// A flag that is set before what it promises: a block that runs alone has written both when another one looks.
+#[test]
+fn blocks_that_run_side_by_side_meet_each_other_half_way() {
+    let mut kernels = Kernels::new();
+    kernels.turns = BlockTurns::SideBySide;
+    let wait = "volatile int* f = count; if (t == 0 && b == 0) { f[0] = 1; __threadfence(); while (!f[1]) {} work[0] = 1; } \
+                if (t == 0 && b == 1) { while (!f[0]) {} __threadfence(); f[1] = 1; __threadfence(); out[0] = work[0]; }";
+    kernels.add(USUAL, "", wait, "nondeterministic:race | *`work[0]`*").check();
 }
 
 #[test]
@@ -389,6 +433,7 @@ fn threads_give_way_at_accesses() {
         let watch = Watch {
             buffers: vec![WatchedBuffer { buffer: count, contents: WatchedContents::Given }],
             order,
+            turns: BlockTurns::OneByOne,
             residue: 0,
             accesses_max: 1000,
             time_max: Duration::from_secs(20),
@@ -428,6 +473,7 @@ fn blocks_may_wait_for_earlier_ones_in_every_order_of_threads() {
         let watch = Watch {
             buffers: vec![WatchedBuffer { buffer: flags, contents: WatchedContents::Given }],
             order,
+            turns: BlockTurns::OneByOne,
             residue: 0,
             accesses_max: 1 << 16,
             time_max: Duration::from_secs(20),
@@ -463,6 +509,7 @@ fn a_module_without_instruments_is_not_watched() {
     let watch = Watch {
         buffers: vec![WatchedBuffer { buffer: out, contents: WatchedContents::Output }],
         order: 1,
+        turns: BlockTurns::OneByOne,
         residue: 0,
         accesses_max: 1,
         time_max: Duration::ZERO,

@@ -6,7 +6,7 @@ use evo_protocol::tensor_map::{OutsideFill, TensorMap};
 use evo_protocol::verdict::VerdictKind;
 
 use super::*;
-use crate::device::{Watch, WatchedBuffer, WatchedContents};
+use crate::device::{BlockTurns, Watch, WatchedBuffer, WatchedContents};
 use crate::tensor_maps::example;
 
 /// Each thread reads its own copy of the map: the words of thread 3 go to `out`, sums of a row through the base too.
@@ -102,6 +102,7 @@ fn an_instrumented_build_reads_maps_too_and_what_they_lead_to_is_watched() {
     let watch = Watch {
         buffers: watched.map(|(buffer, contents)| WatchedBuffer { buffer, contents }).collect(),
         order: 1,
+        turns: BlockTurns::OneByOne,
         residue: 0,
         accesses_max: 1 << 20,
         time_max: Duration::from_secs(20),

@@ -1,0 +1,119 @@
+//! What a kernel keeps in its workspace from call to call.
+//!
+//! A call finds in the workspace what the call before has left, unless the file says what it begins with. A kernel may
+//! leave anything there, but a word that is another one after every call of the same input counts calls or remembers
+//! them, and no number of calls tells what a later one does. Threads that come in another order leave other words too. So
+//! both must hold: the words of several calls in a row are all different, and a second series that begins with the same
+//! contents leaves the same ones again.
+
+use evo_device::device::BufferId;
+use evo_protocol::check::GateCheck;
+use evo_protocol::device::DeviceError;
+use evo_protocol::plan::Role;
+use evo_protocol::verdict::{Verdict, VerdictKind};
+
+use super::element::Poison;
+use super::run::{self, PhaseSink, PreparedCase};
+use super::state::Judge;
+use super::wrong;
+
+/// Calls of a series: eight words that chance draws from few are not all different, and not the same again.
+const CALLS: usize = 8;
+/// Larger workspaces are not looked at: each call of a series reads them once.
+const BYTES_MAX: u64 = 1 << 26;
+/// So many words that change are followed. A kernel that counts in more of them counts in these too.
+const WORDS_MAX: usize = 1 << 16;
+
+/// A word of the workspace and its contents after each call.
+struct Word {
+    at: usize,
+    seen: Vec<u32>,
+}
+
+/// A verdict if a word of the workspace changes with every call of the same input.
+pub(super) fn changes_with_every_call(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+    phase: &mut PhaseSink<'_>,
+) -> Result<Option<Verdict>, DeviceError> {
+    if !prepared.checks.include(GateCheck::WorkspaceState) {
+        return Ok(None);
+    }
+    let plans = prepared.case.plan.buffers.iter().zip(prepared.buffers.clone());
+    let looked_at = plans.filter(|(plan, _)| {
+        plan.role == Role::Scratch && run::starts_as(plan).is_none() && plan.bytes() <= BYTES_MAX
+    });
+    for (plan, buffer) in looked_at {
+        let Some(at) = counted(judge, prepared, buffer, phase)? else { continue };
+        let name = &plan.name;
+        let message = format!(
+            "`{name}` changes with every call of the same input ({} bytes from its start), so no call tells what a later \
+             one does; write to it before reading it, or say what it begins with: fill = {{ constant = 0 }}",
+            4 * at
+        );
+        let verdict = Verdict::new(VerdictKind::Stateful, message).with_cause("workspace");
+        return Ok(Some(wrong::about(verdict.with("buffer", name.clone()), &prepared.case)));
+    }
+    Ok(None)
+}
+
+/// The first word that changes with every call, in both series alike.
+fn counted(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+    buffer: BufferId,
+    phase: &mut PhaseSink<'_>,
+) -> Result<Option<usize>, DeviceError> {
+    // The first call may leave what all later ones leave, so differences begin with the second.
+    let first = call_again(judge, prepared, buffer, true, phase)?;
+    let second = call_again(judge, prepared, buffer, false, phase)?;
+    let pairs = first.chunks_exact(4).zip(second.chunks_exact(4)).enumerate();
+    let changed = pairs.filter(|(_, (before, after))| before != after).take(WORDS_MAX);
+    let mut words: Vec<Word> = changed.map(|(at, _)| Word { at, seen: vec![word_at(&second, at)] }).collect();
+    drop((first, second));
+    for _ in 1..CALLS {
+        if words.is_empty() {
+            return Ok(None);
+        }
+        let contents = call_again(judge, prepared, buffer, false, phase)?;
+        words.iter_mut().for_each(|word| word.seen.push(word_at(&contents, word.at)));
+        words.retain(|word| is_new(&word.seen));
+    }
+    for call in 0..=CALLS {
+        let contents = call_again(judge, prepared, buffer, call == 0, phase)?;
+        words.retain(|word| call == 0 || word_at(&contents, word.at) == word.seen[call - 1]);
+        if words.is_empty() {
+            return Ok(None);
+        }
+    }
+    Ok(words.first().map(|word| word.at))
+}
+
+/// Calls the case, on a workspace that is filled anew or as the call before has left it; what the workspace holds then.
+fn call_again(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+    buffer: BufferId,
+    anew: bool,
+    phase: &mut PhaseSink<'_>,
+) -> Result<Vec<u8>, DeviceError> {
+    let (device, pool) = (judge.device.as_mut(), &mut judge.pool);
+    prepared.restore(device, pool)?;
+    prepared.poison_outputs(device, Poison::A)?;
+    if anew {
+        // A number like any other: a sum with a huge one or with NaN stays as it is.
+        prepared.poison_scratch(device, Poison::D)?;
+    }
+    prepared.call(device, phase)?;
+    device.read(buffer)
+}
+
+/// Whether the last word is none of those before it.
+fn is_new(seen: &[u32]) -> bool {
+    seen.split_last().is_none_or(|(last, before)| !before.contains(last))
+}
+
+fn word_at(contents: &[u8], at: usize) -> u32 {
+    let bytes = contents.get(4 * at..4 * at + 4).and_then(|own| own.try_into().ok());
+    bytes.map_or(0, u32::from_le_bytes)
+}
