@@ -31,6 +31,9 @@ pub type Keep<'k> = dyn FnMut(&[BenchRow], &[Implementation]) -> io::Result<()> 
 /// Keeping rows may take one part in so many of a run's time.
 const KEEPING_SHARE: u32 = 20;
 
+/// What a peer's last block may take beyond the run's time.
+const LAST_BLOCK: Duration = Duration::from_secs(5);
+
 /// What to run.
 #[derive(Debug)]
 pub struct BenchOrder<'a> {
@@ -104,6 +107,8 @@ pub fn run<E>(
     };
     runner.judge_own(compile)?;
     runner.check_peers()?;
+    let last = runner.order.until.map(|until| until + LAST_BLOCK);
+    runner.order.peers.iter_mut().for_each(|peer| peer.answer_by(last));
     for shape in 0..runner.order.shapes.len() {
         runner.time_shape(shape)?;
         runner.finish(shape)?;

@@ -1,6 +1,7 @@
 //! Peers over a whole run: greeted once, started again after a death, and given up after several.
 
 use std::io;
+use std::time::Instant;
 
 use evo_protocol::measurement::TimingMode;
 
@@ -22,6 +23,8 @@ pub struct PeerSeat {
     /// Why it can do nothing here, or how it died last.
     why: String,
     is_unable: bool,
+    /// When answers are too late.
+    until: Option<Instant>,
 }
 
 impl PeerSeat {
@@ -40,6 +43,7 @@ impl PeerSeat {
             deaths: 0,
             why: String::new(),
             is_unable: false,
+            until: None,
         })
     }
 
@@ -51,6 +55,11 @@ impl PeerSeat {
     /// What it said of itself.
     pub fn version(&self) -> Option<&str> {
         self.version.as_deref()
+    }
+
+    /// From now on no answer counts that comes later than this.
+    pub fn answer_by(&mut self, until: Option<Instant>) {
+        self.until = until;
     }
 
     /// Hands it a problem.
@@ -135,6 +144,7 @@ impl PeerSeat {
         let Some(process) = &mut self.process else {
             return Err(PeerFailure::Dead(format!("its process is gone: {}", self.why)));
         };
+        process.answer_by(self.until);
         let answer = ask(process);
         if let Err(PeerFailure::Dead(why)) = &answer {
             self.why.clone_from(why);

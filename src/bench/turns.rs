@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Instant;
 
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
@@ -38,11 +39,15 @@ enum TurnOf {
 }
 
 impl BenchRunner<'_, '_> {
-    /// What every peer answers on every shape.
+    /// What every peer answers on every shape. Where the run's time is limited they leave a third of what is left of it for
+    /// samples: a peer that hangs would use up all of it, and nobody would be timed.
     pub(super) fn check_peers<E>(&mut self) -> Result<(), BenchError<E>> {
+        let now = Instant::now();
+        let until = self.order.until.map(|until| now + until.saturating_duration_since(now) * 2 / 3);
+        self.order.peers.iter_mut().for_each(|peer| peer.answer_by(until));
         for shape in 0..self.order.shapes.len() {
             for seat in 0..self.order.peers.len() {
-                if self.is_over() {
+                if until.is_some_and(|until| Instant::now() >= until) {
                     let whole = self.whole_peer(seat, shape);
                     self.cells[whole].end(RowStatus::NotRun, "the time of `--quick` was used up before this");
                     continue;

@@ -563,6 +563,9 @@ pub struct WorkerArgs {
     /// Render templates
     #[arg(long, conflicts_with_all = ["compile", "executor", "plain"])]
     pub render: bool,
+    /// Wait for the end of the standard input, then kill what carries marks that begin so
+    #[arg(long, value_name = "MARK", conflicts_with_all = ["compile", "executor", "plain", "render"])]
+    pub keep: Option<String>,
     /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
     #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
     pub sandbox: SandboxMode,

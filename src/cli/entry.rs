@@ -17,6 +17,7 @@ use super::{
     leaderboard, man, mcp, micro, output, preflight, profile, render, restore, sanitize, selftest, space,
     sweep, test_one, worker,
 };
+use crate::process::{keep_with, worker_program};
 
 /// For people who ask for a command that was here in earlier versions.
 const LAB_HINT: &str = "bench-search is a command of the lab: cargo run --release -p evo-lab -- bench-search";
@@ -36,6 +37,10 @@ pub fn main() -> process::ExitCode {
         && let Err(error) = guard::watch_signals(&call)
     {
         output::say(&format!("warning: cannot watch for Ctrl-C: {error}"));
+    }
+    // Without it what tools leave in sessions of their own goes on if this process is killed; nothing else is lost.
+    if let Ok(program) = worker_program() {
+        keep_with(program, &[WORKER, "--keep"]);
     }
     // Reading the command line too may fail in ways that nobody thought of.
     let mut misread_as = None;

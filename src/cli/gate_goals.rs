@@ -1,9 +1,13 @@
 //! `evo gate --goals`: whether a candidate reaches what `[goals]` of the space file asks for. What nothing could judge is
 //! not run, and does not pass.
 
+use std::path::Path;
+
+use evo_protocol::envelope::{ErrorCode, ErrorPlace};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::measurement::Measurement;
 use evo_protocol::plan::ProblemPlan;
+use evo_space::diagnostic::nearest;
 use serde_json::Value;
 
 use super::counters::{CounterLook, CounterOrder, CounterSubject, error_of, look};
@@ -11,13 +15,38 @@ use super::error::CliError;
 use super::gate_args::GateArgs;
 use super::gate_judge::JudgedGate;
 use super::gate_peers::{self, PeerFinding};
+use super::peers;
 use super::trial::AskedCandidate;
 use crate::inspect::profile::{KnownSources, MetricSet};
 use crate::kernel::spec::{FasterGoal, GoalsSpec, KernelSpec, MetricGoal};
+use crate::peer::SHIPPED;
 use crate::report::gate::{GoalState, JudgedGoal, percent};
 use crate::report::profile::fields;
 use crate::timing::acceptance::tail_ratio;
 use crate::timing::paired::claimable;
+
+/// Refuses goals that nothing could ever reach, before the candidate is judged.
+///
+/// # Errors
+/// The space has none, or one names a peer that there is not.
+pub fn check(kernel: &KernelSpec, space: &str) -> Result<(), CliError> {
+    let Some(goals) = &kernel.goals else {
+        let text = format!("`{space}` has no `[goals]`");
+        return Err(CliError::usage(text).with_hint("add [goals] to the space file, or leave `--goals` out"));
+    };
+    let unknown = goals.faster_than.iter().find(|own| peers::named(&own.peer, &kernel.peers).is_none());
+    let Some(FasterGoal { peer, .. }) = unknown else { return Ok(()) };
+    let known = kernel.peers.iter().map(|own| own.name.as_str()).chain(SHIPPED.iter().copied());
+    let hint = match nearest(peer, known.clone()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}; [[peers]] adds others", known.collect::<Vec<_>>().join(", ")),
+    };
+    let text = format!("`faster_than` in [goals] of `{space}` names the peer `{peer}`, which nobody has");
+    Err(CliError::usage(text)
+        .with_hint(hint)
+        .with_code(ErrorCode::BadFile)
+        .at(ErrorPlace::file(Path::new(space))))
+}
 
 /// Judges all goals.
 ///

@@ -51,7 +51,7 @@ pub fn judge(
 fn beside(arguments: &GateArgs, asked: &AskedCandidate, name: &str) -> Result<PeerRows, CliError> {
     let kernel = asked.kernel()?;
     let Some(spec) = peers::named(name, &kernel.peers) else {
-        return Ok(Err(format!("there is no peer `{name}`: `[[peers]]` of the space file can have it")));
+        return Ok(Err(format!("there is no peer `{name}`")));
     };
     let setup = &asked.setup;
     let seats = match peers::start(&[spec], &setup.choice.spec, false) {

@@ -48,8 +48,8 @@ const COMPILE: Duration = Duration::from_secs(120);
 const DEVICE: Duration = Duration::from_secs(300);
 const TOOL: Duration = Duration::from_secs(300);
 
-/// What a command that ends in order by itself gets beyond its limit.
-const GRACE: Duration = Duration::from_secs(15);
+/// What a command that ends in order by itself gets beyond its limit: its answer is promised after 15 s at the latest.
+const GRACE: Duration = Duration::from_secs(14);
 
 impl LimitArgs {
     /// Puts the limits in force: the call's object names them, and the whole command ends when its time is used up.

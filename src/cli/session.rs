@@ -247,6 +247,9 @@ pub fn rehearse(
             "nothing of `{}` can be judged without its reference; `docs/space_files.md` says what a command is handed",
             kernel.name
         ))),
+        Err(error @ LaneError::OutOfTime) => {
+            Err(CliError::limit(format!("the reference was not computed: {error}")))
+        }
         Err(error) => Err(CliError::harness(format!("the reference was not computed: {error}"))),
     }
 }

@@ -1,5 +1,5 @@
-//! `evo worker`: a compile worker, a device worker, a renderer of templates or the child of a self-test on stdin and
-//! stdout.
+//! `evo worker`: a compile worker, a device worker, a renderer of templates, a keeper of tools or the child of a self-test
+//! on stdin and stdout.
 
 use evo_device::host::room;
 
@@ -9,6 +9,7 @@ use super::exit_code::ExitCode;
 use super::selftest;
 use crate::compile;
 use crate::kernel::apart;
+use crate::process::serve_keeper;
 use crate::worker::serve;
 
 /// Which gates and which timing this program has. The hash is that of the sources (`build.rs`).
@@ -29,6 +30,10 @@ pub fn run(arguments: &WorkerArgs) -> Result<ExitCode, CliError> {
     }
     if arguments.render {
         apart::serve().map_err(gone)?;
+        return Ok(ExitCode::Done);
+    }
+    if let Some(prefix) = &arguments.keep {
+        serve_keeper(prefix).map_err(|error| CliError::usage(format!("`--keep`: {error}")))?;
         return Ok(ExitCode::Done);
     }
     match arguments.compile.as_deref() {

@@ -12,7 +12,7 @@ use evo_space::printable::{printable, shortened};
 
 use super::claims::ClaimedTime;
 use super::protocol::{PEER_VERSION, PeerAnswer, PeerImplementation, PeerProblem, PeerRequest};
-use crate::process::{CappedLog, Conversation, DeathCause, ProcessDeath, ProcessGroup, signal_name};
+use crate::process::{CappedLog, Conversation, DeathCause, ProcessDeath, ProcessGroup, RunMark, signal_name};
 
 /// Bytes kept of what a peer prints on stderr, and letters of it and of its reasons that are shown.
 const LOG_MAX: usize = 64 << 10;
@@ -57,11 +57,15 @@ impl PeerFailure {
     }
 }
 
-/// A running peer. Dropping it kills its process group.
+/// A running peer. Dropping it kills its process group, and what it started in sessions of their own.
 #[derive(Debug)]
 pub struct PeerProcess {
     talk: Conversation<PeerRequest, PeerAnswer>,
     timeout: Duration,
+    /// When answers are too late, however much time one may take.
+    until: Option<Instant>,
+    // Below the conversation, so that it is dropped after the kill of the group: a peer that goes on could start more.
+    _mark: RunMark,
 }
 
 impl PeerProcess {
@@ -83,8 +87,9 @@ impl PeerProcess {
             command.current_dir(folder);
         }
         let log = CappedLog::of_end(LOG_MAX);
+        let mark = RunMark::put_on(&mut command);
         let talk = Conversation::start(command, PEER_VERSION, ProcessGroup::default(), log)?;
-        Ok(PeerProcess { talk: talk.with_line_max(LINE_MAX), timeout: own.timeout })
+        Ok(PeerProcess { talk: talk.with_line_max(LINE_MAX), timeout: own.timeout, until: None, _mark: mark })
     }
 
     /// Greets it; its version, where it says one.
@@ -162,17 +167,29 @@ impl PeerProcess {
         }
     }
 
+    /// From now on no answer counts that comes later than this.
+    pub fn answer_by(&mut self, until: Option<Instant>) {
+        self.until = until;
+    }
+
     /// Asks it to end, and ends it.
     pub fn shutdown(mut self) {
         self.talk.shutdown(&PeerRequest::Shutdown, GRACE);
     }
 
     fn ask(&mut self, request: &PeerRequest) -> Result<PeerAnswer, PeerFailure> {
-        match self.talk.ask(request, self.timeout) {
+        match self.talk.ask(request, self.patience()) {
             Ok(PeerAnswer::Unable { reason }) => Err(PeerFailure::Unable(shown(&reason))),
             Ok(answer) => Ok(answer),
             Err(death) => Err(PeerFailure::Dead(self.epitaph(&death))),
         }
+    }
+
+    /// How long the next answer may take, in whole tenths of a second, since people read it.
+    fn patience(&self) -> Duration {
+        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left = left.map(|left| Duration::from_millis((left.as_millis() / 100).max(1) as u64 * 100));
+        left.map_or(self.timeout, |left| left.min(self.timeout))
     }
 
     /// An answer to another question than was asked.

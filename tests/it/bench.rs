@@ -295,6 +295,54 @@ fn a_peer_that_hangs_is_ended_with_everything_that_it_started() {
     }
 }
 
+/// A quick run ends in a minute, and its own candidates are timed, whatever a peer does.
+#[test]
+fn a_peer_that_hangs_leaves_a_quick_run_its_time() {
+    if !has_python() {
+        return;
+    }
+    let stage = stage();
+    let root = stage.path();
+    with_peer(root, "hang_output", "");
+    let text = fs::read_to_string(root.join("b.toml")).unwrap();
+    fs::write(root.join("b.toml"), text.replace("timeout_s = 20", "timeout_s = 600")).unwrap();
+    let began = Instant::now();
+    let object = check(root, "b.toml --quick", 1, "not_run");
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    assert_eq!(row(&object, "WORK=1", "small")["status"], "pass", "{object}");
+    let peer = row(&object, "fake/double", "small");
+    assert!(peer["reason"].as_str().unwrap().contains("no answer within"), "{peer}");
+}
+
+/// What a peer leaves in a session of its own ends with it, and with evo, however that ends.
+#[test]
+fn a_daemon_of_a_peer_does_not_outlive_it() {
+    if !has_python() {
+        return;
+    }
+    let stage = stage();
+    let root = stage.path();
+    let daemon = || fs::read_to_string(root.join("state")).ok().and_then(|pid| pid.parse::<i32>().ok());
+    with_peer(root, "daemon", "");
+    check(root, "b.toml", 0, "pass");
+    assert!(is_gone(daemon().unwrap()), "after a regular end");
+    with_peer(root, "daemon_hangs", "");
+    let text = fs::read_to_string(root.join("b.toml")).unwrap();
+    fs::write(root.join("b.toml"), text.replace("timeout_s = 20", "timeout_s = 600")).unwrap();
+    for signal in [Signal::INT, Signal::KILL] {
+        fs::remove_file(root.join("state")).unwrap();
+        let mut evo = evo(root, "b.toml").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let until = Instant::now() + Duration::from_secs(120);
+        while daemon().is_none() {
+            assert!(Instant::now() < until && evo.try_wait().unwrap().is_none(), "no daemon was started");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        kill_process(Pid::from_child(&evo), signal).unwrap();
+        evo.wait().unwrap();
+        assert!(is_gone(daemon().unwrap()), "after {signal:?}");
+    }
+}
+
 #[test]
 fn what_cannot_begin_is_exit_2_and_leaves_nothing() {
     let stage = stage();

@@ -336,7 +336,9 @@ fn a_command_dies_with_evo() {
     let root = root.path();
     std::fs::write(
         root.join("wait.py"),
-        "import os, time\nopen('pid', 'w').write(f'{os.getpid()} ')\ntime.sleep(1000)\n",
+        "import os, subprocess, time\n\
+         daemon = subprocess.Popen(['sleep', '1000'], start_new_session=True)\n\
+         open('pid', 'w').write(f'{os.getpid()} {daemon.pid} .')\ntime.sleep(1000)\n",
     )
     .unwrap();
     with_reference(root, "{ command = [\"python3\", \"wait.py\"] }");
@@ -352,14 +354,39 @@ fn a_command_dies_with_evo() {
         assert!(what());
     };
     let pid = || std::fs::read_to_string(root.join("pid")).unwrap_or_default();
-    wait(&|| pid().ends_with(' '));
+    wait(&|| pid().ends_with('.'));
     evo.kill().unwrap();
     evo.wait().unwrap();
-    let stat = format!("/proc/{}/stat", pid().trim());
-    wait(&|| {
-        let state = std::fs::read_to_string(&stat).unwrap_or_default();
-        state.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
-    });
+    // The command itself, and what it started in a session of its own.
+    let pids = pid();
+    for pid in pids.split_whitespace().take(2) {
+        let stat = format!("/proc/{pid}/stat");
+        wait(&|| {
+            let state = std::fs::read_to_string(&stat).unwrap_or_default();
+            state.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
+        });
+    }
+}
+
+/// Whoever asked for an answer in time is told that the time was too short, and not that evo is broken.
+#[test]
+fn a_command_that_hangs_does_not_hold_up_an_answer() {
+    if !has_python() {
+        return;
+    }
+    let root = bench();
+    let root = root.path();
+    // SIGTERM does not end it either.
+    let hangs = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(1000)\n";
+    std::fs::write(root.join("hangs.py"), hangs).unwrap();
+    with_reference(root, "{ command = [\"python3\", \"hangs.py\"], timeout_s = 200 }");
+    let began = std::time::Instant::now();
+    let output = evo(root, &["evaluate", "scale.toml", "--device", "host", "--time-limit", "3s", "--json"]);
+    let took = began.elapsed();
+    let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let seen = (output.status.code(), object["status"].as_str(), object["error"]["code"].as_str());
+    assert_eq!(seen, (Some(1), Some("not_run"), Some("timed_out")), "{object}");
+    assert!(took < std::time::Duration::from_secs(18), "{took:?}");
 }
 
 #[test]

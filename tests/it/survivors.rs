@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
+use crate::support::scale;
+
 const ATTACKS: [&str; 4] = ["fork", "none", "thread", "write_all"];
 
 /// Processes that run this program file.
@@ -53,4 +55,60 @@ fn kill(times: u64, seed: u64) {
 fn nothing_outlives_a_killed_evo() {
     let times = std::env::var("EVO_TEST_KILLS").ok().and_then(|text| text.parse().ok());
     kill(times.unwrap_or(8), 1);
+}
+
+/// Right, and starts a process in a session of its own in every call at full size.
+const DAEMON: &str = r#"
+extern "C" {
+int fork();
+int setsid();
+int prctl(int, ...);
+unsigned sleep(unsigned);
+[[noreturn]] void _exit(int);
+}
+extern "C" __global__ void scale(const float* x, float* y, int n) {
+    int at = blockIdx.x * 64 + threadIdx.x;
+    if (at == 0 && n == 2000 && fork() == 0) {
+        setsid();
+        if (fork() == 0) {
+            prctl(15, "evo-test-daemon");
+            sleep(600);
+        }
+        _exit(0);
+    }
+    if (at < n) y[at] = 2.0f * x[at];
+}
+"#;
+
+/// With fences it could start none (`intruders.rs`).
+#[test]
+fn daemons_of_a_variant_without_fences_end_with_evo() {
+    let stage = scale::stage_with("scale.cu", DAEMON, scale::HEAD);
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let program = folder.path().canonicalize().unwrap().join("evo-to-be-killed");
+    fs::hard_link(env!("CARGO_BIN_EXE_evo"), &program).unwrap();
+    let daemons = || {
+        let comm = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        running(&program).iter().filter(|pid| comm(pid).trim() == "evo-test-daemon").count()
+    };
+    for is_killed in [false, true] {
+        let mut evo = Command::new(&program);
+        evo.current_dir(stage.path()).args("test scale.toml WORK=1 --device host --sandbox off".split(' '));
+        evo.env("EVO_CACHE_DIR", folder.path().join("cache")).stdin(Stdio::null()).stdout(Stdio::null());
+        let mut evo = evo.stderr(Stdio::null()).process_group(0).spawn().unwrap();
+        let until = Instant::now() + Duration::from_secs(240);
+        while daemons() == 0 {
+            assert!(Instant::now() < until && evo.try_wait().unwrap().is_none(), "it started no daemon");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        if is_killed {
+            evo.kill().unwrap();
+        }
+        evo.wait().unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
+        while !running(&program).is_empty() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(running(&program), [0; 0], "killed: {is_killed}");
+    }
 }

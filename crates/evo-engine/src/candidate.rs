@@ -369,10 +369,8 @@ impl ResolvedCandidate {
         };
         let text = source.read("the source", SOURCE_MAX)?;
         if text.trim().is_empty() {
-            return Err(refused(
-                format!("the source `{shown}` is empty"),
-                "it has to define the entry points",
-            ));
+            let text = format!("the source `{shown}` is empty");
+            return Err(unusable(&shown, text, "it has to define the entry points"));
         }
         let geometry = match request.launch {
             None => Vec::new(),

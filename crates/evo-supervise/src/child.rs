@@ -14,7 +14,9 @@ use evo_space::genome::ContentHash;
 use evo_space::printable::{printable, shortened};
 
 use super::deadline::Deadlines;
-use evo_system::process::{CappedLog, Conversation, DeathCause, ProcessDeath, ProcessGroup, signal_name};
+use evo_system::process::{
+    CappedLog, Conversation, DeathCause, ProcessDeath, ProcessGroup, RunMark, signal_name,
+};
 
 /// How a worker died.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,6 +102,8 @@ const DETAIL_MAX: usize = 200;
 #[derive(Debug)]
 pub struct DeviceWorker {
     conversation: Conversation<Request, Response>,
+    // Below the conversation, so that it is dropped after the kill of the group.
+    _mark: Option<RunMark>,
 }
 
 /// Where a request stands while it is served.
@@ -122,10 +126,13 @@ impl DeviceWorker {
         };
         let mut command = Command::new(program);
         command.args(arguments);
+        // Without fences a variant of the host device can leave processes in sessions of their own.
+        let is_unfenced = arguments.windows(2).any(|pair| pair == ["--sandbox", "off"]);
+        let mark = is_unfenced.then(|| RunMark::put_on(&mut command));
         // The end of the output is what explains a death.
         let (group, log) = (ProcessGroup::default(), CappedLog::of_end(LOG_MAX));
         let conversation = Conversation::start(command, PROTOCOL_VERSION, group, log)?;
-        Ok(DeviceWorker { conversation })
+        Ok(DeviceWorker { conversation, _mark: mark })
     }
 
     /// What the worker printed.

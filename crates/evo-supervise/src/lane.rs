@@ -112,11 +112,15 @@ impl Lane {
     /// Has the worker compute the answers of the first case of each problem, before any variant is there.
     ///
     /// # Errors
-    /// [`LaneError::Refused`] where the reference cannot answer.
+    /// [`LaneError::Refused`] where the reference cannot answer, [`LaneError::OutOfTime`] where it would have had more time.
     pub fn prepare(&mut self, check: &CheckPlan, plans: &[ProblemPlan]) -> Result<(), LaneError> {
         let request = Request::Prepare { check: Box::new(check.clone()), plans: plans.to_vec() };
         let deadlines = self.supervisor.deadlines();
-        match self.supervisor.request(&request, &deadlines)?.response {
+        let answer = self.supervisor.request(&request, &deadlines).map_err(|error| match error {
+            LaneError::Died { .. } if self.supervisor.limits.is_over() => LaneError::OutOfTime,
+            error => error,
+        })?;
+        match answer.response {
             Response::Prepared => Ok(()),
             other => Err(LaneError::unexpected(&other)),
         }

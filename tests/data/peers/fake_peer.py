@@ -33,7 +33,29 @@ def say(number, body):
     sys.stdout.flush()
 
 
+def start_daemon():
+    # In a session of its own: neither its group nor its parent tells whose it is.
+    starter = os.fork()
+    if starter:
+        os.waitpid(starter, 0)
+        return
+    os.setsid()
+    child = os.fork()
+    if child == 0:
+        for descriptor in range(3):
+            os.close(descriptor)
+        time.sleep(600)
+    with open(STATE + ".new", "w") as file:
+        file.write(str(child))
+    os.rename(STATE + ".new", STATE)
+    os._exit(0)
+
+
 def hang(where):
+    if HOW.startswith("daemon") and where == "prepare" and STATE and not os.path.exists(STATE):
+        start_daemon()
+    if HOW == "daemon_hangs" and where == "output":
+        time.sleep(600)
     if HOW == f"hang_{where}":
         # A child of its own must be gone with it.
         if STATE:

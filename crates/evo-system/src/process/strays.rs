@@ -1,11 +1,18 @@
 //! What a tool leaves running outside of its process group: a daemon in a session of its own. The kill of the group does
 //! not reach it, and its parent is no longer known, but it has inherited its environment. A mark in there tells whose it
 //! is, unless it was removed on purpose.
+//!
+//! A process that is killed, or leaves at Ctrl-C, drops no mark. So the first mark starts a *keeper*: a process that does
+//! nothing but wait for the end of this one and then kills whatever carries its marks.
 
-use std::fs;
-use std::process::Command;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
+use std::{env, fs};
 
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
@@ -23,12 +30,12 @@ impl RunMark {
     /// Marks a command before it starts.
     pub fn put_on(command: &mut Command) -> RunMark {
         static RUNS: AtomicU64 = AtomicU64::new(0);
-        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        // A machine that starts no more processes has no keeper either; the next mark tries again.
+        let _ = start_keeper();
         // Relaxed: the numbers need only differ.
-        let number = RUNS.fetch_add(1, Ordering::Relaxed);
-        let mark = format!("{}-{number}-{}", getpid().as_raw_nonzero(), time.as_nanos());
+        let mark = format!("{}{}", own_prefix(), RUNS.fetch_add(1, Ordering::Relaxed));
         // evo may itself be what a tool of another evo runs.
-        let mut all = std::env::var_os(VARIABLE).unwrap_or_default();
+        let mut all = env::var_os(VARIABLE).unwrap_or_default();
         if !all.is_empty() {
             all.push(",");
         }
@@ -39,33 +46,95 @@ impl RunMark {
 
     /// Kills every process with the mark that is there now. How many there were.
     fn kill(&self) -> usize {
-        let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        numbers.filter_map(Pid::from_raw).filter(|pid| self.kill_one(*pid)).count()
-    }
-
-    fn kill_one(&self, pid: Pid) -> bool {
-        // Opened before the mark is read, so that the signal goes to the process that had it.
-        let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
-        let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
-        let variables = environment.split(|byte| *byte == 0);
-        let marks = variables
-            .filter_map(|variable| variable.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"="))
-            .flat_map(|value| value.split(|byte| *byte == b','));
-        let is_marked = marks.into_iter().any(|mark| mark == self.0.as_bytes());
-        is_marked && pidfd_send_signal(&process, Signal::KILL).is_ok()
+        kill_marked(&|mark| mark == self.0.as_bytes())
     }
 }
 
 impl Drop for RunMark {
     fn drop(&mut self) {
-        for _ in 0..ROUNDS {
-            if self.kill() == 0 {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
+        kill_until_none(|| self.kill());
     }
+}
+
+/// Has a process of this program, which becomes a keeper with these arguments and the marks' common part behind them, end
+/// what is left of tools when this process is gone. Without this call, as in programs that use evo as a library, nobody
+/// does.
+pub fn keep_with(program: PathBuf, arguments: &[&str]) {
+    let words = arguments.iter().map(ToString::to_string).collect();
+    // A second call changes nothing: the keeper may be there already.
+    let _ = KEEPER.set((program, words));
+}
+
+/// The keeper itself: waits for the end of stdin, which is that of its parent, and kills what carries marks that begin so.
+///
+/// # Errors
+/// `prefix` is not what marks begin with; nothing is killed then.
+pub fn serve_keeper(prefix: &str) -> io::Result<()> {
+    let is_own = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let parts: Vec<&str> = prefix.split('-').collect();
+    if !matches!(parts[..], [pid, time, ""] if is_own(pid) && is_own(time)) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("`{prefix}` is not what marks begin with"),
+        ));
+    }
+    // What its parent says, nothing at all, does not matter; its end does.
+    let _ = io::copy(&mut io::stdin().lock().by_ref(), &mut io::sink());
+    kill_until_none(|| kill_marked(&|mark| mark.starts_with(prefix.as_bytes())));
+    Ok(())
+}
+
+static KEEPER: OnceLock<(PathBuf, Vec<String>)> = OnceLock::new();
+
+/// What all marks of this process begin with. Its time tells it from an earlier process with its number.
+fn own_prefix() -> &'static str {
+    static PREFIX: OnceLock<String> = OnceLock::new();
+    PREFIX.get_or_init(|| {
+        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        format!("{}-{}-", getpid().as_raw_nonzero(), time.as_nanos())
+    })
+}
+
+fn start_keeper() -> io::Result<()> {
+    /// Closed by the end of this process, however it comes; no other process has this end of the pipe.
+    static LINK: Mutex<Option<ChildStdin>> = Mutex::new(None);
+    let Some((program, arguments)) = KEEPER.get() else { return Ok(()) };
+    let mut link = LINK.lock().unwrap_or_else(PoisonError::into_inner);
+    if link.is_none() {
+        let mut command = Command::new(program);
+        command.args(arguments).arg(own_prefix()).current_dir("/").stdin(Stdio::piped());
+        // Without the output of this process, whose readers would wait for the keeper too; and in a group of its own, which
+        // Ctrl-C and a kill of this one do not reach. It does not ask to die with its parent.
+        *link = command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn()?.stdin;
+    }
+    Ok(())
+}
+
+fn kill_until_none(kill: impl Fn() -> usize) {
+    for _ in 0..ROUNDS {
+        if kill() == 0 {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// Kills every process that carries a mark for which `is_meant` holds. How many there were.
+fn kill_marked(is_meant: &dyn Fn(&[u8]) -> bool) -> usize {
+    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter_map(Pid::from_raw).filter(|pid| kill_one(*pid, is_meant)).count()
+}
+
+fn kill_one(pid: Pid, is_meant: &dyn Fn(&[u8]) -> bool) -> bool {
+    // Opened before the mark is read, so that the signal goes to the process that had it.
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
+    let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
+    let variables = environment.split(|byte| *byte == 0);
+    let mut marks = variables
+        .filter_map(|variable| variable.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"="))
+        .flat_map(|value| value.split(|byte| *byte == b','));
+    marks.any(is_meant) && pidfd_send_signal(&process, Signal::KILL).is_ok()
 }
 
 #[cfg(test)]
@@ -84,5 +153,12 @@ mod tests {
         }
         assert_eq!(other.kill(), 0, "another run's");
         drop(mark);
+    }
+
+    #[test]
+    fn a_keeper_is_told_what_marks_begin_with_or_does_nothing() {
+        for prefix in ["", "-", "--", "12-", "12-34", "12--", "-34-", "a-1-", "1-2-3-", "1-2-3"] {
+            assert_eq!(serve_keeper(prefix).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{prefix}");
+        }
     }
 }

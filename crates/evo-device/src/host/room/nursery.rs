@@ -22,6 +22,9 @@ use super::queue::RunQueueWaits;
 use super::wire::{RoomMessage, RoomSocket};
 use crate::host::machine;
 
+/// What a worker without fences has in its environment: by it the parent finds what variants leave in sessions of their own.
+const RUN_MARK: &str = "EVO_TOOL_RUN";
+
 /// The descriptor of an executor's socket, behind the three that every process has.
 const EXECUTOR_SOCKET: i32 = 3;
 
@@ -77,9 +80,12 @@ impl Nursery {
         let (socket, theirs) = RoomSocket::pair()?;
         let mut command = Command::new(&options.program);
         command.args(&options.arguments).env_clear().stdin(Stdio::from(theirs.into_descriptor()));
-        // For libraries that only the user's environment leads to; the executors lose it again.
-        if let Some(folders) = std::env::var_os("LD_LIBRARY_PATH") {
-            command.env("LD_LIBRARY_PATH", folders);
+        // For libraries that only the user's environment leads to; the executors lose it again, and the mark too, which
+        // stays where the kernel looks for it.
+        for name in ["LD_LIBRARY_PATH", RUN_MARK] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
         }
         // What kernels print must not mix with what this process prints on its standard output.
         command.stdout(Stdio::from(io::stderr().as_fd().try_clone_to_owned()?));
