@@ -60,8 +60,7 @@ pub(super) fn check(
             {
                 return Ok(Some(verdict));
             }
-            let looks_at_workspace = number == 0 && depth == Depth::Deep;
-            if looks_at_workspace
+            if (number, depth) == (0, Depth::Deep)
                 && let Some(verdict) = workspace::changes_with_every_call(judge, &prepared, phase)?
             {
                 return Ok(Some(verdict));

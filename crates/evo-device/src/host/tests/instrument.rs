@@ -114,7 +114,7 @@ fn watch(
         block: [shape.block, 1, 1],
         shared_bytes: shape.shared,
         cluster: None,
-        cooperative,
+        cooperative: kernels.cooperative,
         programmatic: false,
         l2_persist: None,
         arguments,
