@@ -133,6 +133,7 @@ mod structure;
 mod support;
 mod survivors;
 mod sweep;
+mod taken_away;
 mod tensor_maps;
 mod tidy;
 mod toolchain;
