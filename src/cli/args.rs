@@ -19,6 +19,7 @@ use super::micro_args::MicroArgs;
 use super::one_args::jobs;
 pub use super::one_args::{SandboxMode, SpaceAccessArgs, TestOneArgs};
 use super::profile_args::ProfileArgs;
+use super::report_args::{ReportArgs, WatchArgs};
 use super::sanitize_args::{SanitizeArgs, SanitizeWhen, sanitize_when};
 use crate::request::ask::Visibility;
 
@@ -111,6 +112,14 @@ pub enum Command {
         after_help = "Example: evo restore @previous --to back\n         evo restore my_kernel.toml @7 --to seventh"
     )]
     Restore(RestoreArgs),
+    /// Write a study as report.md, final_summary.md and report.html
+    #[command(after_help = "Example: evo report\n         evo report gemm-cuda --to shared/gemm")]
+    Report(ReportArgs),
+    /// Serve the page of a study on this machine, and keep it up to date
+    #[command(
+        after_help = "Example: evo watch\n         evo watch gemm-cuda --port 8080\n\nOnly this machine can read it, and only with the token in the address that is printed. Ctrl-C ends it."
+    )]
+    Watch(WatchArgs),
     /// Check that this machine has everything that evo needs
     #[command(after_help = "Example: evo preflight --device cuda")]
     Preflight(PreflightArgs),
@@ -160,10 +169,15 @@ impl Command {
             Command::Leaderboard(arguments) => arguments.json,
             Command::History(arguments) | Command::Summary(arguments) => arguments.json,
             Command::Restore(arguments) => arguments.json,
+            Command::Report(arguments) => arguments.json,
             Command::Preflight(arguments) => arguments.json,
             Command::Selftest(arguments) => arguments.json,
             Command::Cache(arguments) => arguments.json,
-            Command::Mcp(_) | Command::Worker(_) | Command::Completions(_) | Command::Man(_) => false,
+            Command::Mcp(_)
+            | Command::Watch(_)
+            | Command::Worker(_)
+            | Command::Completions(_)
+            | Command::Man(_) => false,
         }
     }
 }

@@ -14,8 +14,8 @@ use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{
     bench, benchmark, build, cache, compile, completions, evaluate, explain, gate, guard, history,
-    leaderboard, man, mcp, micro, output, preflight, profile, render, restore, sanitize, selftest, space,
-    sweep, test_one, worker,
+    leaderboard, man, mcp, micro, output, preflight, profile, render, report, restore, sanitize, selftest,
+    space, sweep, test_one, watch, worker,
 };
 use crate::process::{keep_with, worker_program};
 
@@ -161,6 +161,8 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::History(arguments) => history::run(arguments, call),
         Command::Summary(arguments) => history::summary(arguments, call),
         Command::Restore(arguments) => restore::run(arguments, call),
+        Command::Report(arguments) => report::run(arguments, call),
+        Command::Watch(arguments) => watch::run(arguments),
         Command::Preflight(arguments) => preflight::run(arguments),
         Command::Selftest(arguments) => selftest::run(arguments, call),
         Command::Cache(arguments) => cache::run(arguments),

@@ -117,6 +117,7 @@ mod rare_questions;
 mod reference_command;
 mod reference_parameters;
 mod replay;
+mod report;
 mod restored;
 mod sanitize;
 mod shipped;

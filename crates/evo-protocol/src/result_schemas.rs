@@ -203,6 +203,10 @@ const LISTED: &[Field] = &[
     ("standing[].peers~.at", "string"),
     ("standing[].peers~.problems{}.implementation", "string"),
     ("standing[].peers~.problems{}.peer", "string"),
+    ("standing[].peers~.problems{}.p50_ns", "number|null"),
+    ("standing[].peers~.problems{}.p90_ns", "number|null"),
+    ("standing[].peers~.problems{}.peer_p50_ns", "number|null"),
+    ("standing[].peers~.problems{}.peer_p90_ns", "number|null"),
     ("standing[].peers~.problems{}.ratio_to_best_peer", "number"),
     ("standing[].peers~.problems{}.ratio_low", "number|null"),
     ("standing[].peers~.problems{}.ratio_high", "number|null"),
@@ -219,6 +223,23 @@ const SUMMED: &[Field] = &[
     ("tried_and_failed[]", "string"),
     ("others[].kernel", "string"),
     ("others[].device_kind", "string"),
+    ("notes[]", "string"),
+];
+
+const REPORTED: &[Field] = &[
+    ("study", "string"),
+    ("kernel", "string"),
+    ("device", "string"),
+    ("files[]", "string"),
+    ("evaluations", "integer"),
+    ("passed", "integer"),
+    ("confirmed", "boolean"),
+    ("winner~.number", "integer"),
+    ("winner~.configuration", "object"),
+    ("winner~.time_ns", "number|null"),
+    ("winner~.speedup", "number|null"),
+    ("winner~.speedup_low", "number|null"),
+    ("winner~.speedup_high", "number|null"),
     ("notes[]", "string"),
 ];
 
@@ -282,6 +303,7 @@ pub fn of(command: &str) -> Option<(Value, Value)> {
         "history" => [owned("entries[].", STEP), plain(LISTED), owned("standing[].best~.", STEP)].concat(),
         "summary" => [plain(SUMMED), owned("best~.", STEP), owned("last_decisions[].", STEP)].concat(),
         "restore" => plain(RESTORED),
+        "report" => plain(REPORTED),
         "bench" => plain(BENCHED),
         "micro" => plain(MICRO_RANKED),
         "sweep" => plain(SWEPT),

@@ -162,6 +162,7 @@ mod tests {
             three_quarters_ns: median_ns,
             chance_as_good: 0.1,
             median_to_match: Some(340),
+            course: Vec::new(),
         }
     }
 

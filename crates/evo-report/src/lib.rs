@@ -20,6 +20,7 @@ pub mod sanitize;
 pub mod single;
 pub mod standing;
 pub mod study;
+pub mod study_report;
 pub mod styled;
 pub mod table;
 pub mod text;

@@ -67,6 +67,10 @@ fn standing(file: &Value, place: &str) -> Option<Value> {
         let value = json!({
             "implementation": row["implementation"],
             "peer": peer["implementation"],
+            "p50_ns": row["modes"][mode]["p50_ns"],
+            "p90_ns": row["modes"][mode]["p90_ns"],
+            "peer_p50_ns": peer["modes"][mode]["p50_ns"],
+            "peer_p90_ns": peer["modes"][mode]["p90_ns"],
             "ratio_to_best_peer": row["ratio_to_best_peer"],
             "ratio_low": row["ratio_low"],
             "ratio_high": row["ratio_high"],

@@ -8,6 +8,8 @@ use crate::cli::answer::Answer;
 use crate::cli::args::SweepArgs;
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
+use crate::cli::output;
+use crate::cli::report::after_sweep;
 use crate::clock::CommandClock;
 
 /// Runs the command.
@@ -21,5 +23,9 @@ pub fn run(arguments: &SweepArgs, call: &Call) -> Result<Answer, CliError> {
     }
     let outcome = execute(&plan, call)?;
     let profile = profiled::champion(arguments, &plan, &outcome, call);
+    // A view of what is on the disk already, so trouble with it changes nothing about how the sweep ends.
+    if let Err(error) = after_sweep(outcome.study.out(), &outcome.study.header().study) {
+        output::say(&format!("warning: report.html was not written: {error}"));
+    }
     report(&plan, &outcome, profile, call)
 }

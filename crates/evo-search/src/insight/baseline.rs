@@ -37,7 +37,7 @@ const SPREAD: f64 = 0.75;
 const STEPS: usize = 100_000;
 
 /// What random search is expected to reach with the study's number of evaluations.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RandomSearch {
     /// What the estimate rests on.
     pub basis: Basis,
@@ -55,6 +55,24 @@ pub struct RandomSearch {
     /// Evaluations after which half of all random searches have found such a time; `None` if it is rarer
     /// than the sample can show.
     pub median_to_match: Option<u64>,
+    /// The best time after fewer evaluations, up to the study's own number. Times are those of a grid of 1 in 128 of
+    /// the logarithm of the range, so that they are coarser than the ones above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub course: Vec<RandomStep>,
+}
+
+/// What random search is expected to have reached after some evaluations, nanoseconds; `None` where so many of the
+/// searches have found nothing yet that passes within the measured range.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RandomStep {
+    /// Evaluations until then.
+    pub evaluations: usize,
+    /// Lower quartile of the best time.
+    pub quarter_ns: Option<f64>,
+    /// Median of the best time.
+    pub median_ns: Option<f64>,
+    /// Upper quartile of the best time.
+    pub three_quarters_ns: Option<f64>,
 }
 
 /// What the estimate rests on.
@@ -109,7 +127,38 @@ pub(super) fn random_search(
         three_quarters_ns: reached(0.75),
         chance_as_good: 1.0 - none_of(as_good, evaluations, points),
         median_to_match: chances.can_tell(as_good).then(|| draws_to_find(as_good, points)),
+        course: course(&chances, (low, high), evaluations, points),
     })
+}
+
+/// Times of the grid on which the course is looked up.
+const GRID: usize = 128;
+
+/// What random search reaches after 1, 2, 3, 4, 6, 8, 12, … evaluations.
+fn course(chances: &Chances, (low, high): (f64, f64), evaluations: usize, points: f64) -> Vec<RandomStep> {
+    let time = |at: usize| low * (high / low).powf(at as f64 / (GRID - 1) as f64);
+    // Rounding may put the time that equals an end beyond it.
+    let grid: Vec<(f64, f64)> =
+        (0..GRID).map(time).map(|time| (time, chances.at_most(time * (1.0 + 1e-9)))).collect();
+    let step = |evaluations: usize| {
+        let missed: Vec<f64> = grid.iter().map(|(_, share)| none_of(*share, evaluations, points)).collect();
+        let reached = |quantile: f64| {
+            let at = missed.iter().position(|missed| *missed <= 1.0 - quantile)?;
+            Some(grid[at].0)
+        };
+        RandomStep {
+            evaluations,
+            quarter_ns: reached(0.25),
+            median_ns: reached(0.5),
+            three_quarters_ns: reached(0.75),
+        }
+    };
+    let powers =
+        (0..usize::BITS - 1).flat_map(|power| [1usize << power, (1usize << power) + (1usize << power) / 2]);
+    let mut counts: Vec<usize> = powers.take_while(|count| *count < evaluations).collect();
+    counts.push(evaluations);
+    counts.dedup();
+    counts.into_iter().map(step).collect()
 }
 
 fn chances(space: &SearchSpace, known: &[Observation<'_>], seed: u64) -> Option<(Basis, Chances)> {

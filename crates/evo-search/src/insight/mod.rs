@@ -16,7 +16,7 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-pub use self::baseline::{Basis, RandomSearch};
+pub use self::baseline::{Basis, RandomSearch, RandomStep};
 pub use self::calibration::ModelCalibration;
 pub use self::dead::DeadParameter;
 pub use self::importance::{Importance, ParameterShare};

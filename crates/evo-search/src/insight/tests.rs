@@ -164,6 +164,12 @@ fn random_search_is_estimated_near_the_truth() {
         let (told, exact) = (random.median_ns.unwrap(), truth(&space, count));
         assert!((told / exact).ln().abs() < 0.15, "{origin}: {told} is far from {exact}");
         assert!(random.quarter_ns.unwrap() <= told && told <= random.three_quarters_ns.unwrap());
+        // The course ends where the estimate is, up to a step of its grid, and never gets slower on the way.
+        let last = random.course.last().unwrap();
+        assert_eq!(last.evaluations, count);
+        assert!((last.median_ns.unwrap() / told).ln().abs() < 0.05, "{origin}: {last:?} and {told}");
+        let medians: Vec<f64> = random.course.iter().filter_map(|step| step.median_ns).collect();
+        assert!(medians.len() > 5 && medians.is_sorted_by(|a, b| a >= b), "{medians:?}");
         random
     };
     check("random", 60, Basis::OwnDraws);

@@ -1,0 +1,170 @@
+//! What an evaluation says of a variant's time, and what follows from the order in which times became known.
+
+use std::collections::BTreeMap;
+
+use evo_journal::record::StudyHeader;
+use evo_journal::replay::History;
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::verdict::{VerdictClass, VerdictKind};
+
+/// What is known of a time, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum KnownTime {
+    Measured(f64),
+    /// It was given up because it takes longer than this.
+    AtLeast(f64),
+    Unknown,
+}
+
+impl KnownTime {
+    pub fn of(one: &Evaluation) -> KnownTime {
+        let time = one.objective_ns.filter(|time| time.is_finite() && *time > 0.0);
+        match time {
+            Some(time) if one.is_timed() => KnownTime::Measured(time),
+            Some(time) if one.verdict.kind.class() == VerdictClass::Slow => KnownTime::AtLeast(time),
+            _ => KnownTime::Unknown,
+        }
+    }
+
+    /// The time or the lower bound.
+    pub fn value(self) -> Option<f64> {
+        match self {
+            KnownTime::Measured(time) | KnownTime::AtLeast(time) => Some(time),
+            KnownTime::Unknown => None,
+        }
+    }
+}
+
+/// An evaluation that was faster than all correct ones before it.
+#[derive(Clone, Copy, Debug)]
+pub struct NewBest<'a> {
+    /// Position among the evaluations, from 0.
+    pub order: usize,
+    pub time_ns: f64,
+    pub evaluation: &'a Evaluation,
+}
+
+/// Each new best of the screening, in order.
+pub fn new_bests(evaluations: &[Evaluation]) -> Vec<NewBest<'_>> {
+    let mut found: Vec<NewBest<'_>> = Vec::new();
+    for (order, one) in evaluations.iter().enumerate().filter(|(_, one)| one.verdict.is_pass()) {
+        let KnownTime::Measured(time_ns) = KnownTime::of(one) else { continue };
+        if found.last().is_none_or(|best| time_ns < best.time_ns) {
+            found.push(NewBest { order, time_ns, evaluation: one });
+        }
+    }
+    found
+}
+
+/// The default configuration's evaluation, or the first one that passed.
+pub fn baseline(evaluations: &[Evaluation]) -> Option<&Evaluation> {
+    let passed = |one: &&Evaluation| one.verdict.is_pass() && one.objective_ns.is_some();
+    evaluations.iter().find(|one| one.is_default()).or_else(|| evaluations.iter().find(passed))
+}
+
+/// The weight of each timed problem, where a record says it; 1 otherwise.
+pub fn weights(header: &StudyHeader, history: &History) -> BTreeMap<String, f64> {
+    let mut weights: BTreeMap<String, f64> = header.problems.iter().map(|name| (name.clone(), 1.0)).collect();
+    let defined = header.definition.iter().flat_map(|own| &own.problems).map(|own| (&own.name, own.weight));
+    let worked = history.confirmations.iter().flat_map(|own| &own.work).map(|own| (&own.problem, own.weight));
+    for (name, weight) in defined.chain(worked).filter(|(_, weight)| weight.is_finite() && *weight > 0.0) {
+        if let Some(own) = weights.get_mut(name) {
+            *own = weight;
+        }
+    }
+    weights
+}
+
+/// A variant that was refused although it looked faster than the winner.
+#[derive(Clone, Debug)]
+pub struct RefusedFaster<'a> {
+    pub evaluation: &'a Evaluation,
+    /// Weighted geometric mean of the problems that were timed before it was refused.
+    pub time_ns: f64,
+    /// Timed problems of all.
+    pub problems: (usize, usize),
+}
+
+/// The refused variants whose time beat `best_ns`, the fastest first. A time that was taken before the refusal proves nothing:
+/// it shows what a tuner without these gates would have reported.
+pub fn refused_faster<'a>(
+    header: &StudyHeader,
+    history: &'a History,
+    best_ns: f64,
+) -> Vec<RefusedFaster<'a>> {
+    let weights = weights(header, history);
+    let mut found: Vec<RefusedFaster<'a>> = history
+        .evaluations
+        .iter()
+        .filter(|one| is_refusal(one.verdict.kind))
+        .filter_map(|evaluation| {
+            let (time_ns, timed) = mean_time(header, &weights, evaluation)?;
+            let problems = (timed, header.problems.len());
+            (time_ns < best_ns).then_some(RefusedFaster { evaluation, time_ns, problems })
+        })
+        .collect();
+    found.sort_by(|a, b| a.time_ns.total_cmp(&b.time_ns).then(a.evaluation.number.cmp(&b.evaluation.number)));
+    found
+}
+
+fn is_refusal(kind: VerdictKind) -> bool {
+    !matches!(
+        kind.class(),
+        VerdictClass::Ok | VerdictClass::Slow | VerdictClass::PassedOver | VerdictClass::Harness
+    )
+}
+
+fn mean_time(
+    header: &StudyHeader,
+    weights: &BTreeMap<String, f64>,
+    one: &Evaluation,
+) -> Option<(f64, usize)> {
+    let mode = header.ranking.timing();
+    let timed: Vec<(f64, f64)> = one
+        .measurements
+        .iter()
+        .filter(|own| own.mode == mode && own.p50_ns.is_finite() && own.p50_ns > 0.0)
+        .filter_map(|own| Some((own.p50_ns.ln(), *weights.get(&own.problem)?)))
+        .collect();
+    let total: f64 = timed.iter().map(|(_, weight)| weight).sum();
+    if total > 0.0 {
+        let mean = timed.iter().map(|(log, weight)| log * weight).sum::<f64>() / total;
+        return Some((mean.exp(), timed.len()));
+    }
+    let time = one.objective_ns.filter(|time| time.is_finite() && *time > 0.0)?;
+    Some((time, header.problems.len()))
+}
+
+/// The class of a verdict in a chart: few enough to tell apart by color, and named so in legends.
+pub fn chart_class(class: VerdictClass) -> (&'static str, &'static str) {
+    match class {
+        VerdictClass::Ok => ("ok", "correct"),
+        VerdictClass::Slow => ("slow", "too slow"),
+        VerdictClass::Wrong => ("wrong", "wrong answer"),
+        VerdictClass::Timing => ("timing", "time not believed"),
+        VerdictClass::Crash => ("crash", "crash"),
+        VerdictClass::Hang => ("hang", "hang"),
+        VerdictClass::Compile => ("compile", "compile error"),
+        VerdictClass::Launch => ("launch", "launch refused"),
+        VerdictClass::Reject => ("reject", "rejected before compiling"),
+        VerdictClass::PassedOver => ("passed", "passed over"),
+        VerdictClass::Noisy => ("noisy", "noisy"),
+        VerdictClass::Harness => ("harness", "no verdict"),
+    }
+}
+
+/// All of them, in the order of legends.
+pub const CLASSES: [VerdictClass; 12] = [
+    VerdictClass::Ok,
+    VerdictClass::Slow,
+    VerdictClass::Wrong,
+    VerdictClass::Timing,
+    VerdictClass::Crash,
+    VerdictClass::Hang,
+    VerdictClass::Launch,
+    VerdictClass::Compile,
+    VerdictClass::Reject,
+    VerdictClass::PassedOver,
+    VerdictClass::Noisy,
+    VerdictClass::Harness,
+];

@@ -1,0 +1,117 @@
+//! A study as its folder holds it, read without a lock: a sweep that is running is not disturbed.
+
+use std::collections::BTreeMap;
+
+use evo_journal::error::JournalError;
+use evo_journal::own_folder::OwnFolder;
+use evo_journal::reader::{self, JOURNAL, Journal};
+use evo_journal::record::{FORMAT, JournalRecord, StudyHeader};
+use evo_journal::replay::History;
+use evo_search::insight::Insight;
+use serde_json::Value;
+
+use super::insight_again::{computed, saved};
+use crate::json::read_header;
+use crate::study::newest_profile;
+
+/// The file beside the journal that sums it up.
+const STUDY: &str = "study.json";
+/// It has some kilobytes; one with many edits has more.
+const STUDY_MAX: u64 = 1 << 26;
+/// Damaged lines that are named.
+const NAMED: usize = 5;
+
+/// Something that a run told its journal.
+#[derive(Clone, Debug)]
+pub struct StudyNote {
+    /// UTC, RFC 3339.
+    pub at: String,
+    pub message: String,
+}
+
+/// What a study's folder holds.
+#[derive(Debug)]
+pub struct LoadedStudy {
+    /// The newest run's.
+    pub header: StudyHeader,
+    pub history: History,
+    /// By number: when it went to the device, milliseconds of the study's running time.
+    pub started_ms: BTreeMap<u64, u64>,
+    pub notes: Vec<StudyNote>,
+    pub insight: Option<Insight>,
+    /// What cannot be read of the journal, a line each.
+    pub damage: Vec<String>,
+    /// The newest profile of a candidate of this study: the object of `evo profile`.
+    pub profile: Option<Value>,
+}
+
+impl LoadedStudy {
+    /// Reads a study's folder.
+    ///
+    /// # Errors
+    /// The journal cannot be read, a newer evo wrote it, or neither it nor `study.json` has a header.
+    pub fn read(folder: &OwnFolder) -> Result<LoadedStudy, JournalError> {
+        let journal = reader::read_in(folder)?;
+        let file = folder.read_at_most(STUDY, STUDY_MAX).ok().flatten().unwrap_or_default();
+        let mut study = LoadedStudy::of(journal, &file)
+            .ok_or_else(|| JournalError::NoHeader { path: folder.place(JOURNAL) })?;
+        if study.header.format > FORMAT {
+            let (found, known) = (study.header.format, FORMAT);
+            return Err(JournalError::Newer { path: folder.place(JOURNAL), found, known });
+        }
+        study.profile = newest_profile(folder);
+        study.with_insight(&file);
+        Ok(study)
+    }
+
+    /// What a journal gives, without an insight; `None` where it has no header and the text of `study.json` has no copy.
+    pub fn of(journal: Journal, file: &[u8]) -> Option<LoadedStudy> {
+        let damage = damage(&journal);
+        let (mut started_ms, mut notes) = (BTreeMap::new(), Vec::new());
+        for record in &journal.records {
+            match record {
+                JournalRecord::Started { number, at_ms: Some(at_ms), .. } => {
+                    started_ms.insert(*number, *at_ms);
+                }
+                JournalRecord::Note { at, message, .. } => {
+                    notes.push(StudyNote { at: at.clone(), message: message.clone() });
+                }
+                _ => {}
+            }
+        }
+        let history = History::replay(journal);
+        let header = history.header.clone().or_else(|| read_header(file))?;
+        Some(LoadedStudy { header, history, started_ms, notes, insight: None, damage, profile: None })
+    }
+
+    /// Takes the insight from `study.json`, if it is that of these evaluations. Nothing is computed: that takes too long
+    /// for a page that changes each second.
+    pub fn keep_insight(&mut self, folder: &OwnFolder) {
+        let file = folder.read_at_most(STUDY, STUDY_MAX).ok().flatten().unwrap_or_default();
+        let file: Value = serde_json::from_slice(&file).unwrap_or_default();
+        self.insight = saved(&file, &self.history.evaluations);
+    }
+
+    /// Takes the insight from the text of `study.json`, or computes it.
+    fn with_insight(&mut self, file: &[u8]) {
+        let file: Value = serde_json::from_slice(file).unwrap_or_default();
+        let evaluations = &self.history.evaluations;
+        self.insight = saved(&file, evaluations).or_else(|| computed(&self.header, evaluations));
+    }
+}
+
+fn damage(journal: &Journal) -> Vec<String> {
+    let mut told: Vec<String> = journal
+        .rejected
+        .iter()
+        .take(NAMED)
+        .map(|one| format!("line {} of the journal is damaged and left out: {}", one.line, one.reason))
+        .collect();
+    if let Some(more) = journal.rejected.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        told.push(format!("{more} more damaged lines are left out"));
+    }
+    if journal.torn {
+        told.push("the last line of the journal is torn and left out".to_string());
+    }
+    told
+}

@@ -1,0 +1,265 @@
+//! `evo report`: a study as `report.md`, `final_summary.md` and `report.html`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use evo_protocol::device::DeviceKind;
+use evo_protocol::evaluation::Evaluation;
+use serde_json::{Value, json};
+
+use super::answer::Answer;
+use super::call::Call;
+use super::error::CliError;
+use super::exit_code::ExitCode;
+use super::output;
+use super::report_args::ReportArgs;
+use super::study_choice::{ChosenStudy, choose};
+use crate::engine::restored::{RestoreRequest, restored};
+use crate::journal::gates::GateRun;
+use crate::journal::iterations::Iteration;
+use crate::journal::numbered;
+use crate::journal::own_folder::OwnFolder;
+use crate::journal::record::StudyHeader;
+use crate::kernel::catalog;
+use crate::kernel::spec::SpaceFile;
+use crate::report::standing::beside_peers;
+use crate::report::study_report::{
+    LoadedStudy, PAGE, PageKind, PeerTime, REPORT, ReportMaterial, SUMMARY, SourcePair, SourceText, page,
+    report_markdown, summary_markdown,
+};
+
+/// How a file begins that evo may replace.
+const MARK: &str = "evo.report";
+/// The mark is in the first bytes.
+const MARK_WITHIN: u64 = 200;
+
+/// Whether sources are rendered again, which only the summary shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceWish {
+    Look,
+    Leave,
+}
+
+/// Runs the command.
+pub fn run(arguments: &ReportArgs, call: &Call) -> Result<Answer, CliError> {
+    let chosen = choose(&arguments.out, arguments.study.as_deref())?;
+    let material = gather(&chosen, SourceWish::Look)?;
+    let texts = [
+        (REPORT, report_markdown(&material)),
+        (SUMMARY, summary_markdown(&material)),
+        (PAGE, rendered(&material)?),
+    ];
+    let made;
+    let folder = match &arguments.to {
+        None => &chosen.folder,
+        Some(to) => {
+            made = OwnFolder::create(to).map_err(|error| {
+                CliError::bad_file(format!("cannot make `{}`: {error}", to.display()), to)
+                    .with_hint("`--to` names another folder")
+            })?;
+            &made
+        }
+    };
+    // All of them first: a refusal writes nothing.
+    texts.iter().try_for_each(|(name, _)| check_place(folder, name))?;
+    for (name, text) in &texts {
+        write(folder, name, text)?;
+    }
+    let files: Vec<String> = texts.iter().map(|(name, _)| folder.place(name).display().to_string()).collect();
+    for damage in &material.study.damage {
+        output::say(&format!("note: {damage}"));
+    }
+    if !call.is_json() {
+        output::stdout(&(files.join("\n") + "\n"))?;
+    }
+    let result = result(&material, &files);
+    Ok(Answer { reasons: reasons(&result), ..Answer::from(ExitCode::Done) }.in_brief(result))
+}
+
+/// Writes the page of a study after a sweep; its place.
+///
+/// # Errors
+/// The journal cannot be read again, or the page cannot be written.
+pub fn after_sweep(out: &OwnFolder, name: &str) -> Result<String, CliError> {
+    let open = |own: &OwnFolder| own.folder(name).map_err(|error| CliError::harness(error.to_string()));
+    let folder = open(out)?;
+    let around = OwnFolder::open(out.path()).ok();
+    let material = gather(&ChosenStudy { folder: open(out)?, out: around }, SourceWish::Leave)?;
+    check_place(&folder, PAGE)?;
+    write(&folder, PAGE, &rendered(&material)?)?;
+    Ok(folder.place(PAGE).display().to_string())
+}
+
+fn rendered(material: &ReportMaterial) -> Result<String, CliError> {
+    page(material, PageKind::File)
+        .map_err(|error| CliError::harness(format!("the page does not render: {error}")))
+}
+
+/// Everything that a report of this study shows.
+///
+/// # Errors
+/// A journal or the lines beside it cannot be read.
+pub fn gather(chosen: &ChosenStudy, wish: SourceWish) -> Result<ReportMaterial, CliError> {
+    let mut material = ReportMaterial::of(LoadedStudy::read(&chosen.folder)?);
+    let header = material.study.header.clone();
+    if let Some(out) = &chosen.out {
+        // Lines of a kernel stand in a folder of its own, whatever its studies are called.
+        let name = format!("{}-{}", header.kernel, header.device.kind.as_str());
+        if let Ok(folder) = out.folder(&name) {
+            let lines = numbered::read::<Iteration>(&folder)?;
+            let gates = numbered::read::<GateRun>(&folder)?;
+            material.study.damage.extend(lines.notes.into_iter().chain(gates.notes));
+            material.iterations = lines.lines.into_iter().filter(|own| own.kernel == header.kernel).collect();
+            material.gates = gates.lines.into_iter().filter(|own| own.kernel == header.kernel).collect();
+        }
+        if let Some(standing) = beside_peers(out, &header.kernel, &header.device.name) {
+            material.peers = peers(&standing);
+            material.peers_from = standing["folder"].as_str().map(String::from);
+        }
+    }
+    if wish == SourceWish::Look {
+        material.sources = sources(&material);
+    }
+    Ok(material)
+}
+
+fn peers(standing: &Value) -> Vec<PeerTime> {
+    let text = |value: &Value| value.as_str().unwrap_or("unknown").to_string();
+    let problems = standing["problems"].as_object().into_iter().flatten();
+    let told = problems.map(|(problem, own)| PeerTime {
+        problem: problem.clone(),
+        peer: text(&own["peer"]),
+        peer_p50_ns: own["peer_p50_ns"].as_f64(),
+        peer_p90_ns: own["peer_p90_ns"].as_f64(),
+        own: text(&own["implementation"]),
+        own_p50_ns: own["p50_ns"].as_f64(),
+        own_p90_ns: own["p90_ns"].as_f64(),
+        ratio: own["ratio_to_best_peer"].as_f64(),
+        ratio_low: own["ratio_low"].as_f64(),
+        ratio_high: own["ratio_high"].as_f64(),
+        decision: text(&own["decision"]),
+    });
+    told.collect()
+}
+
+/// The sources of winner and baseline, rendered again where that gives what was measured.
+fn sources(material: &ReportMaterial) -> SourcePair {
+    let unknown = |why: &str| SourcePair::Unknown { why: why.to_string() };
+    let header = &material.study.header;
+    if header.device.kind == DeviceKind::Replay {
+        return unknown("a recording holds no sources");
+    }
+    let (Some(winner), Some(base)) = (material.winner(), material.baseline()) else {
+        return unknown("there is no winner to compare");
+    };
+    let Ok(file) = catalog::open(&header.space) else {
+        return SourcePair::Unknown {
+            why: format!("the space `{}` cannot be opened from here", header.space),
+        };
+    };
+    let text = |one: &Evaluation, what: &str| source(&file, header, one, what);
+    match (text(base, "the baseline"), text(winner, "the winner")) {
+        (Ok(baseline), Ok(champion)) => SourcePair::Known { baseline, champion },
+        (Err(why), _) | (_, Err(why)) => SourcePair::Unknown { why },
+    }
+}
+
+fn source(
+    file: &SpaceFile,
+    header: &StudyHeader,
+    one: &Evaluation,
+    what: &str,
+) -> Result<SourceText, String> {
+    let source_hash = one.source_hash.as_ref().ok_or("the journal keeps no hash of their sources")?;
+    let request = RestoreRequest {
+        configuration: &one.configuration,
+        source: None,
+        launch: None,
+        source_hash: Some(source_hash),
+        device: header.device.kind,
+    };
+    let files = restored(file, &request).map_err(|error| error.to_string())?;
+    if files.source_changed {
+        return Err(format!("the kernel was edited since evaluation {} was measured", one.number));
+    }
+    // The header names the configuration, which the parameters beside it say already.
+    let text = match files.source.split_once(evo_protocol::binary::HEADER_END) {
+        Some((_, body)) => body.to_string(),
+        None => files.source,
+    };
+    Ok(SourceText { name: format!("{what} (evaluation {})", one.number), text })
+}
+
+/// Refuses to replace what evo did not write.
+fn check_place(folder: &OwnFolder, name: &str) -> Result<(), CliError> {
+    let path = folder.place(name);
+    let refused = |why: String| {
+        CliError::bad_file(format!("`{}` {why}", path.display()), &path)
+            .with_hint("move it away, or name another folder with `--to`")
+    };
+    if let Some(what) = folder.irregular(name) {
+        return Err(refused(format!("is {what}")));
+    }
+    if !folder.exists(name) {
+        return Ok(());
+    }
+    let start =
+        folder.read_start(name, MARK_WITHIN).map_err(|error| refused(format!("cannot be read: {error}")))?;
+    match String::from_utf8_lossy(&start).contains(MARK) {
+        true => Ok(()),
+        false => Err(refused("is there already, and evo did not write it".to_string())),
+    }
+}
+
+fn write(folder: &OwnFolder, name: &str, text: &str) -> Result<(), CliError> {
+    folder.replace(name, text.as_bytes(), true).map_err(|error| {
+        let path = folder.place(name);
+        CliError::harness(format!("cannot write `{}`: {error}", path.display()))
+            .at(evo_protocol::envelope::ErrorPlace::file(Path::new(&path)))
+    })
+}
+
+fn result(material: &ReportMaterial, files: &[String]) -> Value {
+    let header = &material.study.header;
+    let champion = material.section.as_ref().map(|own| &own.champion);
+    let winner = material.winner();
+    json!({
+        "study": header.study,
+        "kernel": header.kernel,
+        "device": header.device.name,
+        "files": files,
+        "evaluations": material.evaluations().len(),
+        "passed": material.evaluations().iter().filter(|one| one.verdict.is_pass()).count(),
+        "confirmed": champion.is_some(),
+        "winner": winner.map(|one| json!({
+            "number": one.number,
+            "configuration": one.configuration,
+            "time_ns": champion.map(|own| own.objective_ns).or(one.objective_ns),
+            "speedup": champion.and_then(|own| own.speedup),
+            "speedup_low": champion.and_then(|own| own.speedup_low),
+            "speedup_high": champion.and_then(|own| own.speedup_high),
+        })),
+        "notes": material.study.damage,
+    })
+}
+
+/// Why fields of the result are null.
+fn reasons(result: &Value) -> BTreeMap<String, String> {
+    let mut reasons = BTreeMap::new();
+    let mut why = |name: &str, why: &str| {
+        reasons.insert(format!("result.{name}"), why.to_string());
+    };
+    if result["winner"].is_null() {
+        why("winner", "no variant passed");
+        return reasons;
+    }
+    for name in ["speedup", "speedup_low", "speedup_high"] {
+        if result["winner"][name].is_null() {
+            why(&format!("winner.{name}"), "it was not compared with a baseline in paired runs");
+        }
+    }
+    if result["winner"]["time_ns"].is_null() {
+        why("winner.time_ns", "the record has none");
+    }
+    reasons
+}
