@@ -5,7 +5,6 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -14,14 +13,14 @@ use super::candidate::CandidateArgs;
 use super::evaluate_args::EvaluateArgs;
 use super::gate_args::GateArgs;
 use super::history_args::{HistoryArgs, RestoreArgs};
-use super::limits::{LimitArgs, TotalLimit, duration};
+use super::limits::{LimitArgs, TotalLimit};
+use super::mcp_args::McpArgs;
 use super::micro_args::MicroArgs;
 use super::one_args::jobs;
 pub use super::one_args::{SandboxMode, SpaceAccessArgs, TestOneArgs};
 use super::profile_args::ProfileArgs;
 use super::report_args::{ReportArgs, WatchArgs};
 use super::sanitize_args::{SanitizeArgs, SanitizeWhen, sanitize_when};
-use crate::request::ask::Visibility;
 
 /// Finds the fastest variant of a CUDA kernel that still gives correct results, and shows the evidence for both claims
 #[derive(Debug, Parser)]
@@ -543,23 +542,6 @@ pub struct CacheArgs {
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
-}
-
-/// `evo mcp`
-#[derive(Debug, Args)]
-pub struct McpArgs {
-    /// `auto`, `host`, `cuda` or `cuda:INDEX`, for all tools
-    #[arg(long, default_value = "auto")]
-    pub device: String,
-    /// Folder for the records of all tools
-    #[arg(long = "out", value_name = "DIR", default_value = "evidence")]
-    pub out: PathBuf,
-    /// What an answer of `evaluate` tells: `agent` hides seeds, values, tolerances and hidden shapes
-    #[arg(long, value_enum, default_value_t = Visibility::Agent, value_name = "agent|owner", hide_possible_values = true)]
-    pub visibility: Visibility,
-    /// Longest wait for an answer of `evaluate` and `compare`
-    #[arg(long = "time-limit", value_name = "TIME", default_value = "300s", value_parser = duration, allow_negative_numbers = true)]
-    pub time_limit: Duration,
 }
 
 /// `evo worker`

@@ -3,9 +3,9 @@
 use std::io;
 
 use super::answer::Answer;
-use super::args::McpArgs;
 use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::mcp_args::McpArgs;
 use super::output;
 use crate::mcp::{self, ToolSettings};
 use crate::request::ask::Visibility;

@@ -47,6 +47,7 @@ mod leaderboard;
 mod limits;
 mod man;
 mod mcp;
+mod mcp_args;
 mod micro;
 mod micro_args;
 mod one_args;
