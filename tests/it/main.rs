@@ -87,6 +87,7 @@ mod host_fences;
 mod host_loops;
 mod include_dirs;
 mod included_files;
+mod included_host_code;
 mod insight;
 mod instrumented;
 mod intruders;

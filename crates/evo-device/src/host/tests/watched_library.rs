@@ -94,8 +94,11 @@ fn the_lane_that_multiplies_for_a_warp_reads_what_the_others_hold() {
         )
     };
     let mut kernels = Kernels::new();
-    kernels
-        .add(USUAL, prefix, &product("__syncthreads();"), "honest")
-        .add(USUAL, "", &product(""), "nondeterministic:race | *");
+    kernels.add(USUAL, prefix, &product("__syncthreads();"), "honest").add(
+        USUAL,
+        "",
+        &product(""),
+        "nondeterministic:race | *",
+    );
     kernels.check();
 }
