@@ -80,9 +80,12 @@ kinds files "wrong_answer*"
 kinds program "wrong_answer*"
 kinds headers "wrong_answer*"
 kinds groups "wrong_answer*" "wrong_answer*"
-kinds grid_sync "*:*" "wrong_answer*"
+kinds grid_sync "[!p]*" "wrong_answer*"
 kinds cub "wrong_answer*" "wrong_answer*"
 kinds wmma "wrong_answer*"
+kinds region "wrong_answer:unwritten" "wrong_answer*" "oob_write"
+kinds order "wrong_answer*" "[!p]*"
+kinds partial "wrong_answer*"
 one default pass default
 line default-replaced "*PER=1 instead of 4" "$(field default.json candidate.default_replaced)"
 

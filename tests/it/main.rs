@@ -138,4 +138,5 @@ mod tidy;
 mod toolchain;
 mod tools;
 mod turns;
+mod views;
 mod worker;

@@ -230,7 +230,7 @@ fn add(answer: &mut ReferenceAnswer, family: Family, mut distances: Vec<f64>) {
         return;
     }
     // The one element in a thousand that jumps says nothing about the others. Of few sums, one in which large values
-    // cancel is no jump: what is left of it is decided by the order of its terms.
+    // cancel does not jump: what is left of it is decided by the order of its terms.
     let cancels = matches!(family, Family::Huge | Family::Spikes) && distances.len() < FEW;
     let place = if cancels { distances.len() - 1 } else { (distances.len() - 1) * 999 / 1000 };
     let (below, limit, _) = distances.select_nth_unstable_by(place, f64::total_cmp);
