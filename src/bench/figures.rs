@@ -273,6 +273,7 @@ mod tests {
             role: Role::Input,
             fill: Fill::Unrestricted,
             symbol: None,
+            view: None,
         };
         let mut plan = example::plan("p", 7.0);
         plan.buffers = vec![buffer("q", &[1, 2, 16, 8]), buffer("k", &[1, 2, 32, 8])];

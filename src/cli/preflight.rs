@@ -183,6 +183,9 @@ fn sandbox(setup: &DeviceSetup) -> Result<String, String> {
 
 /// Starts a worker as a sweep would and ends it again.
 fn worker(setup: &DeviceSetup) -> Result<String, String> {
+    if setup.choice.kind == DeviceKind::Cuda && setup.choice.arch.is_empty() {
+        return Err("not started: there is no GPU".into());
+    }
     let lane = device_lane::lane(setup, None, None).map_err(|error| error.to_string())?;
     let info = lane.info();
     Ok(format!("{} ({}), {} multiprocessors", info.name, info.driver, info.multiprocessors))

@@ -276,18 +276,28 @@ impl CompileLane {
     /// that are looked for.
     fn answer(&mut self, source: KernelSource) -> CompileOutcome {
         self.check_includes(&source)?;
-        let half = host_half::device_half(&source.text, &source.entries, &source.options);
+        let search = self.shared.search.with_options(source.options.iter().map(String::as_str));
+        let merged = host_half::merged(&source.text, &source.file_name, &search.folders);
+        let whole = merged.as_ref().map_or(&*source.text, |own| &own.text);
+        let half = host_half::device_half(whole, &source.entries, &source.options);
         let outcome = match &half.text {
             Cow::Borrowed(_) => self.answer_half(source.clone()),
             Cow::Owned(text) => {
                 let own = KernelSource { text: text.clone(), ..source.clone() };
                 // Again, in case blanks made a directive of what was none.
-                self.check_includes(&own).and_then(|()| self.answer_half(own))
+                self.check_includes(&own).and_then(|()| {
+                    let marked = merged.as_ref().map(|merged| merged.marked(&own.text));
+                    self.answer_half(KernelSource { text: marked.unwrap_or(own.text), ..source.clone() })
+                })
             }
         };
         outcome.map_err(|mut verdict| {
             if !verdict.is_trouble() {
-                half.explain(&mut verdict);
+                let place = |line: usize| match &merged {
+                    Some(merged) => merged.place(line),
+                    None => format!("line {line}"),
+                };
+                half.explain(&mut verdict, &place);
             }
             verdict
         })

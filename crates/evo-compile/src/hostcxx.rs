@@ -452,12 +452,13 @@ fn fenced(status: ExitStatus, log: &str) -> Option<Box<Verdict>> {
     }
     if let Some(missing) = translate::about_missing(log) {
         let verdict = Verdict::new(VerdictKind::CompileError, missing.message()).with_cause("host_lacks");
+        let verdict = verdict.with(Verdict::HINT, missing.hint());
         // What the compiler says behind it follows from this.
         let verdict = match missing.excerpt.is_empty() {
             true => verdict,
             false => verdict.with("log", missing.excerpt),
         };
-        return Some(Box::new(verdict.with(Verdict::HINT, "run with --device cuda")));
+        return Some(Box::new(verdict));
     }
     // Defined by the start files that modules are linked without, and used where destructors are registered.
     if log.contains("__dso_handle") {

@@ -54,6 +54,9 @@ const FOLDERS_HINT: &str = "\nhint: files are opened in the folders that `option
 const KEYED_HEADERS: &[&str] =
     &["cuda_fp16.h", "cuda_fp16.hpp", "cuda_bf16.h", "cuda_bf16.hpp", "mma.h", "crt/mma.h"];
 
+/// What helps where a source has texture references, which CUDA 12 has removed.
+const TEXTURES_HINT: &str = "\nhint: CUDA 12 has removed texture and surface references, and evo passes no textures: read the \
+                             data through a pointer, with `__ldg` or a `__constant__` variable";
 /// What an error says of a header that is not there, before 13.0 and since.
 const NO_FILE: [&str; 2] = ["could not open source file", "cannot open source file"];
 
@@ -330,6 +333,9 @@ impl Nvrtc {
             _ if log.trim().is_empty() => diagnose::refused(&name, memory),
             _ => diagnose::refused(log, memory),
         };
+        if ["texture is not a template", "surface is not a template"].iter().any(|text| log.contains(text)) {
+            verdict.message.push_str(TEXTURES_HINT);
+        }
         let lacks = NO_FILE.iter().any(|text| log.contains(text));
         if self.includes.is_empty() && lacks {
             verdict.message.push_str(&format!("\nhint: no CUDA headers were found; {INSTALL_HINT}"));

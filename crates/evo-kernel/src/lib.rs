@@ -21,4 +21,5 @@ pub mod spec;
 pub mod specialize;
 pub mod template;
 pub mod tiny;
+mod views;
 mod words;

@@ -11,6 +11,7 @@ use super::resolve::whole;
 use super::spec::{ArgumentSpec, BufferSpec, FillSpec, KernelSpec, ProblemSpec};
 use super::specialize;
 use super::tiny;
+use super::views;
 
 /// Every remark, in the order of the file's sections. `configuration` is the default one.
 pub fn warnings(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
@@ -21,6 +22,7 @@ pub fn warnings(kernel: &KernelSpec, configuration: &Configuration) -> Vec<Strin
     );
     warnings.extend(batches_of_one(kernel, configuration));
     warnings.extend(built_in_values(kernel));
+    warnings.extend(buffers(kernel).filter_map(views::remark));
     warnings.extend(untried_values(kernel));
     warnings.extend(untested_tails(kernel, configuration));
     warnings

@@ -19,12 +19,13 @@ use super::spec::{
     ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, LoopSpec, PassedSpec, PrepareSpec,
     ProblemSpec, ReferenceSpec, ScalarSpec, SwizzleSpec, TensorMapSpec,
 };
+use super::views;
 
 /// Most launches of a call. Each is a line of the plan, which goes to the worker with every request.
 const LAUNCHES_MAX: i64 = 4096;
 
 /// The plan of one problem. Refusals are `static_reject` with the cause `expression`, `shape` for a buffer that is
-/// negative or larger than 2⁶³ bytes, or `tensor_map` for a map that breaks a rule of the copy engine's.
+/// negative or larger than 2⁶³ bytes, `region` for a part of an output that is none, or `tensor_map` for a map that breaks a rule of the copy engine's.
 pub fn resolve(
     kernel: &KernelSpec,
     configuration: &Configuration,
@@ -177,8 +178,9 @@ impl Resolver<'_> {
             return Err(self.refuse_shape(buffer, "has more than 2^63 bytes"));
         }
         let fill = self.fill(buffer, elements == Some(0))?;
+        let view = views::resolve(buffer, &shape, self.problem, &|expr, place| self.integer(expr, place))?;
         let (name, symbol) = (buffer.name.clone(), buffer.symbol.clone());
-        Ok(BufferPlan { name, dtype: buffer.dtype, shape, role: buffer.role, fill, symbol })
+        Ok(BufferPlan { name, dtype: buffer.dtype, shape, role: buffer.role, fill, symbol, view })
     }
 
     /// The fill with its ends known. A buffer without elements has no use for a range, which may be as empty.

@@ -11,6 +11,7 @@ use evo_protocol::measurement::RankingMode;
 use evo_protocol::plan::{Fill, Role};
 use evo_protocol::sanitizer::SanitizerCheck;
 use evo_protocol::tensor_map::{OutsideFill, Swizzle};
+use evo_protocol::view::ComparedForm;
 use evo_protocol::worker::{CommandReference, SpecialValues};
 use evo_space::expr::Expr;
 use evo_space::space::SearchSpace;
@@ -163,6 +164,26 @@ pub struct BufferSpec {
     pub fill: FillSpec,
     /// The variable of the module that holds it during a call; without one it is passed as a pointer.
     pub symbol: Option<String>,
+    /// What of an output is compared with its answer; without one, every element in its place.
+    pub view: Option<ViewSpec>,
+}
+
+/// What of an output is compared; ends and steps may read parameters and problem sizes.
+#[derive(Debug)]
+pub struct ViewSpec {
+    /// One range for each extent, outermost first; all of the output when absent.
+    pub region: Option<Vec<RangeSpec>>,
+    pub form: ComparedForm,
+    /// Along which elements are sorted or added up; all of them together when absent.
+    pub axis: Option<usize>,
+}
+
+/// Positions along an axis as Python's slices give them; what is absent is 0, the extent, 1.
+#[derive(Debug)]
+pub struct RangeSpec {
+    pub first: Option<Expr>,
+    pub stop: Option<Expr>,
+    pub step: Option<Expr>,
 }
 
 impl BufferSpec {

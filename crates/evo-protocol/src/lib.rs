@@ -31,4 +31,5 @@ pub mod specialization;
 pub mod stream_schemas;
 pub mod tensor_map;
 pub mod verdict;
+pub mod view;
 pub mod worker;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
 use crate::tensor_map::TensorMapPlan;
+use crate::view::{OutputView, coordinates};
 
 /// What the names of variables begin with that hold a size of the problem, as an `int`: `evo_size_N`.
 pub const SIZE_VARIABLE: &str = "evo_size_";
@@ -73,6 +74,9 @@ pub struct BufferPlan {
     /// take it as a pointer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub symbol: Option<String>,
+    /// What of an output is compared with its answer; without one, every element in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<OutputView>,
 }
 
 impl BufferPlan {
@@ -84,6 +88,33 @@ impl BufferPlan {
     /// Size in bytes.
     pub fn bytes(&self) -> u64 {
         self.elements() * self.dtype.bytes()
+    }
+
+    /// Extents of what is compared with an answer, outermost first.
+    pub fn compared_shape(&self) -> Vec<u64> {
+        self.view.as_ref().map_or_else(|| self.shape.clone(), OutputView::shape)
+    }
+
+    /// Number of values that are compared.
+    pub fn compared_elements(&self) -> u64 {
+        self.compared_shape().iter().product()
+    }
+
+    /// What is compared of an output that holds these values. 64-bit integers may come as twice as many words.
+    pub fn compared(&self, values: Vec<f64>) -> Vec<f64> {
+        let Some(view) = &self.view else { return values };
+        let long = matches!(self.dtype, DType::I64 | DType::U64) && values.len() as u64 > self.elements();
+        view.of(&self.shape, &values, if long { 2 } else { 1 })
+    }
+
+    /// Flat places of the elements that an answer says something about; `None` where it is all of them.
+    pub fn places_compared(&self) -> Option<Vec<u64>> {
+        self.view.as_ref().map(|view| view.places(&self.shape))
+    }
+
+    /// Coordinates of one of the compared values.
+    pub fn compared_at(&self, index: u64) -> Vec<u64> {
+        self.view.as_ref().map_or_else(|| coordinates(index, &self.shape), |view| view.at(index))
     }
 }
 

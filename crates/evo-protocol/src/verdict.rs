@@ -448,6 +448,9 @@ impl GateReport {
     /// The evidence that names derived shapes which the reference does not take.
     pub const NOT_TAKEN: &'static str = "shapes_not_taken";
 
+    /// The evidence that says what is compared of outputs that are not compared in full, by problem and output.
+    pub const IN_PART: &'static str = "compared_in_part";
+
     /// The evidence with the plain parity of each problem, by its name.
     pub const PARITY: &'static str = "parity";
     /// The numbers of a problem's parity.

@@ -78,7 +78,7 @@ pub fn choose(outlook: Outlook, budget: &Budget, population: u32) -> StrategyCho
     if let Some(wall) = budget.wall.filter(|wall| covered(*wall, pace) < left as f64) {
         let source = if pace.is_measured { "measured before" } else { "assumed" };
         return evolve(format!(
-            "{} s cover about {:.0} of {left} configurations, at {} evaluations/s ({source})",
+            "{} s cover about {:.0} of {left} configurations, at {} ({source})",
             wall.as_secs(),
             covered(wall, pace),
             shown(pace.per_second)
@@ -103,11 +103,12 @@ fn covered(wall: Duration, pace: Pace) -> f64 {
 }
 
 fn shown(per_second: f64) -> String {
-    if per_second < 10.0 && per_second.fract() != 0.0 {
-        format!("{per_second:.1}")
-    } else {
-        format!("{per_second:.0}")
-    }
+    let number = match per_second < 10.0 && per_second.fract() != 0.0 {
+        true => format!("{per_second:.1}"),
+        false => format!("{per_second:.0}"),
+    };
+    let unit = if number == "1" { "evaluation" } else { "evaluations" };
+    format!("{number} {unit}/s")
 }
 
 #[cfg(test)]
@@ -188,6 +189,9 @@ mod tests {
         check_of(outlook, &["60s"], None, "exhaustive", covered);
         let outlook = Outlook { done: 0, ..outlook };
         let why = "`evolve` searches: 60 s cover about 112 of 1000 configurations, at 2.5 evaluations/s (measured before)";
+        check_of(outlook, &["60s"], None, "evolve", why);
+        let outlook = Outlook { pace: Pace::measured(1.0).unwrap(), ..outlook };
+        let why = "`evolve` searches: 60 s cover about 45 of 1000 configurations, at 1 evaluation/s (measured before)";
         check_of(outlook, &["60s"], None, "evolve", why);
         assert_eq!(Pace::measured(0.0), None);
         assert_eq!(Pace::measured(f64::NAN), None);

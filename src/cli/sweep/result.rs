@@ -187,6 +187,7 @@ fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> Vec<StyledLin
                 ),
             };
             let left = text::finalists_left(outcome.summary.left_out);
+            let left = if left.is_empty() { left } else { wrapped(left.trim_end(), width) };
             let more = text::more(evaluations);
             let within = plan.subject.within().map_or(String::new(), |own| own.note() + "\n");
             // Read last, so that it is the time of the whole command.

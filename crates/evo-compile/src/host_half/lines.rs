@@ -76,6 +76,13 @@ impl<'a> SourceLines<'a> {
     }
 }
 
+/// The header that a directive, on a line of its own, includes.
+pub fn included_name<'a>(text: &'a str, directive: &DirectiveLine) -> Option<&'a str> {
+    let own = text[directive.range.clone()].trim_start_matches(['#', ' ', '\t']);
+    let name = own.strip_prefix("include").map(|rest| rest.trim_start().trim_start_matches(['<', '"']));
+    name.and_then(|rest| rest.split(['>', '"']).next()).filter(|_| !own.contains('\n'))
+}
+
 /// Signs of which compilers make others: digraphs, and trigraphs where a standard before C++17 is asked for.
 const OTHER_SIGNS: [&str; 4] = ["<%", "%>", "%:", "??"];
 

@@ -8,17 +8,21 @@
 
 mod items;
 mod lines;
+mod merge;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
 
 use evo_device::host::tokens::{CudaTokenKind, tokenize};
 use evo_protocol::verdict::Verdict;
 
 use items::{ItemKind, SourceItem};
-use lines::{DirectiveLine, SourceLines};
+use lines::{DirectiveLine, SourceLines, included_name};
 
 use super::standard::OF_HOSTS;
+
+pub use merge::MergedSource;
 
 /// What a compiler gets of a source.
 #[derive(Debug, PartialEq)]
@@ -117,11 +121,32 @@ pub fn device_half<'a>(text: &'a str, entries: &[String], options: &[String]) ->
     DeviceHalf { text, skipped, unclear: None }
 }
 
+/// A source with the files in their places that it includes and that hold host code; `None` where none does. `own` is the
+/// name of the source's file.
+pub fn merged(text: &str, own: &str, folders: &[PathBuf]) -> Option<MergedSource> {
+    merge::merge(text, own, folders, &has_host_code)
+}
+
+/// Whether a file has declarations of which a kernel can have nothing, or includes what only a host has.
+fn has_host_code(text: &str) -> bool {
+    let Some(lines) = SourceLines::read(text) else { return false };
+    if lines.directives.iter().any(|own| is_host_header(text, own)) {
+        return true;
+    }
+    let macros = Macros::of(&lines);
+    let (items, _) = items::read(&lines, &|name| macros.takes_arguments.contains(name));
+    let halves = Halves { lines: &lines, macros: &macros, items: &items };
+    items.iter().any(|item| halves.is_of_hosts(item))
+}
+
 impl DeviceHalf<'_> {
-    /// Adds to a refusal what was left out, where that may be why.
-    pub fn explain(&self, verdict: &mut Verdict) {
+    /// Adds to a refusal what was left out, where that may be why. `place` words a line of the source.
+    pub fn explain(&self, verdict: &mut Verdict, place: &dyn Fn(usize) -> String) {
         let listed = |own: &[(String, usize)]| {
-            let all: Vec<String> = own.iter().map(|(name, line)| format!("`{name}` (line {line})")).collect();
+            let mut seen = HashSet::new();
+            let all = own.iter().map(|(name, line)| format!("`{name}` ({})", place(*line)));
+            // A file that is included twice has all of it twice.
+            let all: Vec<String> = all.filter(|own| seen.insert(own.clone())).collect();
             all.join(", ")
         };
         let words: HashSet<&str> =
@@ -137,7 +162,8 @@ impl DeviceHalf<'_> {
         }
         if let Some(line) = self.unclear {
             let hint = format!(
-                "\nhint: the host code near line {line} could not be told from device code; move the kernels to a file of their own"
+                "\nhint: the host code near {} could not be told from device code; move the kernels to a file of their own",
+                place(line)
             );
             verdict.message.push_str(&hint);
         }
@@ -150,13 +176,6 @@ impl DeviceHalf<'_> {
 /// Whether a directive includes a header that only the host half needs.
 fn is_host_header(text: &str, directive: &DirectiveLine) -> bool {
     included_name(text, directive).is_some_and(|name| OF_HOSTS.contains(&name))
-}
-
-/// The header that a directive, on a line of its own, includes.
-fn included_name<'a>(text: &'a str, directive: &DirectiveLine) -> Option<&'a str> {
-    let own = text[directive.range.clone()].trim_start_matches(['#', ' ', '\t']);
-    let name = own.strip_prefix("include").map(|rest| rest.trim_start().trim_start_matches(['<', '"']));
-    name.and_then(|rest| rest.split(['>', '"']).next()).filter(|_| !own.contains('\n'))
 }
 
 /// The first line with a launch or `main`, in a source that was not read.

@@ -17,7 +17,24 @@ impl Lacking {
     /// One line for a person.
     pub fn message(&self) -> String {
         let place = self.place.as_ref().map_or(String::new(), |place| format!("{place}: "));
-        format!("{place}the host device lacks {}; on CUDA this compiles", self.what)
+        let elsewhere = match self.is_nowhere() {
+            true => "evo passes none on any device",
+            false => "on CUDA this compiles",
+        };
+        format!("{place}the host device lacks {}; {elsewhere}", self.what)
+    }
+
+    /// What may help.
+    pub fn hint(&self) -> &'static str {
+        match self.is_nowhere() {
+            true => "read the data through a pointer, with `__ldg` or a `__constant__` variable",
+            false => "run with --device cuda",
+        }
+    }
+
+    /// Whether no launch of evo's could hand it to a kernel: a space file has no such arguments.
+    fn is_nowhere(&self) -> bool {
+        ["textures", "surfaces"].iter().any(|own| self.what.contains(&format!("({own})")))
     }
 }
 

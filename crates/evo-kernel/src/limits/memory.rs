@@ -70,6 +70,7 @@ mod tests {
             role: Role::Scratch,
             fill: Fill::Unrestricted,
             symbol: None,
+            view: None,
         };
         ProblemPlan {
             name: "p".into(),

@@ -9,10 +9,12 @@ use evo_space::value::Value;
 use super::fields::{Fields, Reader};
 use super::names::KnownNames;
 use super::tensor_maps;
+use super::views::{self, Viewed};
 use crate::range::{self, End};
 use crate::spec::{ArgumentSpec, BufferSpec, FillSpec, ScalarSpec};
 
-const KEYS: &[&str] = &["name", "dtype", "shape", "role", "fill", "value", "kind", "symbol", "restore"];
+const KEYS: &[&str] =
+    &["name", "dtype", "shape", "role", "fill", "value", "kind", "symbol", "restore", "check"];
 
 pub(super) const DTYPES: &[(&str, DType)] = &[
     ("f16", DType::F16),
@@ -103,7 +105,7 @@ fn scalar(
     dtype: Option<DType>,
     names: &KnownNames,
 ) -> Option<ArgumentSpec> {
-    for key in ["shape", "role", "fill", "symbol", "restore"] {
+    for key in ["shape", "role", "fill", "symbol", "restore", "check"] {
         if let Some(node) = fields.get(key) {
             let message = format!("{} has no meaning for a scalar", fields.name(key));
             reader.hinted(&node.span, message, Some("an argument with `value` is a scalar".to_string()));
@@ -137,8 +139,15 @@ fn buffer(
         Some(node) => symbol(reader, node, &fields.name("symbol")).map(Some),
         None => Some(None),
     };
-    let (name, dtype, shape) = (name?, dtype?, shape?);
-    Some(ArgumentSpec::Buffer(BufferSpec { name, dtype, shape, role: role?, fill: fill?, symbol: symbol? }))
+    let (name, dtype, shape, role) = (name?, dtype?, shape?, role?);
+    let view = match fields.get("check") {
+        Some(node) => {
+            let own = Viewed { dtype, role, rank: shape.len() };
+            Some(views::read(reader, node, &fields.name("check"), &own, names)?)
+        }
+        None => None,
+    };
+    Some(ArgumentSpec::Buffer(BufferSpec { name, dtype, shape, role, fill: fill?, symbol: symbol?, view }))
 }
 
 /// The role of an `inout` buffer that a call may destroy, with `restore = true`.

@@ -23,6 +23,7 @@ mod prove;
 mod source;
 mod specialize;
 mod tensor_maps;
+mod views;
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};

@@ -12,6 +12,7 @@ use evo_space::genome::Configuration;
 use evo_space::space::SearchSpace;
 
 use super::fields::Reader;
+use crate::signature::{self, SourceEntry, SourceParameter};
 use crate::spec::{KernelSpec, TinySpec};
 use crate::{render, resolve, specialize, tiny};
 
@@ -58,12 +59,36 @@ fn resolves(reader: &mut Reader, root: &Node, kernel: &KernelSpec, configuration
 fn renders(reader: &mut Reader, root: &Node, kernel: &KernelSpec, configuration: &Configuration) {
     // One message for all sets of constants, which have most mistakes in common.
     let sets = specialize::of_kernel(kernel);
-    let failed = sets.iter().find_map(|constants| render::render_for(kernel, configuration, constants).err());
-    if let Some(verdict) = failed {
+    let rendered: Vec<_> =
+        sets.iter().map(|constants| render::render_for(kernel, configuration, constants)).collect();
+    for (entry, parameter) in
+        rendered.iter().flatten().filter_map(|own| texture_of(kernel, &own.text)).take(1)
+    {
+        let message = format!("`{entry}` takes a texture or a surface, `{parameter}`, which evo cannot pass");
+        let hint = "pass the data as a buffer: `__ldg` reads it through the same cache".to_string();
+        let launches = root.get("launches");
+        let span =
+            launches.and_then(|own| find_text(own, &entry)).unwrap_or_else(|| span_of(root, "launches"));
+        reader.hinted(&span, message, Some(hint));
+    }
+    if let Some(verdict) = rendered.into_iter().find_map(Result::err) {
         let span = root.get("kernel").and_then(|node| node.get("template")).map(|node| node.span.clone());
         let hint = format!("this is the default configuration: {configuration}");
         reader.hinted(&span.unwrap_or_default(), verdict.message, Some(hint));
     }
+}
+
+/// An entry with a parameter of a type that only a host program can make, in every definition that the source has of it.
+fn texture_of(kernel: &KernelSpec, text: &str) -> Option<(String, String)> {
+    let handle = |own: &&SourceParameter| {
+        own.text.split(' ').any(|word| matches!(word, "cudaTextureObject_t" | "cudaSurfaceObject_t"))
+    };
+    kernel.launches.iter().find_map(|launch| {
+        let SourceEntry::Read(definitions) = signature::find(text, &launch.entry) else { return None };
+        let found: Vec<_> = definitions.iter().filter_map(|own| own.iter().find(handle)).collect();
+        let first = found.first().filter(|_| found.len() == definitions.len())?;
+        Some((launch.entry.clone(), first.text.clone()))
+    })
 }
 
 fn span_of(root: &Node, key: &str) -> Span {
@@ -73,11 +98,13 @@ fn span_of(root: &Node, key: &str) -> Span {
 /// The place in the file of a refused expression: its text, quoted, where it stands but once.
 fn section_of(root: &Node, verdict: &Verdict) -> Span {
     // Texts of ranges are short and stand elsewhere too.
-    if let Some(name) = verdict.evidence.get("fill_of").and_then(|name| name.as_str())
-        && let Some(Data::List(arguments)) = root.get("arguments").map(|node| &node.data)
-        && let Some(fill) = arguments.iter().find(|one| is_named(one, name)).and_then(|one| one.get("fill"))
-    {
-        return fill.span.clone();
+    for (evidence, key) in [("fill_of", "fill"), ("check_of", "check")] {
+        if let Some(name) = verdict.evidence.get(evidence).and_then(|name| name.as_str())
+            && let Some(Data::List(arguments)) = root.get("arguments").map(|node| &node.data)
+            && let Some(own) = arguments.iter().find(|one| is_named(one, name)).and_then(|one| one.get(key))
+        {
+            return own.span.clone();
+        }
     }
     let text = verdict.evidence.get("expression").and_then(|text| text.as_str());
     text.and_then(|text| find_text(root, text)).unwrap_or_else(|| span_of(root, "problems"))

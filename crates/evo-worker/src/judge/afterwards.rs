@@ -84,13 +84,12 @@ fn name_constant(
     phase: &mut PhaseSink<'_>,
 ) -> Result<Verdict, DeviceError> {
     let case = &prepared.case;
-    let plan = &case.plan.buffers[position];
     let random = case.plan.buffers.iter().any(inputs::varies);
     let named = prepared.checks.include(GateCheck::NameConstant);
     if !named || case.family != inputs::Family::Normal || case.elements() > PROBE_ELEMENTS || !random {
         return Ok(verdict);
     }
-    let values = element::widen(&judge.device.read(prepared.buffers[position])?, plan.dtype);
+    let values = prepared.compared(judge.device.as_mut(), position)?;
     if values.len() > 1 && values.iter().all(|value| *value == values[0]) {
         let message = format!("{}; every element is `{}`", verdict.message, values[0]);
         return Ok(Verdict { message, ..verdict }.with_cause(Cause::Constant));

@@ -159,7 +159,7 @@ fn scales_differ(
 
 fn buffer(name: &str, dtype: DType, shape: &[u64], role: Role) -> BufferPlan {
     let (shape, fill) = (shape.to_vec(), Fill::Normal { scale: 1.0 });
-    BufferPlan { name: name.into(), dtype, shape, role, fill, symbol: None }
+    BufferPlan { name: name.into(), dtype, shape, role, fill, symbol: None, view: None }
 }
 
 fn problem(name: String, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> ProblemPlan {

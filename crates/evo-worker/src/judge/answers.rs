@@ -84,6 +84,10 @@ impl Judge {
     /// What the device's own kernels would compute here.
     fn work(&self, check: &CheckPlan, plan: &ProblemPlan) -> Option<ReferenceWork> {
         let ReferencePlan::Builtin { name } = &check.reference else { return None };
+        // It compares every element in its place.
+        if plan.buffers.iter().any(|buffer| buffer.view.is_some()) {
+            return None;
+        }
         self.device_references.as_ref().filter(|own| own.has(name))?;
         ReferenceWork::of(name, plan, &self.device.info().limits)
     }

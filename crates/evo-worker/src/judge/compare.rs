@@ -153,23 +153,6 @@ pub fn blocks_on_host(actual: &[f64], expected: &[f64], block: u64, floor: f64) 
     worst
 }
 
-/// Coordinates of a flat index, outermost first.
-pub fn coordinates(index: u64, shape: &[u64]) -> Vec<u64> {
-    let mut rest = index;
-    let mut out: Vec<u64> = shape
-        .iter()
-        .rev()
-        .map(|extent| {
-            let extent = (*extent).max(1);
-            let own = rest % extent;
-            rest /= extent;
-            own
-        })
-        .collect();
-    out.reverse();
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use evo_protocol::dtype::DType;
@@ -587,12 +570,5 @@ mod tests {
         assert!(found(0, 1).is_some());
         assert_eq!(found(2, 4), None);
         assert_eq!(found(2, 5), Some(Breach::Elements));
-    }
-
-    #[test]
-    fn flat_indices_become_coordinates() {
-        assert_eq!(coordinates(0, &[2, 3, 4]), [0, 0, 0]);
-        assert_eq!(coordinates(23, &[2, 3, 4]), [1, 2, 3]);
-        assert_eq!(coordinates(5, &[2, 3, 4]), [0, 1, 1]);
     }
 }

@@ -28,6 +28,7 @@ use super::npy::{self, task_error};
 use super::perturb;
 use super::reference::{self, Operands, ReferenceAnswer};
 use super::single_precision;
+use super::views;
 
 /// Right answers of one case.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,8 +70,8 @@ pub fn output_shape(plan: &ProblemPlan, buffer: usize) -> OutputShape {
     OutputShape {
         dtype: own.dtype,
         family: Family::Normal,
-        row: own.shape.last().copied().unwrap_or(1),
-        length: inputs as f64 / own.elements().max(1) as f64,
+        row: own.compared_shape().last().copied().unwrap_or(1),
+        length: inputs as f64 / own.compared_elements().max(1) as f64,
         all_f32: plan.buffers.iter().all(|own| !own.dtype.is_float() || own.dtype == DType::F32),
         one_is_subnormal: false,
     }
@@ -108,6 +109,7 @@ pub fn compute(
     case: &Case,
     naive: &mut dyn NaiveReference,
 ) -> Result<AnsweredCase, DeviceError> {
+    let naive: &mut dyn NaiveReference = &mut views::ViewedReference { whole: naive, plan: &case.plan };
     let mut why = String::new();
     // The largest magnitude first: the harder the inputs, the more they find.
     for (number, magnitude) in magnitudes(check, case).iter().enumerate() {
@@ -288,7 +290,11 @@ fn answers(
         ..ReferenceAnswer::default()
     };
     match &check.reference {
-        ReferencePlan::Builtin { name } => builtin_answers(name, plan, bytes),
+        ReferencePlan::Builtin { name } => {
+            let mut answers = builtin_answers(name, plan, bytes)?;
+            answers.iter_mut().for_each(|own| views::look_at(plan, own));
+            Ok(answers)
+        }
         ReferencePlan::Kernel | ReferencePlan::Command(_) => {
             Ok(naive.answers(bytes)?.into_iter().map(plain).collect())
         }
@@ -309,7 +315,7 @@ fn answers(
                     own if own == buffer.dtype => npy::read_values(path, buffer)?,
                     words => element::widen(&npy::read_bytes(path, buffer)?, words),
                 };
-                Ok(plain((position, values)))
+                Ok(plain((position, buffer.compared(values))))
             };
             outputs.iter().map(read).collect()
         }

@@ -15,6 +15,7 @@ use evo_device::device::Comparison;
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, ProblemPlan};
+use evo_protocol::view::ComparedForm;
 
 use super::element;
 use super::inputs::{self, Family};
@@ -24,8 +25,10 @@ use super::reference::ReferenceAnswer;
 /// Whether an output adds up inputs, as far as shapes tell.
 pub fn adds_up(plan: &ProblemPlan, buffer: usize, family: Family) -> bool {
     let own = &plan.buffers[buffer];
-    let adds =
-        |input: &BufferPlan| input.dtype.is_float() && inputs::varies(input) && input.shape != own.shape;
+    let sums = own.view.as_ref().is_some_and(|view| view.form == ComparedForm::Sum);
+    let adds = |input: &BufferPlan| {
+        input.dtype.is_float() && inputs::varies(input) && (sums || input.shape != own.shape)
+    };
     family == Family::Special && own.dtype.is_float() && plan.buffers.iter().any(adds)
 }
 

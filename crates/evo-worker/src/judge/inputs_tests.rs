@@ -6,7 +6,15 @@ use super::*;
 use crate::judge::reference::testing;
 
 fn buffer(name: &str, dtype: DType, count: u64, fill: Fill) -> BufferPlan {
-    BufferPlan { name: name.into(), dtype, shape: vec![count], role: Role::Input, fill, symbol: None }
+    BufferPlan {
+        name: name.into(),
+        dtype,
+        shape: vec![count],
+        role: Role::Input,
+        fill,
+        symbol: None,
+        view: None,
+    }
 }
 
 fn plan(buffers: Vec<BufferPlan>) -> ProblemPlan {

@@ -54,6 +54,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod timed;
+mod views;
 mod workspace;
 mod wrong;
 

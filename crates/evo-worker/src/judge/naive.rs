@@ -149,7 +149,7 @@ fn left_out(device: &mut dyn Device, own: BufferId, buffer: &BufferPlan) -> Resu
     if buffer.role != Role::Output || run::starts_as(buffer).is_some() || !buffer.dtype.is_float() {
         return Ok(());
     }
-    let count = device.count_pattern(own, buffer.dtype, element::poison(buffer.dtype, Poison::A))?;
+    let count = run::count_pattern(device, own, buffer, element::poison(buffer.dtype, Poison::A))?;
     let count = count.min(buffer.elements());
     if count == 0 {
         return Ok(());

@@ -155,7 +155,15 @@ mod tests {
 
     fn buffer(dtype: DType, shape: &[u64], path: &Path) -> BufferPlan {
         let fill = Fill::Npy { path: path.to_path_buf() };
-        BufferPlan { name: "x".into(), dtype, shape: shape.to_vec(), role: Role::Input, fill, symbol: None }
+        BufferPlan {
+            name: "x".into(),
+            dtype,
+            shape: shape.to_vec(),
+            role: Role::Input,
+            fill,
+            symbol: None,
+            view: None,
+        }
     }
 
     fn write(path: &Path, shape: &[u64], values: &[f32]) {

@@ -25,7 +25,7 @@ const TOLERANCES: [(&str, f64); 2] = [("allclose_1e-3", 1e-3), ("allclose_1e-2",
 /// The numbers of a case whose outputs are still on the device, as evidence of the gate.
 pub fn of(device: &mut dyn Device, prepared: &PreparedCase) -> Result<Value, DeviceError> {
     let targets = prepared.targets();
-    let elements: u64 = targets.iter().map(|(plan, ..)| plan.elements()).sum();
+    let elements: u64 = targets.iter().map(|(plan, ..)| plan.compared_elements()).sum();
     if elements > ELEMENTS_MAX {
         return Ok(unknown(&format!("the outputs have more than {ELEMENTS_MAX} elements")));
     }
@@ -34,9 +34,9 @@ pub fn of(device: &mut dyn Device, prepared: &PreparedCase) -> Result<Value, Dev
     }
     let mut seen = PlainErrors::default();
     for (plan, own, expected) in targets {
-        let actual = element::widen(&device.read(own)?, plan.dtype);
+        let actual = prepared.compared(device, own)?;
         let expected = element::widen(&device.read(expected)?, DType::F64);
-        let count = usize::try_from(plan.elements()).unwrap_or(usize::MAX);
+        let count = usize::try_from(plan.compared_elements()).unwrap_or(usize::MAX);
         let pairs = actual.par_chunks(CHUNK).zip(expected.par_chunks(CHUNK)).enumerate();
         // Largest values and counts: the same in any order.
         let own = pairs.map(|(number, (own, right))| {

@@ -448,4 +448,16 @@ mod tests {
         let ramp: Vec<f64> = (0..131).map(f64::from).collect();
         assert!(!is_mostly_noise(&noise_of(Family::Ramp, &ramp, centered), DType::F32));
     }
+
+    #[test]
+    fn of_two_sums_the_one_that_cancels_is_no_question() {
+        let sums = |values: &[f32]| {
+            values.chunks(128).map(|own| own.iter().fold(0.0f32, |sum, value| sum + value)).collect()
+        };
+        let mut values: Vec<f64> = (0..256).map(|at| f64::from(at % 7) - 3.0).collect();
+        (values[5], values[90], values[200]) = (1e30, -1e30, 1e30);
+        let answer = noise_of(Family::Huge, &values, sums);
+        assert!(answer.expected[0].abs() < 1e3 && answer.noise.max > 1e20, "{answer:?}");
+        assert!(!is_mostly_noise(&answer, DType::F32), "the other sum is a question");
+    }
 }

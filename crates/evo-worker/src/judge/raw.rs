@@ -51,6 +51,7 @@ mod tests {
             role: Role::Input,
             fill: Fill::Raw { path: path.clone() },
             symbol: None,
+            view: None,
         };
         let error = || read_bytes(&path, &buffer).unwrap_err().to_string();
         assert!(error().contains("cannot read"), "{}", error());

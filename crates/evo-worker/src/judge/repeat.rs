@@ -349,11 +349,10 @@ fn spread(
         }
         let targets = prepared.set.targets.iter().zip(&baselines);
         for (target, baseline) in targets.filter(|_| prepared.checks.include(GateCheck::RepeatSpread)) {
-            let dtype = prepared.case.plan.buffers[target.position].dtype;
             let own = target.bounds.tolerance;
             let quarter = Tolerance { atol: own.atol / 4.0, rtol: own.rtol / 4.0 };
-            let actual = prepared.buffers[target.position];
-            let comparison = judge.device.compare(actual, dtype, *baseline, quarter)?;
+            let device = judge.device.as_mut();
+            let comparison = prepared.compare_with(device, target.position, *baseline, quarter)?;
             if comparison.mismatches > 0 {
                 let what = format!(
                     "runs differ by up to {:.3e}, more than a quarter of the tolerance",
@@ -387,8 +386,7 @@ fn keep(judge: &mut Judge, prepared: &PreparedCase) -> Result<Vec<BufferId>, Dev
     let mut kept = Vec::new();
     for target in &prepared.set.targets {
         let plan = &prepared.case.plan.buffers[target.position];
-        let bytes = judge.device.read(prepared.buffers[target.position])?;
-        let values = element::f64_bytes(&element::widen(&bytes, plan.dtype));
+        let values = element::f64_bytes(&prepared.compared(judge.device.as_mut(), target.position)?);
         let name = format!("{} (first run)", plan.name);
         let own = judge.pool.working(judge.device.as_mut(), &name, values.len() as u64)?;
         judge.device.write(own, &values)?;

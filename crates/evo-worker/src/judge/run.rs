@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use evo_device::device::{
     BlockError, BoundArgument, BoundLaunch, BoundWindow, BufferId, Comparison, Device, GuardDamage, ModuleId,
-    Placement, RunConditions,
+    Placement, RunConditions, Tolerance,
 };
 use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::DeviceError;
@@ -237,9 +237,17 @@ impl PreparedCase {
     /// One hash over all outputs that have elements.
     pub fn output_hash(&self, device: &mut dyn Device) -> Result<u64, DeviceError> {
         let mut hasher = blake3::Hasher::new();
-        let outputs = self.with_role(&[Role::Output, Role::Inout]);
-        for (_, buffer) in outputs.filter(|(plan, _)| plan.elements() > 0) {
-            hasher.update(&device.hash(buffer)?.to_le_bytes());
+        for (position, plan) in self.plan().buffers.iter().enumerate() {
+            match plan.role.is_answer() && plan.elements() > 0 {
+                false => {}
+                // What the file does not compare may differ from run to run.
+                true if plan.view.is_some() => {
+                    hasher.update(&element::f64_bytes(&self.compared(device, position)?));
+                }
+                true => {
+                    hasher.update(&device.hash(self.buffers[position])?.to_le_bytes());
+                }
+            }
         }
         let hash = hasher.finalize();
         Ok(u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|index| hash.as_bytes()[index])))
@@ -255,7 +263,7 @@ impl PreparedCase {
         for (position, plan) in self.plan().buffers.iter().enumerate() {
             if plan.role == Role::Output && starts_as(plan).is_none() && plan.elements() > 0 {
                 let pattern = element::poison(plan.dtype, poison.under(self.checks));
-                counts.push((position, device.count_pattern(self.buffers[position], plan.dtype, pattern)?));
+                counts.push((position, count_pattern(device, self.buffers[position], plan, pattern)?));
             }
         }
         Ok(counts)
@@ -285,10 +293,38 @@ impl PreparedCase {
         Ok(None)
     }
 
+    /// What an output holds of that which is compared, as fp64 or as words ([`compared_as`]).
+    pub fn compared(&self, device: &mut dyn Device, position: usize) -> Result<Vec<f64>, DeviceError> {
+        let plan = &self.plan().buffers[position];
+        let values = element::widen(&device.read(self.buffers[position])?, compared_as(plan.dtype));
+        Ok(plan.compared(values))
+    }
+
+    /// Compares an output with fp64 values on the device.
+    pub fn compare_with(
+        &self,
+        device: &mut dyn Device,
+        position: usize,
+        expected: BufferId,
+        tolerance: Tolerance,
+    ) -> Result<Comparison, DeviceError> {
+        let plan = &self.plan().buffers[position];
+        if plan.view.is_none() {
+            return device.compare(self.buffers[position], compared_as(plan.dtype), expected, tolerance);
+        }
+        let actual = self.compared(device, position)?;
+        let expected = element::widen(&device.read(expected)?, DType::F64);
+        Ok(compare::on_host(&actual, &expected, tolerance))
+    }
+
     /// Compares every output that has an answer.
     pub fn compare(&self, device: &mut dyn Device) -> Result<Vec<ComparedOutput>, DeviceError> {
         let one = |target: &ExpectedBuffer| {
-            let dtype = compared_as(self.plan().buffers[target.position].dtype);
+            let plan = &self.plan().buffers[target.position];
+            if plan.view.is_some() {
+                return self.compare_certain(device, target);
+            }
+            let dtype = compared_as(plan.dtype);
             let (own, expected) = (self.buffers[target.position], target.expected);
             let comparison = device.compare(own, dtype, expected, target.bounds.tolerance)?;
             let block = match &target.bounds.block {
@@ -318,8 +354,7 @@ impl PreparedCase {
         device: &mut dyn Device,
         target: &ExpectedBuffer,
     ) -> Result<ComparedOutput, DeviceError> {
-        let plan = &self.plan().buffers[target.position];
-        let mut actual = element::widen(&device.read(self.buffers[target.position])?, plan.dtype);
+        let mut actual = self.compared(device, target.position)?;
         let expected = element::widen(&device.read(target.expected)?, DType::F64);
         for (index, allowed) in &target.uncertain {
             let index = *index as usize;
@@ -345,10 +380,10 @@ impl PreparedCase {
         comparisons.iter().filter_map(judge).min_by_key(|mismatch| mismatch.breach)
     }
 
-    /// Each output that has an answer: its plan, its buffer, and the answer in fp64.
-    pub fn targets(&self) -> Vec<(&BufferPlan, BufferId, BufferId)> {
+    /// Each output that has an answer: its plan, its position, and the answer in fp64.
+    pub fn targets(&self) -> Vec<(&BufferPlan, usize, BufferId)> {
         let one = |target: &ExpectedBuffer| {
-            (&self.plan().buffers[target.position], self.buffers[target.position], target.expected)
+            (&self.plan().buffers[target.position], target.position, target.expected)
         };
         self.set.targets.iter().map(one).collect()
     }
@@ -388,6 +423,27 @@ impl PreparedCase {
         }
         Ok(true)
     }
+}
+
+/// Elements of an output that hold a pattern, among those that an answer says something about.
+pub fn count_pattern(
+    device: &mut dyn Device,
+    buffer: BufferId,
+    plan: &BufferPlan,
+    pattern: u32,
+) -> Result<u64, DeviceError> {
+    let Some(places) = plan.places_compared() else {
+        return device.count_pattern(buffer, plan.dtype, pattern);
+    };
+    let (bytes, size) = (device.read(buffer)?, plan.dtype.bytes() as usize);
+    let word = pattern.to_le_bytes();
+    let holds = |place: &&u64| {
+        let at = **place as usize * size;
+        let element = bytes.get(at..at + size).unwrap_or_default();
+        !element.is_empty()
+            && element.iter().enumerate().all(|(offset, byte)| *byte == word[(at + offset) % 4])
+    };
+    Ok(places.iter().filter(holds).count() as u64)
 }
 
 /// Damaged guard zones. They are rewritten.

@@ -18,7 +18,7 @@ use super::element::Poison;
 use super::run::{self, ComparedOutput, PhaseSink, PreparedCase, RunSetting};
 use super::state::Judge;
 use super::wrong::{self, CaseResult};
-use super::{command, deep, disagree, inputs, parity};
+use super::{command, deep, disagree, inputs, parity, views};
 
 /// After a wrong answer this many further cases are run, to learn what the failing ones share.
 const CASES_AFTER_FAILURE: usize = 12;
@@ -88,6 +88,9 @@ pub(super) fn check(
     let failed = walk.failed_at.is_some();
     let mut found = walk.conclude(skipped);
     tell_of_special_values(&mut found, check.special_values);
+    if gate == Gate::FullShapes {
+        views::tell(&mut found, &fitting);
+    }
     if passing {
         found.report.message =
             format!("{}, at shapes drawn by lot and with more seeds", found.report.message);

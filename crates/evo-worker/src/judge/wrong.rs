@@ -7,10 +7,11 @@ use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::BufferPlan;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
+use evo_protocol::view::ComparedForm;
 use serde_json::{Value, json};
 
 use super::case::Case;
-use super::compare::{Breach, coordinates};
+use super::compare::Breach;
 use super::expected::compared_as;
 use super::inputs::Family;
 use super::run::{Mismatch, PreparedCase};
@@ -109,7 +110,7 @@ pub fn mismatch(prepared: &PreparedCase, mismatch: &Mismatch) -> Verdict {
         .with("mismatches", comparison.mismatches)
         .with("non_finite", comparison.non_finite)
         .with("abs_error_max", number(comparison.abs_error_max))
-        .with("abs_error_max_at", json!(coordinates(comparison.abs_error_max_index, &plan.shape)))
+        .with("abs_error_max_at", json!(plan.compared_at(comparison.abs_error_max_index)))
         .with("relative_norm", number(relative))
         .with("error_mean", number(comparison.error_sum / comparison.elements.max(1) as f64))
         .with("error_slope", number(comparison.error_dot_sum / comparison.expected_square_sum))
@@ -137,8 +138,13 @@ pub fn mismatch(prepared: &PreparedCase, mismatch: &Mismatch) -> Verdict {
         false if small => PRECISION_HINT,
         false => "",
     };
+    let form = match plan.view.as_ref().map(|own| own.form) {
+        Some(ComparedForm::Sorted) => ", in ascending order",
+        Some(ComparedForm::Sum) => ", its sum",
+        Some(ComparedForm::Elements) | None => "",
+    };
     verdict.message = format!(
-        "`{}`: {what}; {} of {} elements, largest error {largest}, error norm {:.3e} of the answer's{place}{hint}",
+        "`{}`{form}: {what}; {} of {} elements, largest error {largest}, error norm {:.3e} of the answer's{place}{hint}",
         plan.name, comparison.mismatches, comparison.elements, relative
     );
     about(verdict, &prepared.case)
@@ -155,12 +161,12 @@ fn first_bad(verdict: Verdict, plan: &BufferPlan, comparison: &Comparison) -> (V
     let (got, expected) = (comparison.first_bad_actual, comparison.first_bad_expected);
     // 64-bit integers are compared as pairs of words.
     if compared_as(plan.dtype).bytes() != plan.dtype.bytes() {
-        let at = coordinates(index / 2, &plan.shape);
+        let at = plan.compared_at(index / 2);
         let half = if index.is_multiple_of(2) { "low" } else { "high" };
         let place = format!(", first at {at:?}: its {half} word is `{got}`, expected `{expected}`");
         return (verdict.with("first_bad_index", index / 2).with("first_bad_at", json!(at)), place);
     }
-    let at = coordinates(index, &plan.shape);
+    let at = plan.compared_at(index);
     let place = match plan.dtype.is_float() {
         true => format!(", first at {at:?}: got `{got:.6e}`, expected `{expected:.6e}`"),
         false => format!(", first at {at:?}: got `{got}`, expected `{expected}`"),
@@ -175,12 +181,13 @@ fn first_bad(verdict: Verdict, plan: &BufferPlan, comparison: &Comparison) -> (V
 
 /// Some elements were never written.
 pub fn unwritten(prepared: &PreparedCase, plan: &BufferPlan, count: u64) -> Verdict {
-    let message = format!("`{}`: {count} of {} elements are never written", plan.name, plan.elements());
+    let elements = plan.places_compared().map_or(plan.elements(), |own| own.len() as u64);
+    let message = format!("`{}`: {count} of {elements} elements are never written", plan.name);
     let verdict = Verdict::new(VerdictKind::WrongAnswer, message)
         .with_cause(Cause::Unwritten)
         .with("buffer", plan.name.clone())
         .with("unwritten", count)
-        .with("elements", plan.elements());
+        .with("elements", elements);
     about(verdict, &prepared.case)
 }
 

@@ -71,3 +71,34 @@ fn tiles_exchange_without_a_finding() {
     );
     kernels.check();
 }
+
+#[test]
+fn the_lane_that_multiplies_for_a_warp_reads_what_the_others_hold() {
+    let prefix = "#include <mma.h>\nusing namespace nvcuda;";
+    let product = |between: &str| {
+        format!(
+            "__shared__ __align__(32) float tile[256];
+        wmma::fragment<wmma::matrix_a, 16, 16, 8, wmma::precision::tf32, wmma::row_major> x;
+        wmma::fragment<wmma::matrix_b, 16, 16, 8, wmma::precision::tf32, wmma::row_major> y;
+        wmma::fragment<wmma::accumulator, 16, 16, 8, float> z;
+        for (int i = t; i < 256; i += 64) tile[i] = in[i % n];
+        {between}
+        wmma::fill_fragment(z, 0.0f);
+        wmma::load_matrix_sync(x, tile, 16);
+        wmma::load_matrix_sync(y, tile, 16);
+        wmma::mma_sync(z, x, y, z);
+        __syncthreads();
+        if (t < 32) wmma::store_matrix_sync(tile, z, 16, wmma::mem_row_major);
+        __syncthreads();
+        if (t < 50) out[50 * b + t] = tile[t];"
+        )
+    };
+    let mut kernels = Kernels::new();
+    kernels.add(USUAL, prefix, &product("__syncthreads();"), "honest").add(
+        USUAL,
+        "",
+        &product(""),
+        "nondeterministic:race | *",
+    );
+    kernels.check();
+}

@@ -40,7 +40,7 @@ pub fn buffer(name: &str, dtype: DType, shape: &[u64], role: Role) -> BufferPlan
     } else {
         Fill::Uniform { low: 0.0, high: 100.0, inclusive: false }
     };
-    BufferPlan { name: name.into(), dtype, shape: shape.to_vec(), role, fill, symbol: None }
+    BufferPlan { name: name.into(), dtype, shape: shape.to_vec(), role, fill, symbol: None, view: None }
 }
 
 /// A plan without launches.

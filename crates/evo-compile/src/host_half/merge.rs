@@ -1,0 +1,265 @@
+//! Included files that hold host code, put in the place of the directives that include them.
+//!
+//! What one file names of another decides what the device half needs, so files with host code are read as one source
+//! with the file that includes them. All others stay included, by the compiler. Only files below the include folders are
+//! read, which the author of the space file names.
+
+use std::path::{Path, PathBuf};
+
+use super::lines::{DirectiveLine, SourceLines, included_name};
+
+/// Files that are put in place at most, each time they are included, and how deep; beyond, nothing is.
+const FILES_MAX: usize = 64;
+const DEPTH_MAX: usize = 16;
+/// A longer file holds data.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// A source with the files that it includes in their places.
+#[derive(Debug, PartialEq)]
+pub struct MergedSource {
+    /// Lines on which another file begins or goes on are empty here, so that rules for sources can be applied to it.
+    pub text: String,
+    /// In order: where another file begins or goes on.
+    changes: Vec<FileChange>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct FileChange {
+    /// The empty line of the whole, from 0.
+    at: usize,
+    /// What stands on the line behind it.
+    file: String,
+    line: usize,
+}
+
+/// Puts files in place; `None` where no included file holds host code, as `has_host_code` tells.
+pub fn merge(
+    text: &str,
+    own: &str,
+    folders: &[PathBuf],
+    has_host_code: &dyn Fn(&str) -> bool,
+) -> Option<MergedSource> {
+    let folders: Vec<PathBuf> = folders.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
+    let mut merger = Merger { folders, has_host_code, files: 0, out: String::new(), changes: Vec::new() };
+    let own = own.replace(['\\', '"', '\n'], "_");
+    merger.put(text, &own, None, 0)?;
+    let merged = MergedSource { text: merger.out, changes: merger.changes };
+    (!merged.changes.is_empty()).then_some(merged)
+}
+
+impl MergedSource {
+    /// The text, of this length in lines, with directives that say which file each line is from.
+    pub fn marked(&self, text: &str) -> String {
+        let mut changes = self.changes.iter().peekable();
+        let mut out = String::with_capacity(text.len() + 64 * self.changes.len());
+        for (number, line) in text.split_inclusive('\n').enumerate() {
+            match changes.next_if(|own| own.at == number) {
+                Some(own) => out.push_str(&format!("#line {} \"{}\"\n", own.line, own.file)),
+                None => out.push_str(line),
+            }
+        }
+        out
+    }
+
+    /// Where a line of the whole, from 1, stands in its file.
+    pub fn place(&self, line: usize) -> String {
+        match self.changes.iter().rev().find(|own| own.at + 1 < line) {
+            Some(own) => format!("{}:{}", own.file, own.line + line - own.at - 2),
+            None => format!("line {line}"),
+        }
+    }
+}
+
+struct Merger<'a> {
+    folders: Vec<PathBuf>,
+    has_host_code: &'a dyn Fn(&str) -> bool,
+    files: usize,
+    out: String,
+    changes: Vec<FileChange>,
+}
+
+/// A file that a directive names.
+struct Included {
+    path: PathBuf,
+    text: String,
+    /// The compiler would not find it from the place of another file.
+    only_here: bool,
+}
+
+impl Merger<'_> {
+    /// Adds a text; `folder` is that of its file, of included ones. `None` if there is too much of it.
+    fn put(&mut self, text: &str, name: &str, folder: Option<&Path>, depth: usize) -> Option<()> {
+        // What cannot be read is left to the compiler.
+        let Some(lines) = SourceLines::read(text) else {
+            self.out.push_str(text);
+            return Some(());
+        };
+        let mut done = 0;
+        for directive in lines.directives.iter().filter(|own| own.word == "include") {
+            let Some(wanted) = included_name(text, directive) else { continue };
+            let quoted = text[directive.range.clone()].contains('"');
+            let Some(file) = self.find(wanted, quoted, folder) else { continue };
+            if !file.only_here && !self.leads_to_host_code(&file, depth) {
+                continue;
+            }
+            self.files += 1;
+            if self.files > FILES_MAX || depth >= DEPTH_MAX {
+                return None;
+            }
+            let line = lines.line(directive.range.start);
+            let rest = line + text[directive.range.clone()].matches('\n').count() + 1;
+            self.out.push_str(&text[done..directive.range.start]);
+            done = directive.range.end;
+            self.put_file(&file, wanted, depth)?;
+            self.change(name, rest);
+            // Behind the directive's own line.
+            done = text[done..].find('\n').map_or(text.len(), |at| done + at + 1);
+        }
+        self.out.push_str(&text[done..]);
+        Some(())
+    }
+
+    /// Adds a file, which may ask to be read but once.
+    fn put_file(&mut self, file: &Included, name: &str, depth: usize) -> Option<()> {
+        let pragmas = SourceLines::read(&file.text).map_or(Vec::new(), |lines| {
+            let once =
+                |own: &&DirectiveLine| own.word == "pragma" && lines.words_of(own) == ["pragma", "once"];
+            lines.directives.iter().filter(once).map(|own| own.range.clone()).collect()
+        });
+        let folder = file.path.parent();
+        if pragmas.is_empty() {
+            self.change(name, 1);
+            return self.put(&file.text, name, folder, depth + 1);
+        }
+        // In one source with others the pragma has no meaning; a macro of the file's own name does what it does.
+        let mut text = file.text.clone();
+        pragmas.into_iter().for_each(|own| text.replace_range(own.clone(), &" ".repeat(own.len())));
+        let letters = file.path.display().to_string();
+        let letters: String =
+            letters.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        self.begin_line();
+        self.out.push_str(&format!("#ifndef EVO_ONCE_{letters}\n#define EVO_ONCE_{letters}\n"));
+        self.change(name, 1);
+        self.put(&text, name, folder, depth + 1)?;
+        self.begin_line();
+        self.out.push_str("#endif\n");
+        Some(())
+    }
+
+    /// Whether a file, or one that it includes, holds host code.
+    fn leads_to_host_code(&self, file: &Included, depth: usize) -> bool {
+        if (self.has_host_code)(&file.text) {
+            return true;
+        }
+        let Some(lines) = SourceLines::read(&file.text).filter(|_| depth < DEPTH_MAX) else { return false };
+        let mut included = lines.directives.iter().filter(|own| own.word == "include");
+        included.any(|directive| {
+            let Some(wanted) = included_name(&file.text, directive) else { return false };
+            let quoted = file.text[directive.range.clone()].contains('"');
+            let found = self.find(wanted, quoted, file.path.parent());
+            found.is_some_and(|inner| self.leads_to_host_code(&inner, depth + 1))
+        })
+    }
+
+    /// A line that tells which file goes on, and with which of its lines.
+    fn change(&mut self, file: &str, line: usize) {
+        self.begin_line();
+        let at = self.out.matches('\n').count();
+        self.changes.push(FileChange { at, file: file.to_string(), line });
+        self.out.push('\n');
+    }
+
+    fn begin_line(&mut self) {
+        if !self.out.is_empty() && !self.out.ends_with('\n') {
+            self.out.push('\n');
+        }
+    }
+
+    /// The file that a directive means, if it is one of the user's.
+    fn find(&self, name: &str, quoted: bool, folder: Option<&Path>) -> Option<Included> {
+        if name.contains(['"', '\\', '\n']) || name.is_empty() {
+            return None;
+        }
+        let beside = folder.filter(|_| quoted).map(|folder| folder.join(name));
+        let in_folders = self.folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
+        let beside = beside.filter(|path| path.is_file());
+        // A name that climbs is allowed in a header, and in no source.
+        let only_here = beside.is_some() && (in_folders.is_none() || name.contains(".."));
+        let path = beside.or(in_folders)?.canonicalize().ok()?;
+        if !self.folders.iter().any(|folder| path.starts_with(folder)) {
+            return None;
+        }
+        let length = path.metadata().ok()?.len();
+        let text = (length <= BYTES_MAX).then(|| std::fs::read_to_string(&path).ok()).flatten()?;
+        Some(Included { path, text, only_here })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    fn merged(text: &str, files: &[(&str, &str)]) -> Option<MergedSource> {
+        let folder = folder(files);
+        merge(text, "k.cu", &[folder.path().to_path_buf()], &|text| text.contains("HOST"))
+    }
+
+    #[test]
+    fn only_files_that_lead_to_host_code_are_put_in_place() {
+        let files =
+            [("plain.h", "int plain;\n"), ("outer.h", "#include \"host.h\"\n"), ("host.h", "HOST\nint b;")];
+        assert_eq!(merged("#include \"plain.h\"\n", &files), None);
+        assert_eq!(merged("#include <absent.h>\n", &files), None);
+        let own = merged("first\n#include \"outer.h\" // why\nlast\n#include \"plain.h\"\n", &files).unwrap();
+        let lines: Vec<&str> = own.text.lines().collect();
+        assert_eq!(lines, ["first", "", "", "HOST", "int b;", "", "", "last", "#include \"plain.h\""]);
+        let marked = own.marked(&own.text);
+        let expected = "first\n#line 1 \"outer.h\"\n#line 1 \"host.h\"\nHOST\nint b;\n#line 2 \"outer.h\"\n\
+                        #line 3 \"k.cu\"\nlast\n#include \"plain.h\"\n";
+        assert_eq!(marked, expected);
+        let places = [1, 4, 5, 8].map(|line| own.place(line));
+        assert_eq!(places, ["line 1", "host.h:1", "host.h:2", "k.cu:3"]);
+    }
+
+    #[test]
+    fn a_file_that_is_read_once_is_guarded() {
+        let own = merged("#include \"a.h\"\n#include \"a.h\"\n", &[("a.h", "#pragma once\nHOST\n")]).unwrap();
+        assert_eq!(own.text.matches("#ifndef EVO_ONCE_").count(), 2);
+        assert_eq!(own.text.matches("#endif").count(), 2);
+        assert!(!own.text.contains("#pragma"), "{}", own.text);
+    }
+
+    #[test]
+    fn a_file_beside_one_that_moves_moves_too() {
+        let files = [
+            ("sub/host.h", "#include \"near.h\"\n#include \"../far.h\"\nHOST\n"),
+            ("sub/near.h", "near\n"),
+            ("far.h", "far\n"),
+        ];
+        let own = merged("#include \"sub/host.h\"\n", &files).unwrap();
+        assert!(
+            own.text.contains("near\n") && own.text.contains("far\n") && !own.text.contains("#include"),
+            "{}",
+            own.text
+        );
+    }
+
+    #[test]
+    fn what_never_ends_or_lies_elsewhere_is_left_to_the_compiler() {
+        assert_eq!(merged("#include \"a.h\"\n", &[("a.h", "HOST\n#include \"a.h\"\n")]), None);
+        let (inside, outside) = (folder(&[]), folder(&[("a.h", "HOST\n")]));
+        std::os::unix::fs::symlink(outside.path().join("a.h"), inside.path().join("a.h")).unwrap();
+        let folders = [inside.path().to_path_buf()];
+        assert_eq!(merge("#include \"a.h\"\n", "k.cu", &folders, &|_| true), None);
+    }
+}

@@ -1,0 +1,2 @@
+#pragma once
+__device__ inline float unit() { return 1.0f; }
