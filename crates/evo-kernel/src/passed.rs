@@ -30,6 +30,19 @@ pub fn reference_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
     positions(kernel).filter(|(own, _)| is_given(own)).map(|(_, place)| place).collect()
 }
 
+/// What a launch of the reference kernel is given, as the file declares it; `None` where that is not arguments alone.
+pub fn given_to_reference<'k>(kernel: &'k KernelSpec, launch: &LaunchSpec) -> Option<Vec<&'k ArgumentSpec>> {
+    let Some(passed) = &launch.arguments else {
+        let given = reference_arguments(kernel);
+        return Some(positions(kernel).filter(|(_, at)| given.contains(at)).map(|(own, _)| own).collect());
+    };
+    let argument = |own: &PassedSpec| match own {
+        PassedSpec::Named(name) => kernel.arguments.iter().find(|own| own.name() == name),
+        PassedSpec::Literal(_) => None,
+    };
+    passed.iter().map(argument).collect()
+}
+
 /// The same for a launch of the task's own that prepares inputs: inputs and scalars.
 pub fn prepare_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
     let is_there = |own: &ArgumentSpec| match own {

@@ -272,6 +272,18 @@ pub fn fits(declared: &[&ArgumentSpec], parameters: &[SourceParameter]) -> bool 
         && declared.iter().zip(parameters).all(|(argument, own)| takes(argument, own.kind))
 }
 
+/// Whether a reference's parameters can take what it is given. It may leave the last ones out, and its numbers may have
+/// another precision.
+pub fn reference_fits(given: &[&ArgumentSpec], parameters: &[SourceParameter]) -> bool {
+    let takes = |(argument, own): (&&ArgumentSpec, &SourceParameter)| match (argument, own.kind) {
+        (_, ParameterKind::Unknown) => true,
+        (ArgumentSpec::Buffer(_), kind) => kind == ParameterKind::Pointer,
+        (ArgumentSpec::Scalar(_), kind) => matches!(kind, ParameterKind::Scalar(_)),
+        (ArgumentSpec::TensorMap(_), kind) => kind == ParameterKind::TensorMap,
+    };
+    parameters.len() <= given.len() && given.iter().zip(parameters).all(takes)
+}
+
 fn takes(argument: &ArgumentSpec, kind: ParameterKind) -> bool {
     match (argument, kind) {
         (_, ParameterKind::Unknown) | (ArgumentSpec::Buffer(_), ParameterKind::Pointer) => true,

@@ -397,6 +397,15 @@ fn ranges_that_do_not_fit() {
     "#);
 }
 
+/// It would take a pointer for a number, and every variant would be blamed for its answers.
+#[test]
+fn a_reference_with_other_arguments() {
+    let scratch = "    { name = \"a\", dtype = \"f32\", value = 0.5 },";
+    let more =
+        format!("    {{ name = \"w\", dtype = \"f32\", shape = [\"N\"], role = \"scratch\" }},\n{scratch}");
+    insta::assert_snapshot!(changed(&[(scratch, &more)]), @"");
+}
+
 #[test]
 fn references_in_double_precision() {
     insta::assert_snapshot!(changed(&[("entry = \"saxpy_naive\",", "entry = \"saxpy_naive\", real = true,"), ("tiny = [{ N = 1 }, { N = \"BLOCK * PER_THREAD + 1\" }, { N = \"BLOCK - 64\" }]", "tiny = []\nspecial_values = \"never\"\nmultiple_of = { M = 4 }")]), @r#"

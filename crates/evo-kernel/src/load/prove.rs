@@ -13,8 +13,8 @@ use evo_space::space::SearchSpace;
 
 use super::fields::Reader;
 use crate::signature::{self, SourceEntry, SourceParameter};
-use crate::spec::{KernelSpec, TinySpec};
-use crate::{render, resolve, specialize, tiny};
+use crate::spec::{KernelSpec, ReferenceSpec, TinySpec};
+use crate::{passed, render, resolve, specialize, tiny};
 
 /// Complains if the default configuration is refused by a constraint, has a launch plan that cannot
 /// be computed for some problem, or does not render.
@@ -38,6 +38,7 @@ pub(super) fn default_works(reader: &mut Reader, root: &Node, space: &SearchSpac
         resolves(reader, root, kernel, &configuration);
         renders(reader, root, kernel, &configuration);
     }
+    reference_takes_what_it_is_given(reader, root, kernel);
 }
 
 fn resolves(reader: &mut Reader, root: &Node, kernel: &KernelSpec, configuration: &Configuration) {
@@ -89,6 +90,29 @@ fn texture_of(kernel: &KernelSpec, text: &str) -> Option<(String, String)> {
         let first = found.first().filter(|_| found.len() == definitions.len())?;
         Some((launch.entry.clone(), first.text.clone()))
     })
+}
+
+/// A reference kernel is launched with what the file declares, whatever its own list says: a pointer taken for a number
+/// gives answers that every variant would be blamed for.
+fn reference_takes_what_it_is_given(reader: &mut Reader, root: &Node, kernel: &KernelSpec) {
+    let ReferenceSpec::Kernel { source, launches, .. } = &kernel.check.reference else { return };
+    for launch in launches {
+        let SourceEntry::Read(definitions) = signature::find(&source.text, &launch.entry) else { continue };
+        let Some(given) = passed::given_to_reference(kernel, launch) else { continue };
+        let fits = definitions.iter().any(|own| signature::reference_fits(&given, own));
+        if let Some(own) = definitions.first().filter(|_| !fits) {
+            let message = format!(
+                "the reference kernel `{}` takes other arguments than it is given:\n{}",
+                launch.entry,
+                signature::side_by_side(&given, own)
+            );
+            let hint = "it gets the kernel's arguments in their order, scratch too; `arguments = […]` in its table \
+                        names others";
+            let span =
+                root.get("check").and_then(|check| check.get("reference")).map(|node| node.span.clone());
+            reader.hinted(&span.unwrap_or_default(), message, Some(hint.to_string()));
+        }
+    }
 }
 
 fn span_of(root: &Node, key: &str) -> Span {

@@ -19,11 +19,15 @@ pub fn plain(text: &str) -> String {
 pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
-        // An underscore inside of a word is only an underscore, and so are signs that count at the start of a line.
-        if "\\`*[]<>|".contains(letter) {
-            safe.push('\\');
+        match letter {
+            // Not every renderer knows a backslash before these.
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '&' => safe.push_str("&amp;"),
+            // An underscore inside of a word is only an underscore, and so are signs that count at the start of a line.
+            '\\' | '`' | '*' | '[' | ']' | '|' => safe.extend(['\\', letter]),
+            other => safe.push(other),
         }
-        safe.push(letter);
     }
     safe
 }
