@@ -176,6 +176,7 @@ const COMMANDS: &[CommandFields] = &[
     CommandFields { command: "history", version: 1, fields: &[], answers: &[&["result"]] },
     CommandFields { command: "summary", version: 1, fields: &[], answers: &[&["result"]] },
     CommandFields { command: "restore", version: 1, fields: &[], answers: &[&["result"]] },
+    CommandFields { command: "export", version: 1, fields: &[], answers: &[&["result"]] },
     CommandFields { command: "gate", version: 1, fields: &[], answers: &[&["result"]] },
     CommandFields {
         command: "space",
