@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::bench_args::BenchArgs;
 use super::candidate::CandidateArgs;
 use super::evaluate_args::EvaluateArgs;
+use super::export_args::ExportArgs;
 use super::gate_args::GateArgs;
 use super::history_args::{HistoryArgs, RestoreArgs};
 use super::limits::{LimitArgs, TotalLimit};
@@ -72,6 +73,11 @@ pub enum Command {
         after_help = "Example: evo micro gemm --budget 60s\n         evo micro my_kernel.toml --top 16 --json\n\nThe ranking is a hint: a sweep judges and times whatever it takes from it."
     )]
     Micro(MicroArgs),
+    /// Write a candidate as files for other programs: CUDA source, launch code, PyTorch, CuPy, tvm-ffi
+    #[command(
+        after_help = "Example: evo export my_kernel.toml @champion --to exported --verify\n         evo export softmax 256 4 --to exported --format cu,torch-op --arch sm_90a\n\nA candidate that fails a gate is not exported."
+    )]
+    Export(ExportArgs),
     /// Read a profiler's counters of one configuration, and name its bottleneck
     #[command(
         after_help = "Example: evo profile attention_simt 32 8 4 --problem s1024\n         evo profile my.toml @champion --set wide --keep-report\n\nNeeds Nsight Compute (`ncu`) and the right to read the GPU's counters; `evo preflight` shows both."
@@ -158,6 +164,7 @@ impl Command {
             Command::Bench(arguments) => arguments.run.json,
             Command::Gate(arguments) => arguments.run.json,
             Command::Micro(arguments) => arguments.json,
+            Command::Export(arguments) => arguments.one.run.json,
             Command::Profile(arguments) => arguments.one.run.json,
             Command::Sanitize(arguments) => arguments.one.run.json,
             Command::Space(arguments) => arguments.json,

@@ -13,7 +13,7 @@ use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{
-    bench, benchmark, build, cache, compile, completions, evaluate, explain, gate, guard, history,
+    bench, benchmark, build, cache, compile, completions, evaluate, explain, export, gate, guard, history,
     leaderboard, man, mcp, micro, output, preflight, profile, render, report, restore, sanitize, selftest,
     space, sweep, test_one, watch, worker,
 };
@@ -68,6 +68,7 @@ fn one_candidate(command: &mut Command) -> Option<&mut TestOneArgs> {
         Command::TestOne(own) | Command::Test(own) | Command::Benchmark(own) => Some(own),
         Command::Evaluate(own) => Some(&mut own.one),
         Command::Profile(own) => Some(&mut own.one),
+        Command::Export(own) => Some(&mut own.one),
         Command::Sanitize(own) => Some(&mut own.one),
         _ => None,
     }
@@ -150,6 +151,7 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Bench(arguments) => bench::run(arguments, call),
         Command::Gate(arguments) => gate::run(arguments, call),
         Command::Micro(arguments) => micro::run(arguments, call),
+        Command::Export(arguments) => export::run(arguments, call),
         Command::Profile(arguments) => profile::run(arguments, call),
         Command::Sanitize(arguments) => sanitize::run(arguments, call),
         Command::Space(arguments) => space::run(arguments, call),

@@ -13,4 +13,4 @@ mod shipped;
 pub use claims::ClaimedTime;
 pub use process::{PeerCommand, PeerFailure, PeerProcess};
 pub use protocol::{PeerArray, PeerImplementation, PeerProblem};
-pub use shipped::{SHIPPED, shipped};
+pub use shipped::{SCRIPT, SHIPPED, shipped};

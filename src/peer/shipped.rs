@@ -8,7 +8,8 @@ use super::process::PeerCommand;
 /// Names of peers that need no `[[peers]]`.
 pub const SHIPPED: &[&str] = &["torch", "python"];
 
-const SCRIPT: &str = include_str!("../../python/evo_peer.py");
+/// Their text, for peers that are made of it.
+pub const SCRIPT: &str = include_str!("../../python/evo_peer.py");
 
 /// The command of a shipped peer, with this Python. Its text goes on the command line, so that nothing has to be
 /// written; stdin is the protocol's.

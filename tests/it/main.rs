@@ -76,6 +76,7 @@ mod device_references;
 mod evaluate;
 mod evaluate_request;
 mod exhausted;
+mod export;
 mod faults;
 mod fuzzed;
 mod gate;

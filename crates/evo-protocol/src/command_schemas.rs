@@ -177,6 +177,7 @@ const COMMANDS: &[CommandFields] = &[
     CommandFields { command: "summary", version: 1, fields: &[], answers: &[&["result"]] },
     CommandFields { command: "restore", version: 1, fields: &[], answers: &[&["result"]] },
     CommandFields { command: "report", version: 1, fields: &[], answers: &[&["result"]] },
+    CommandFields { command: "export", version: 1, fields: &[], answers: &[&["result"]] },
     CommandFields { command: "gate", version: 1, fields: &[], answers: &[&["result"]] },
     CommandFields {
         command: "space",

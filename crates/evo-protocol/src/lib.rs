@@ -16,6 +16,7 @@ pub mod dtype;
 pub mod entry_name;
 pub mod envelope;
 pub mod evaluation;
+pub mod export;
 pub mod facts;
 pub mod leaderboard;
 pub mod measurement;

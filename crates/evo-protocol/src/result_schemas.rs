@@ -22,6 +22,28 @@ const TIMED: &[Field] = &[
     ("few_ctas", "boolean|null"),
 ];
 
+const EXPORTED: &[Field] = &[
+    ("folder", "string"),
+    ("judged", "=now/recorded/unchecked|null"),
+    ("variants[].folder", "string"),
+    ("variants[].configuration", "object"),
+    ("variants[].constants", "object"),
+    ("variants[].problems[]", "string"),
+    ("variants[].files[]", "string"),
+    ("formats[].format", "string"),
+    ("formats[].variant", "string"),
+    ("formats[].written", "boolean"),
+    ("formats[].reason", "string|null"),
+    ("verified[].format", "string"),
+    ("verified[].variant", "string"),
+    ("verified[].problem", "string|null"),
+    ("verified[].status", "=pass/fail/not_run"),
+    ("verified[].time_ns", "number|null"),
+    ("verified[].evo_ns", "number|null"),
+    ("verified[].ratio", "number|null"),
+    ("verified[].reason", "string|null"),
+];
+
 const COMPILED: &[Field] = &[("fits", "boolean"), ("outcome", "string")];
 
 const EVALUATED: &[Field] = &[
@@ -306,6 +328,7 @@ pub fn of(command: &str) -> Option<(Value, Value)> {
         "report" => plain(REPORTED),
         "bench" => plain(BENCHED),
         "micro" => plain(MICRO_RANKED),
+        "export" => plain(EXPORTED),
         "sweep" => plain(SWEPT),
         _ => return None,
     };

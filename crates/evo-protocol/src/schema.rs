@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, json_schema};
 
 use crate::envelope::CommandEnvelope;
 use crate::evaluation::Evaluation;
+use crate::export::ExportManifest;
 use crate::leaderboard::Leaderboard;
 use crate::micro::MicroRanking;
 
@@ -23,6 +24,11 @@ pub fn evaluation() -> Schema {
 /// The schema of `micro_best.json`.
 pub fn micro() -> Schema {
     of::<MicroRanking>("evo.micro-best.v1", "evo micro ranking")
+}
+
+/// The schema of an export's `manifest.json`.
+pub fn export_manifest() -> Schema {
+    of::<ExportManifest>("evo.export-manifest.v1", "evo export manifest")
 }
 
 /// The schema of the fields that the object of every command has.
@@ -87,6 +93,7 @@ mod tests {
         check(&evaluation(), "docs/schemas/evaluation.schema.json");
         check(&envelope(), "docs/schemas/envelope.schema.json");
         check(&micro(), "docs/schemas/micro-best.schema.json");
+        check(&export_manifest(), "docs/schemas/export-manifest.schema.json");
         check(&request_schemas::request(), "docs/schemas/evaluate-request.schema.json");
         check(&request_schemas::answer(), "docs/schemas/evaluate-answer.schema.json");
         check(&bench_schema::bench_file(), "docs/schemas/bench-file.schema.json");

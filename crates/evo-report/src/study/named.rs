@@ -164,19 +164,7 @@ impl StudySearch<'_> {
     /// # Errors
     /// Nothing was confirmed, or files cannot be read.
     pub fn portfolio(&self) -> Result<Vec<NamedEvaluation>, NameError> {
-        let of_board = if self.study.is_none() { self.section()? } else { None };
-        let section = match of_board {
-            Some(section) => Some(section),
-            None => {
-                let study = self.newest()?;
-                let journal = Journal { records: study.records, ..Journal::default() };
-                leaderboard::sections(&journal.records).pop().map(|(_, section)| section)
-            }
-        };
-        let Some(section) = section else {
-            let text = format!("`{}` has no portfolio: nothing was confirmed yet", self.kernel);
-            return Err(refused(text, "`evo sweep` confirms its finalists at the end"));
-        };
+        let section = self.confirmed()?;
         let mut found = vec![self.of_history(&section, &section.history, false)?];
         for own in section.portfolio.iter().flat_map(|own| &own.best) {
             if !found.iter().any(|other| other.number == own.number) {
@@ -190,6 +178,26 @@ impl StudySearch<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// What was confirmed: the newest section of the leaderboard, or that of the study that is named.
+    ///
+    /// # Errors
+    /// Nothing was confirmed, or files cannot be read.
+    pub fn confirmed(&self) -> Result<LeaderboardSection, NameError> {
+        let of_board = if self.study.is_none() { self.section()? } else { None };
+        let section = match of_board {
+            Some(section) => Some(section),
+            None => {
+                let study = self.newest()?;
+                let journal = Journal { records: study.records, ..Journal::default() };
+                leaderboard::sections(&journal.records).pop().map(|(_, section)| section)
+            }
+        };
+        section.ok_or_else(|| {
+            let text = format!("`{}` has no portfolio: nothing was confirmed yet", self.kernel);
+            refused(text, "`evo sweep` confirms its finalists at the end")
+        })
     }
 
     fn of_history(

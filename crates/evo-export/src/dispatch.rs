@@ -1,0 +1,127 @@
+//! Which of several variants to call, by sizes: `dispatch.json`, `dispatch.hpp` and `dispatch.py`.
+
+use evo_space::expr::Expr;
+use evo_space::genome::Configuration;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::error::ExportError;
+use crate::files::ExportFile;
+use crate::formula::{Formula, Names, Truth};
+use crate::names::Identifiers;
+use crate::templates::{EXACT_HPP, EXACT_PY, render};
+
+/// A variant that may be chosen.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DispatchVariant {
+    /// Its folder.
+    pub folder: String,
+    /// The configuration in words.
+    pub label: String,
+    /// The problems that it was chosen for.
+    pub problems: Vec<String>,
+}
+
+/// A step of the rule: the first one that holds decides.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DispatchRule {
+    /// An expression over sizes; the last step may always hold.
+    pub when: Option<String>,
+    /// Position of the variant.
+    pub variant: usize,
+}
+
+/// How variants are chosen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dispatch {
+    /// The kernel's name.
+    pub kernel: String,
+    /// Names of sizes.
+    pub sizes: Vec<String>,
+    /// The variants.
+    pub variants: Vec<DispatchVariant>,
+    /// The steps.
+    pub rules: Vec<DispatchRule>,
+    /// How much slower than the fastest the chosen variant may be: 0.05 is 5 %. None where nothing was compared.
+    pub within: Option<f64>,
+    /// The largest time over that of the fastest, over the problems; none where nothing was compared.
+    pub worst_factor: Option<f64>,
+    /// Whether no smaller set does.
+    pub is_exact: bool,
+    /// Sizes at which the variants were measured, by problem.
+    pub measured: Vec<(String, Vec<(String, i64)>)>,
+}
+
+/// Its files.
+///
+/// # Errors
+/// A condition is not an expression over sizes.
+pub fn files(dispatch: &Dispatch, evo: &str) -> Result<Vec<ExportFile>, ExportError> {
+    let mut identifiers = Identifiers::default();
+    let ident = identifiers.take(&dispatch.kernel);
+    let sizes: Vec<(String, String)> =
+        dispatch.sizes.iter().map(|name| (name.clone(), identifiers.take(name))).collect();
+    let nothing = Configuration::new(Vec::new());
+    let names = Names { configuration: &nothing, constants: &[], sizes: &sizes, turn: None };
+    let mut rules = Vec::new();
+    for rule in &dispatch.rules {
+        let when = rule.when.as_deref().map(|text| condition(&names, text)).transpose()?;
+        match when {
+            Some(Truth::Never) => {}
+            Some(Truth::Sometimes(formula)) => rules.push((Some(formula), rule.variant)),
+            Some(Truth::Always) | None => rules.push((None, rule.variant)),
+        }
+    }
+    let shown = |(when, variant): &(Option<Formula>, usize)| json!({ "when": when, "variant": variant });
+    let context = json!({
+        "kernel": dispatch.kernel,
+        "ident": ident,
+        "evo": evo,
+        "sizes": sizes,
+        "variants": dispatch.variants,
+        "rules": rules.iter().map(shown).collect::<Vec<Value>>(),
+        "worst": dispatch.worst_factor.map(|factor| format!("{:.1} %", 100.0 * factor)),
+    });
+    let file = |path: &str, contents: String, about| ExportFile {
+        path: path.into(),
+        contents: contents.into_bytes(),
+        about,
+    };
+    let about = "which variant to call, by sizes";
+    Ok(vec![
+        file("dispatch.json", format!("{:#}\n", object(dispatch, evo)), about),
+        file("dispatch.hpp", render("dispatch.hpp", &context)?, about),
+        file("exact.hpp", EXACT_HPP.to_string(), "arithmetic of sizes, for dispatch.hpp"),
+        file("exact.py", EXACT_PY.to_string(), "arithmetic of sizes, for dispatch.py"),
+        file("dispatch.py", render("dispatch.py", &context)?, about),
+    ])
+}
+
+fn condition(names: &Names<'_>, text: &str) -> Result<Truth, ExportError> {
+    let expr = Expr::parse(text)
+        .map_err(|error| ExportError::not_exportable(format!("the rule `{text}` cannot be read: {error}")))?;
+    names.condition(Some(&expr), "a rule")
+}
+
+fn object(dispatch: &Dispatch, evo: &str) -> Value {
+    let rule =
+        |own: &DispatchRule| json!({ "when": own.when, "variant": dispatch.variants[own.variant].folder });
+    let measured = |(problem, sizes): &(String, Vec<(String, i64)>)| {
+        let sizes: serde_json::Map<String, Value> =
+            sizes.iter().map(|(name, value)| (name.clone(), (*value).into())).collect();
+        json!({ "problem": problem, "sizes": sizes })
+    };
+    json!({
+        "schema": "evo.dispatch",
+        "version": 1,
+        "evo": evo,
+        "kernel": dispatch.kernel,
+        "sizes": dispatch.sizes,
+        "variants": dispatch.variants,
+        "rule": dispatch.rules.iter().map(rule).collect::<Vec<_>>(),
+        "within_ratio": dispatch.within,
+        "worst_factor": dispatch.worst_factor,
+        "is_smallest": dispatch.is_exact,
+        "measured": dispatch.measured.iter().map(measured).collect::<Vec<_>>(),
+    })
+}

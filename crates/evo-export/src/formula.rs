@@ -1,0 +1,117 @@
+//! Formulas of a launch plan as both languages write them.
+
+use evo_kernel::spec::LaunchSpec;
+use evo_space::expr::Expr;
+use evo_space::genome::Configuration;
+use evo_space::value::Value;
+use serde::Serialize;
+
+use crate::error::ExportError;
+use crate::translate::{Language, Meaning, bare, translate};
+
+/// A formula over sizes. The texts compute a whole number, a fraction or a truth, as the place needs it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Formula {
+    /// As the space file has it.
+    pub source: String,
+    /// A C++ expression.
+    pub cpp: String,
+    /// A Python expression.
+    pub python: String,
+    /// The whole number, where no size is read.
+    pub known: Option<i64>,
+}
+
+/// What names mean in formulas: parameters have their values, sizes are variables.
+pub(crate) struct Names<'a> {
+    pub configuration: &'a Configuration,
+    /// Sizes that are constants of the binary.
+    pub constants: &'a [(String, i64)],
+    /// Name and identifier of each size.
+    pub sizes: &'a [(String, String)],
+    /// Name and identifier of the counter of a loop.
+    pub turn: Option<(String, String)>,
+}
+
+impl Names<'_> {
+    fn meaning(&self, name: &str) -> Option<Meaning> {
+        let variable = |own: &(String, String)| Meaning::Variable(own.1.clone());
+        if let Some(turn) = self.turn.as_ref().filter(|(own, _)| own == name) {
+            return Some(variable(turn));
+        }
+        if let Some((_, value)) = self.constants.iter().find(|(own, _)| own == name) {
+            return Some(Meaning::Known(Value::Int(*value)));
+        }
+        let size = self.sizes.iter().find(|(own, _)| own == name).map(variable);
+        size.or_else(|| self.configuration.get(name).cloned().map(Meaning::Known))
+    }
+
+    fn codes(&self, expr: &Expr, place: &str) -> Result<(String, String, Option<Value>), ExportError> {
+        let code = |language| {
+            translate(expr, language, &|name| self.meaning(name)).map_err(|name| {
+                ExportError::not_exportable(format!(
+                    "{place} = `{}` reads `{name}`, which is not a size",
+                    expr.text()
+                ))
+            })
+        };
+        let (cpp, python) = (code(Language::Cpp)?, code(Language::Python)?);
+        Ok((cpp.text, python.text, cpp.known))
+    }
+
+    /// A formula whose value is a whole number.
+    pub(crate) fn whole(&self, expr: &Expr, place: &str) -> Result<Formula, ExportError> {
+        let (cpp, python, known) = self.codes(expr, place)?;
+        let source = expr.text().to_string();
+        let Some(value) = known else {
+            let (cpp, python) = (format!("to_whole({})", bare(&cpp)), format!("to_whole({})", bare(&python)));
+            return Ok(Formula { source, cpp, python, known: None });
+        };
+        let whole = match value {
+            Value::Float(own) if own.fract() == 0.0 && own.abs() < 9e15 => Some(own as i64),
+            ref other => other.as_int(),
+        };
+        let Some(whole) = whole else {
+            let text = format!("{place} = `{source}` is {value}, not a whole number");
+            return Err(ExportError::not_exportable(text));
+        };
+        Ok(Formula { source, cpp: whole.to_string(), python: whole.to_string(), known: Some(whole) })
+    }
+
+    /// A formula whose value is a finite number.
+    pub(crate) fn number(&self, expr: &Expr, place: &str) -> Result<Formula, ExportError> {
+        let (cpp, python, _) = self.codes(expr, place)?;
+        let (cpp, python) =
+            (format!("exact({}).number()", bare(&cpp)), format!("to_number({})", bare(&python)));
+        Ok(Formula { source: expr.text().to_string(), cpp, python, known: None })
+    }
+
+    /// A formula of which only the truth counts; none where it always holds.
+    pub(crate) fn condition(&self, expr: Option<&Expr>, place: &str) -> Result<Truth, ExportError> {
+        let Some(expr) = expr else { return Ok(Truth::Always) };
+        let (cpp, python, known) = self.codes(expr, place)?;
+        Ok(match known {
+            Some(value) if value.is_true() => Truth::Always,
+            Some(_) => Truth::Never,
+            None => Truth::Sometimes(Formula {
+                source: expr.text().to_string(),
+                cpp: format!("is_true({})", bare(&cpp)),
+                python: format!("bool({})", bare(&python)),
+                known: None,
+            }),
+        })
+    }
+}
+
+/// Whether something holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Truth {
+    Always,
+    Never,
+    Sometimes(Formula),
+}
+
+/// How messages call a key of a launch.
+pub(crate) fn place(key: &str, launch: &LaunchSpec) -> String {
+    format!("{key} of launch `{}`", launch.entry)
+}

@@ -1,0 +1,22 @@
+//! A candidate as files that other programs compile, load and call.
+//!
+//! Everything here is pure: a kernel, a configuration, its source and what is known of its times go in, and texts by
+//! file name come out. Nothing here reads or writes a file, knows a device or runs a program.
+
+#![warn(missing_docs)]
+
+pub mod dispatch;
+pub mod error;
+pub mod files;
+pub mod format;
+pub mod formula;
+mod literal;
+pub mod model;
+mod names;
+pub mod record;
+pub mod results;
+pub mod source;
+mod templates;
+pub mod translate;
+
+pub use templates::VERIFY_PEER;

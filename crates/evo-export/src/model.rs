@@ -1,0 +1,536 @@
+//! What is exported: the arguments, the launches and the sizes of one binary, with formulas in place of numbers.
+//!
+//! The launches are those that evo resolves for each problem, before sizes are known: loops stay loops. What the files
+//! could not say is refused here, by its name in the space file.
+
+use evo_kernel::spec::{
+    ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, PassedSpec, ScalarSpec, TinySpec,
+};
+use evo_protocol::dtype::DType;
+use evo_protocol::entry_name::EntryName;
+use evo_protocol::plan::{Fill, Role};
+use evo_protocol::specialization::Specialization;
+use evo_space::genome::Configuration;
+use serde::Serialize;
+
+use crate::error::ExportError;
+use crate::formula::{Formula, Names, Truth, place};
+use crate::names::Identifiers;
+
+/// Addresses of buffers are multiples of this: all gates saw such addresses, and no others.
+pub const ALIGNMENT: u64 = 32;
+
+/// One binary with everything needed to call it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ExportModel {
+    /// The kernel's name in the space file.
+    pub kernel: String,
+    /// The same as an identifier.
+    pub ident: String,
+    /// Sizes of a call, by name.
+    pub sizes: Vec<SizeArgument>,
+    /// Buffers of a call, in the order of the space file.
+    pub buffers: Vec<BufferArgument>,
+    /// Numbers that are passed by value, computed from sizes.
+    pub scalars: Vec<ScalarArgument>,
+    /// The kernels.
+    pub entries: Vec<EntryPoint>,
+    /// What a call launches, in order.
+    pub steps: Vec<ExportStep>,
+    /// Which sizes it supports.
+    pub conditions: ExportConditions,
+    /// Bytes to which buffers are aligned.
+    pub alignment: u64,
+}
+
+/// A size.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SizeArgument {
+    /// In the space file.
+    pub name: String,
+    /// In the files.
+    pub ident: String,
+    /// The first buffer that has it as an extent, and which one: it need not be given where shapes are known.
+    pub found_in: Option<(usize, usize)>,
+}
+
+/// A buffer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BufferArgument {
+    /// In the space file.
+    pub name: String,
+    /// In the files.
+    pub ident: String,
+    /// `f32`.
+    pub dtype: &'static str,
+    /// The element's type in C++.
+    pub cpp_type: &'static str,
+    /// Bytes of an element.
+    pub element_bytes: u64,
+    /// Extents, outermost first.
+    pub shape: Vec<Formula>,
+    /// `input`, `output`, `inout`, `restored` or `scratch`.
+    pub role: Role,
+    /// Whether a kernel may write it.
+    pub is_written: bool,
+    /// What it has to hold before each call.
+    pub constant: Option<f64>,
+}
+
+/// A number that is passed by value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ScalarArgument {
+    /// In the space file.
+    pub name: String,
+    /// In the files.
+    pub ident: String,
+    /// `i32`.
+    pub dtype: &'static str,
+    /// Its type in C++.
+    pub cpp_type: &'static str,
+    /// Whether it is a fraction.
+    pub is_float: bool,
+    /// What it is.
+    pub value: Formula,
+}
+
+/// A kernel of the binary.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EntryPoint {
+    /// In the space file.
+    pub name: String,
+    /// C++ for its address.
+    pub address: String,
+    /// Its symbol in the cubin.
+    pub symbol: String,
+}
+
+/// Launches that stand together, with the loop around them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ExportStep {
+    /// How often; once where absent.
+    pub times: Option<Formula>,
+    /// Identifier of the counter that formulas read.
+    pub index: Option<String>,
+    /// Buffers that change places after each time, as identifiers.
+    pub swap: Vec<[String; 2]>,
+    /// The launches, in order.
+    pub launches: Vec<ExportLaunch>,
+}
+
+/// One launch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ExportLaunch {
+    /// Position among the entries.
+    pub entry: usize,
+    /// Left out where this does not hold.
+    pub when: Option<Formula>,
+    /// Blocks in x, y, z.
+    pub grid: Vec<Formula>,
+    /// Threads in x, y, z.
+    pub block: Vec<Formula>,
+    /// Dynamic shared memory, bytes.
+    pub shared_bytes: Formula,
+    /// Blocks of a cluster in x, y, z.
+    pub cluster: Option<Vec<Formula>>,
+    /// C++ and Python for whether all blocks have to be resident at once.
+    pub cooperative: Flag,
+    /// The same for whether it may start before the launch before it ends.
+    pub programmatic: Flag,
+    /// What the kernel receives, in order.
+    pub arguments: Vec<PassedArgument>,
+}
+
+/// A truth in both languages.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Flag {
+    /// In C++.
+    pub cpp: String,
+    /// In Python.
+    pub python: String,
+    /// Whether it never holds.
+    pub is_never: bool,
+}
+
+/// What a kernel receives.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum PassedArgument {
+    /// A buffer, by its identifier.
+    Buffer {
+        /// Which.
+        ident: String,
+    },
+    /// One of the scalars, by its identifier.
+    Scalar {
+        /// Which.
+        ident: String,
+        /// Its type.
+        dtype: &'static str,
+    },
+    /// A number of this launch alone.
+    Literal(ScalarArgument),
+}
+
+/// Which sizes are supported.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ExportConditions {
+    /// Sizes that are constants of the binary, by identifier.
+    pub constants: Vec<(String, i64)>,
+    /// Sizes that have to be multiples.
+    pub multiples: Vec<(String, Formula)>,
+    /// The only sizes, in the order of the sizes, where the kernel supports no others.
+    pub only: Option<Vec<Vec<i64>>>,
+}
+
+/// What a model is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelRequest<'a> {
+    /// The kernel.
+    pub kernel: &'a KernelSpec,
+    /// The configuration that is exported.
+    pub configuration: &'a Configuration,
+    /// The constants of the binary.
+    pub constants: &'a Specialization,
+    /// Symbols of entries that have other names in the cubin.
+    pub symbols: &'a dyn Symbols,
+}
+
+/// Tells how an entry is called in a cubin.
+pub trait Symbols: std::fmt::Debug {
+    /// The symbol; `None` for that of the entry's own name.
+    fn symbol_of(&self, entry: &str) -> Option<String>;
+}
+
+/// Makes the model.
+///
+/// # Errors
+/// The kernel needs something that the files cannot say.
+pub fn model(request: &ModelRequest<'_>) -> Result<ExportModel, ExportError> {
+    let kernel = request.kernel;
+    refuse_whole(kernel)?;
+    let mut identifiers = Identifiers::default();
+    let ident = identifiers.take(&kernel.name);
+    let size_names: Vec<String> =
+        kernel.problems.first().map(|own| own.sizes.keys().cloned().collect()).unwrap_or_default();
+    let sizes: Vec<(String, String)> =
+        size_names.into_iter().map(|name| (name.clone(), identifiers.take(&name))).collect();
+    let constants: Vec<(String, i64)> =
+        request.constants.iter().map(|(name, value)| (name.to_string(), value)).collect();
+    let names =
+        Names { configuration: request.configuration, constants: &constants, sizes: &sizes, turn: None };
+    let mut builder = Builder {
+        request,
+        names,
+        identifiers,
+        buffers: Vec::new(),
+        scalars: Vec::new(),
+        entries: Vec::new(),
+    };
+    builder.arguments()?;
+    let steps = builder.steps()?;
+    let conditions = builder.conditions()?;
+    let Builder { buffers, scalars, entries, .. } = builder;
+    let found_in = |name: &str| {
+        let place = |(at, own): (usize, &BufferArgument)| {
+            own.shape.iter().position(|extent| extent.source.trim() == name).map(|axis| (at, axis))
+        };
+        buffers.iter().enumerate().filter(|(_, own)| own.role != Role::Scratch).find_map(place)
+    };
+    let sizes = sizes.iter().map(|(name, ident)| SizeArgument {
+        name: name.clone(),
+        ident: ident.clone(),
+        found_in: found_in(name),
+    });
+    let sizes = sizes.collect();
+    Ok(ExportModel {
+        kernel: kernel.name.clone(),
+        ident,
+        sizes,
+        buffers,
+        scalars,
+        entries,
+        steps,
+        conditions,
+        alignment: ALIGNMENT,
+    })
+}
+
+/// Refuses what no file can say.
+fn refuse_whole(kernel: &KernelSpec) -> Result<(), ExportError> {
+    if kernel.prepare.is_some() {
+        let text = "`[prepare]` derives inputs by launches of the task's own, which an export does not carry";
+        return Err(ExportError::not_exportable(text));
+    }
+    for argument in &kernel.arguments {
+        match argument {
+            ArgumentSpec::Buffer(BufferSpec { name, symbol: Some(symbol), .. }) => {
+                return Err(ExportError::not_exportable(format!(
+                    "the argument `{name}` lies in the variable `{symbol}` of the module (`symbol`), and an export \
+                     passes arguments only"
+                )));
+            }
+            ArgumentSpec::TensorMap(map) => {
+                return Err(ExportError::not_exportable(format!(
+                    "the argument `{}` is a tensor map, which an export cannot encode",
+                    map.name
+                )));
+            }
+            ArgumentSpec::Buffer(_) | ArgumentSpec::Scalar(_) => {}
+        }
+    }
+    Ok(())
+}
+
+struct Builder<'a> {
+    request: &'a ModelRequest<'a>,
+    names: Names<'a>,
+    identifiers: Identifiers,
+    buffers: Vec<BufferArgument>,
+    scalars: Vec<ScalarArgument>,
+    entries: Vec<EntryPoint>,
+}
+
+impl Builder<'_> {
+    fn arguments(&mut self) -> Result<(), ExportError> {
+        for argument in &self.request.kernel.arguments {
+            match argument {
+                ArgumentSpec::Buffer(own) => {
+                    let buffer = self.buffer(own)?;
+                    self.buffers.push(buffer);
+                }
+                ArgumentSpec::Scalar(own) => {
+                    let ident = self.identifiers.take(&own.name);
+                    let scalar = self.scalar(own, ident, &self.names)?;
+                    self.scalars.push(scalar);
+                }
+                ArgumentSpec::TensorMap(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn buffer(&mut self, own: &BufferSpec) -> Result<BufferArgument, ExportError> {
+        let extent =
+            |(axis, expr)| self.names.whole(expr, &format!("shape[{axis}] of argument `{}`", own.name));
+        let shape =
+            own.shape.iter().enumerate().map(extent).collect::<Result<Vec<Formula>, ExportError>>()?;
+        let constant = match own.fill {
+            FillSpec::Fixed(Fill::Constant { value }) if !own.role.is_read() => Some(value),
+            _ => None,
+        };
+        Ok(BufferArgument {
+            name: own.name.clone(),
+            ident: self.identifiers.take(&own.name),
+            dtype: own.dtype.as_str(),
+            cpp_type: cpp_type(own.dtype),
+            element_bytes: own.dtype.bytes(),
+            shape,
+            role: own.role,
+            is_written: own.role != Role::Input,
+            constant,
+        })
+    }
+
+    fn scalar(
+        &self,
+        own: &ScalarSpec,
+        ident: String,
+        names: &Names<'_>,
+    ) -> Result<ScalarArgument, ExportError> {
+        if matches!(own.dtype, DType::F16 | DType::Bf16) {
+            return Err(ExportError::not_exportable(format!(
+                "the scalar `{}` is passed as `{}`, and exports pass whole numbers, f32 and f64",
+                own.name,
+                own.dtype.as_str()
+            )));
+        }
+        let place = format!("value of argument `{}`", own.name);
+        let is_float = own.dtype.is_float();
+        let value =
+            if is_float { names.number(&own.value, &place) } else { names.whole(&own.value, &place) }?;
+        let (dtype, cpp_type) = (own.dtype.as_str(), cpp_type(own.dtype));
+        Ok(ScalarArgument { name: own.name.clone(), ident, dtype, cpp_type, is_float, value })
+    }
+
+    fn steps(&mut self) -> Result<Vec<ExportStep>, ExportError> {
+        let kernel = self.request.kernel;
+        let mut steps = Vec::new();
+        let bodies = kernel.launches.chunk_by(|a, b| a.in_loop.is_some() && a.in_loop == b.in_loop);
+        for body in bodies {
+            let own = body[0].in_loop.and_then(|at| kernel.loops.get(at));
+            let index = own.and_then(|own| own.index.clone()).map(|name| {
+                let ident = self.identifiers.take(&name);
+                (name, ident)
+            });
+            let times =
+                own.map(|own| self.names.whole(&own.times, &place("repeat", &body[0]))).transpose()?;
+            let Names { configuration, constants, sizes, .. } = self.names;
+            let names = Names { configuration, constants, sizes, turn: index.clone() };
+            let mut launches = Vec::new();
+            for launch in body {
+                launches.extend(self.launch(launch, &names)?);
+            }
+            let swap =
+                own.map(|own| own.swap.iter().map(|pair| self.pair(pair)).collect()).unwrap_or_default();
+            if !launches.is_empty() || own.is_some() {
+                steps.push(ExportStep { times, index: index.map(|(_, ident)| ident), swap, launches });
+            }
+        }
+        Ok(steps)
+    }
+
+    fn pair(&self, pair: &[String; 2]) -> [String; 2] {
+        pair.clone().map(|name| self.ident_of(&name).unwrap_or(name))
+    }
+
+    fn ident_of(&self, name: &str) -> Option<String> {
+        self.buffers.iter().find(|own| own.name == name).map(|own| own.ident.clone())
+    }
+
+    /// The launch; nothing where its parameters leave it out.
+    fn launch(&mut self, own: &LaunchSpec, names: &Names<'_>) -> Result<Option<ExportLaunch>, ExportError> {
+        let when = match names.condition(own.when.as_ref(), &place("when", own))? {
+            Truth::Never => return Ok(None),
+            Truth::Always => None,
+            Truth::Sometimes(formula) => Some(formula),
+        };
+        if let Some(window) = &own.l2_persist {
+            let ratio = names.whole(&window.ratio, &place("ratio of `l2_persist`", own));
+            if ratio.ok().and_then(|own| own.known) != Some(0) {
+                let text = format!(
+                    "{} keeps `{}` in the L2 cache, which an export does not ask for",
+                    place("`l2_persist`", own),
+                    window.argument
+                );
+                return Err(ExportError::not_exportable(text));
+            }
+        }
+        let extents = |list: &[evo_space::Expr], key: &str| {
+            let one = |(axis, expr)| names.whole(expr, &place(&format!("{key}[{axis}]"), own));
+            let mut found =
+                list.iter().take(3).enumerate().map(one).collect::<Result<Vec<Formula>, ExportError>>()?;
+            while found.len() < 3 {
+                found.push(one_of(1));
+            }
+            Ok::<Vec<Formula>, ExportError>(found)
+        };
+        let flag = |expr: &Option<evo_space::Expr>, key: &str| {
+            let Some(expr) = expr else { return Ok(Flag::fixed(false)) };
+            Ok(match names.condition(Some(expr), &place(key, own))? {
+                Truth::Always => Flag::fixed(true),
+                Truth::Never => Flag::fixed(false),
+                Truth::Sometimes(own) => Flag { cpp: own.cpp, python: own.python, is_never: false },
+            })
+        };
+        let shared = own.shared_bytes.as_ref().map(|expr| names.whole(expr, &place("shared_bytes", own)));
+        Ok(Some(ExportLaunch {
+            when,
+            grid: extents(&own.grid, "grid")?,
+            block: extents(&own.block, "block")?,
+            shared_bytes: shared.transpose()?.unwrap_or_else(|| one_of(0)),
+            cluster: own.cluster.as_ref().map(|list| extents(list, "cluster")).transpose()?,
+            cooperative: flag(&own.cooperative, "cooperative")?,
+            programmatic: flag(&own.programmatic, "programmatic")?,
+            arguments: self.passed(own, names)?,
+            entry: self.entry(&own.entry)?,
+        }))
+    }
+
+    fn passed(&self, launch: &LaunchSpec, names: &Names<'_>) -> Result<Vec<PassedArgument>, ExportError> {
+        let kernel = self.request.kernel;
+        let named = |name: &str| {
+            if let Some(ident) = self.ident_of(name) {
+                return Some(PassedArgument::Buffer { ident });
+            }
+            let own = self.scalars.iter().find(|own| own.name == name)?;
+            Some(PassedArgument::Scalar { ident: own.ident.clone(), dtype: own.dtype })
+        };
+        let Some(passed) = &launch.arguments else {
+            return Ok(kernel.arguments.iter().filter_map(|own| named(own.name())).collect());
+        };
+        let mut found = Vec::new();
+        for (at, own) in passed.iter().enumerate() {
+            match own {
+                PassedSpec::Named(name) => found.extend(named(name)),
+                PassedSpec::Literal(scalar) => {
+                    found.push(PassedArgument::Literal(self.scalar(
+                        scalar,
+                        format!("literal_{at}"),
+                        names,
+                    )?));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn entry(&mut self, name: &str) -> Result<usize, ExportError> {
+        if let Some(at) = self.entries.iter().position(|own| own.name == name) {
+            return Ok(at);
+        }
+        let Some(parsed) = EntryName::parse(name) else {
+            return Err(ExportError::not_exportable(format!("the entry `{name}` is not a function's name")));
+        };
+        let function = format!("::{}", parsed.function.trim_start_matches("::"));
+        let address = EntryName { function: &function, ..parsed }.expression();
+        let symbol = self.request.symbols.symbol_of(name).unwrap_or_else(|| name.to_string());
+        self.entries.push(EntryPoint { name: name.to_string(), address, symbol });
+        Ok(self.entries.len() - 1)
+    }
+
+    fn conditions(&self) -> Result<ExportConditions, ExportError> {
+        let check = &self.request.kernel.check;
+        let ident =
+            |name: &str| self.names.sizes.iter().find(|(own, _)| own == name).map(|(_, ident)| ident.clone());
+        let constants = self.names.constants.iter().filter_map(|(name, value)| Some((ident(name)?, *value)));
+        let mut multiples = Vec::new();
+        for (name, expr) in &check.multiple_of {
+            let Some(ident) = ident(name) else { continue };
+            multiples.push((ident, self.names.whole(expr, &format!("multiple_of.{name}"))?));
+        }
+        let only = matches!(check.tiny, TinySpec::None).then(|| {
+            let problems = self.request.kernel.problems.iter();
+            let mut all: Vec<Vec<i64>> = problems
+                .map(|own| own.sizes.values().map(|value| value.as_int().unwrap_or(0)).collect())
+                .collect();
+            all.sort();
+            all.dedup();
+            all
+        });
+        Ok(ExportConditions { constants: constants.collect(), multiples, only })
+    }
+}
+
+impl Flag {
+    fn fixed(value: bool) -> Flag {
+        let python = if value { "True" } else { "False" };
+        Flag { cpp: value.to_string(), python: python.to_string(), is_never: !value }
+    }
+}
+
+fn one_of(value: i64) -> Formula {
+    Formula {
+        source: value.to_string(),
+        cpp: value.to_string(),
+        python: value.to_string(),
+        known: Some(value),
+    }
+}
+
+fn cpp_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F16 => "__half",
+        DType::Bf16 => "__nv_bfloat16",
+        DType::F32 => "float",
+        DType::F64 => "double",
+        DType::I8 => "int8_t",
+        DType::I16 => "int16_t",
+        DType::I32 => "int32_t",
+        DType::I64 => "int64_t",
+        DType::U8 => "uint8_t",
+        DType::U16 => "uint16_t",
+        DType::U32 => "uint32_t",
+        DType::U64 => "uint64_t",
+    }
+}

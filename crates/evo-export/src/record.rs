@@ -1,0 +1,121 @@
+//! What the launch code of an export would launch, compared with evo's own plan: the generated C++ is compiled against a
+//! runtime that writes launches down, and the generated Python prints its own.
+
+use std::collections::BTreeMap;
+
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::{ArgumentRef, LaunchPlan, ProblemPlan, ScalarPlan};
+use serde_json::json;
+
+use crate::error::ExportError;
+use crate::files::ExportFile;
+use crate::model::{ExportModel, PassedArgument};
+use crate::templates::{RECORD_RUNTIME, render};
+
+/// The programs: `record.cpp` is compiled with `cuda_runtime.h` beside it, `record.py` runs as it is. Both lie in a folder
+/// with the export's own files.
+///
+/// # Errors
+/// A template of evo's own fails.
+pub fn programs(
+    model: &ExportModel,
+    problems: &[BTreeMap<String, i64>],
+) -> Result<Vec<ExportFile>, ExportError> {
+    let row = |sizes: &BTreeMap<String, i64>| {
+        model.sizes.iter().map(|own| sizes.get(&own.name).copied().unwrap_or(0)).collect::<Vec<i64>>()
+    };
+    let problems: Vec<Vec<i64>> = problems.iter().map(row).collect();
+    let signature = |at: usize| {
+        let launches = model.steps.iter().flat_map(|step| &step.launches);
+        let first = launches.into_iter().find(|own| own.entry == at);
+        first.map(|own| own.arguments.iter().map(bytes_of).collect()).unwrap_or_default()
+    };
+    let signatures: Vec<Vec<u64>> = (0..model.entries.len()).map(signature).collect();
+    let ns = format!("{}_export", model.ident);
+    let context = json!({ "m": model, "ns": ns, "problems": problems, "signatures": signatures });
+    let file =
+        |path: &str, text: String| ExportFile { path: path.into(), contents: text.into_bytes(), about: "" };
+    Ok(vec![
+        file("cuda_runtime.h", RECORD_RUNTIME.to_string()),
+        file("record.cpp", render("record.cpp", &context)?),
+        file("record.py", render("record.py", &context)?),
+    ])
+}
+
+fn bytes_of(argument: &PassedArgument) -> u64 {
+    let dtype = match argument {
+        PassedArgument::Buffer { .. } => return 0,
+        PassedArgument::Scalar { dtype, .. } => dtype,
+        PassedArgument::Literal(own) => own.dtype,
+    };
+    match dtype {
+        "i8" | "u8" => 1,
+        "i16" | "u16" => 2,
+        "f32" | "i32" | "u32" => 4,
+        _ => 8,
+    }
+}
+
+/// Compares what a program printed with the plans of its problems, in order.
+///
+/// # Errors
+/// The first difference.
+pub fn compare(model: &ExportModel, printed: &str, plans: &[ProblemPlan]) -> Result<(), String> {
+    let mut problems = printed.split("problem\n");
+    problems.next();
+    for plan in plans {
+        let Some(own) = problems.next() else {
+            return Err(format!("nothing was printed for the problem `{}`", plan.name));
+        };
+        let expected = expected(model, plan);
+        let found: Vec<&str> = own.lines().collect();
+        let differs =
+            |(at, line): (usize, &String)| (found.get(at).copied() != Some(line.as_str())).then_some(at);
+        let different = expected.iter().enumerate().find_map(differs);
+        if let Some(at) = different {
+            let found = found.get(at).copied().unwrap_or("nothing");
+            return Err(format!("in problem `{}`: `{found}` instead of `{}`", plan.name, expected[at]));
+        }
+        if let Some(more) = found.get(expected.len()) {
+            return Err(format!("in problem `{}`: `{more}` too much", plan.name));
+        }
+    }
+    match problems.next() {
+        Some(_) => Err("more problems were printed than there are".to_string()),
+        None => Ok(()),
+    }
+}
+
+fn expected(model: &ExportModel, plan: &ProblemPlan) -> Vec<String> {
+    let bytes: Vec<String> = plan.buffers.iter().map(|own| own.bytes().to_string()).collect();
+    let mut lines = vec![format!("bytes {}", bytes.join(" "))];
+    lines.extend(plan.launches.iter().map(|own| launch(model, plan, own)));
+    lines
+}
+
+fn launch(model: &ExportModel, plan: &ProblemPlan, own: &LaunchPlan) -> String {
+    let entry = model.entries.iter().position(|entry| entry.name == own.entry);
+    let mut words = vec!["launch".to_string(), entry.map_or("?".to_string(), |at| at.to_string())];
+    let numbers = own.grid.iter().chain(&own.block).chain([&own.shared_bytes]);
+    words.extend(numbers.chain(&own.cluster.unwrap_or([0; 3])).map(ToString::to_string));
+    words.extend([own.cooperative, own.programmatic].map(|flag| u8::from(flag).to_string()));
+    words.extend(own.arguments.iter().map(|argument| match argument {
+        ArgumentRef::Buffer(at) => format!("b{at}"),
+        ArgumentRef::Scalar(at) => plan.scalars.get(*at).map_or("?".to_string(), scalar),
+        ArgumentRef::Literal(at) => plan.literals.get(*at).map_or("?".to_string(), scalar),
+        ArgumentRef::TensorMap(at) => format!("m{at}"),
+    }));
+    words.join(" ")
+}
+
+fn scalar(own: &ScalarPlan) -> String {
+    let bytes = match own.dtype {
+        DType::F32 => (own.value as f32).to_le_bytes().to_vec(),
+        DType::F64 => own.value.to_le_bytes().to_vec(),
+        dtype => {
+            let all = own.integer.unwrap_or_default().to_le_bytes();
+            all[..usize::try_from(dtype.bytes()).unwrap_or(8)].to_vec()
+        }
+    };
+    format!("s{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+}

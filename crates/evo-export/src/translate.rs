@@ -1,0 +1,363 @@
+//! Expressions of space files as C++ and as Python, with the meaning that they have in evo.
+//!
+//! Python's own arithmetic differs from ours where a result leaves 64 bits, and C++ differs everywhere. So both texts
+//! compute with a small number type that comes with them (`templates/exact.hpp`, `templates/exact.py`): the operators look
+//! as they do in the space file, and whatever has no value in evo has none there. Whatever is known already, such as a
+//! parameter of the exported configuration, is computed here.
+
+use evo_space::expr::Expr;
+use evo_space::expr::tree::{Function, Kind, Relation, Tree};
+use evo_space::number::Operator;
+use evo_space::value::Value;
+
+use crate::literal;
+
+/// The language of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// C++17, with `exact.hpp`.
+    Cpp,
+    /// Python 3.9, with `exact.py`.
+    Python,
+}
+
+/// What a name of an expression becomes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Meaning {
+    /// A value that is known already.
+    Known(Value),
+    /// A variable of the text, of the number type.
+    Variable(String),
+}
+
+/// An expression in another language.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Code {
+    /// The text. As an operand it needs brackets unless it is a literal or a name.
+    pub text: String,
+    /// The value, where nothing is left to compute.
+    pub known: Option<Value>,
+}
+
+/// What the translator knows of the type of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// A literal of the language.
+    Literal,
+    /// The number type.
+    Exact,
+    /// A truth of the language.
+    Truth,
+    /// One of the above, or a text: decided at run time.
+    Open,
+}
+
+struct Part {
+    text: String,
+    form: Form,
+    known: Option<Value>,
+}
+
+/// Translates an expression; `meaning` is asked for each of its names.
+///
+/// # Errors
+/// The first name that means nothing.
+pub fn translate(
+    expr: &Expr,
+    language: Language,
+    meaning: &dyn Fn(&str) -> Option<Meaning>,
+) -> Result<Code, String> {
+    let names = expr.distinct_names();
+    let meanings: Result<Vec<Meaning>, String> =
+        names.iter().map(|name| meaning(name).ok_or_else(|| name.to_string())).collect();
+    let translator = Translator { text: expr.text(), names, meanings: meanings?, language };
+    let part = translator.part(expr.tree());
+    Ok(Code { text: part.text, known: part.known })
+}
+
+struct Translator<'a> {
+    text: &'a str,
+    names: &'a [std::sync::Arc<str>],
+    meanings: Vec<Meaning>,
+    language: Language,
+}
+
+impl Translator<'_> {
+    fn part(&self, tree: &Tree) -> Part {
+        self.folded(tree).unwrap_or_else(|| self.open(tree))
+    }
+
+    /// A part whose names are all known: its value, or that it has none.
+    fn folded(&self, tree: &Tree) -> Option<Part> {
+        if matches!(tree.kind, Kind::List(_)) || !self.is_known(tree) {
+            return None;
+        }
+        if let Kind::Literal(value) = &tree.kind {
+            return Some(self.literal(value.clone()));
+        }
+        // The text of a node means what the node means, so its value is that of an expression of its own.
+        let own = Expr::parse(self.text.get(tree.span.clone())?).ok()?;
+        let scope = |name: &str| {
+            let at = self.names.iter().position(|own| **own == *name)?;
+            match &self.meanings[at] {
+                Meaning::Known(value) => Some(value.clone()),
+                Meaning::Variable(_) => None,
+            }
+        };
+        Some(match own.evaluate(&scope) {
+            Ok(value) => self.literal(value),
+            Err(error) => Part {
+                text: format!("no_value({})", literal::text(self.language, &error.message)),
+                form: Form::Exact,
+                known: None,
+            },
+        })
+    }
+
+    fn is_known(&self, tree: &Tree) -> bool {
+        if let Kind::Name(slot) = tree.kind {
+            return matches!(self.meanings[slot], Meaning::Known(_));
+        }
+        let mut known = true;
+        tree.for_children(&mut |child| known &= self.is_known(child));
+        known
+    }
+
+    fn literal(&self, value: Value) -> Part {
+        Part { text: literal::value(self.language, &value), form: Form::Literal, known: Some(value) }
+    }
+
+    fn exact(&self, text: String) -> Part {
+        Part { text, form: Form::Exact, known: None }
+    }
+
+    fn truth(&self, text: String) -> Part {
+        Part { text, form: Form::Truth, known: None }
+    }
+
+    fn open(&self, tree: &Tree) -> Part {
+        match &tree.kind {
+            Kind::Literal(value) => self.literal(value.clone()),
+            Kind::Name(slot) => match &self.meanings[*slot] {
+                Meaning::Known(value) => self.literal(value.clone()),
+                Meaning::Variable(name) => self.exact(name.clone()),
+            },
+            // Only behind `in`, which handles it.
+            Kind::List(items) => self.truth(self.list(items)),
+            Kind::Not(operand) => {
+                let operand = self.condition(operand);
+                let text = match self.language {
+                    Language::Cpp => format!("(!{operand})"),
+                    Language::Python => format!("(not {operand})"),
+                };
+                self.truth(text)
+            }
+            Kind::Negate(operand) => self.exact(format!("(-{})", self.number(operand, true))),
+            Kind::Chain(first, rest) => self.chain(first, rest),
+            Kind::Compare(first, rest) => self.compare(first, rest),
+            Kind::All(operands) => self.joined(operands, true),
+            Kind::Any(operands) => self.joined(operands, false),
+            Kind::If { condition, then, otherwise } => {
+                if let Some(Part { known: Some(value), .. }) = self.folded(condition) {
+                    return self.part(if value.is_true() { then } else { otherwise });
+                }
+                let (condition, then, otherwise) =
+                    (self.condition(condition), self.wrapped(then), self.wrapped(otherwise));
+                let text = match self.language {
+                    Language::Cpp => format!("({condition} ? {then} : {otherwise})"),
+                    Language::Python => format!("({then} if {condition} else {otherwise})"),
+                };
+                Part { text, form: Form::Open, known: None }
+            }
+            Kind::Call(function, arguments) => self.call(*function, arguments),
+        }
+    }
+
+    /// An operand of arithmetic; `alone` if no operand beside it is of the number type for sure.
+    fn number(&self, tree: &Tree, alone: bool) -> String {
+        let part = self.part(tree);
+        self.as_number(part, alone)
+    }
+
+    fn as_number(&self, part: Part, alone: bool) -> String {
+        match part.form {
+            Form::Exact => part.text,
+            Form::Literal if !alone && !matches!(part.known, Some(Value::Text(_))) => part.text,
+            _ => format!("{}({})", self.type_name(), part.text),
+        }
+    }
+
+    fn type_name(&self) -> &'static str {
+        match self.language {
+            Language::Cpp => "exact",
+            Language::Python => "Exact",
+        }
+    }
+
+    /// In C++ a value whose type is decided at run time needs one type for all that it may be.
+    fn wrapped(&self, tree: &Tree) -> String {
+        let part = self.part(tree);
+        match (self.language, part.form) {
+            (Language::Python, _) | (_, Form::Exact | Form::Open) => part.text,
+            _ => format!("{}({})", self.type_name(), part.text),
+        }
+    }
+
+    /// A part of which only the truth counts.
+    fn condition(&self, tree: &Tree) -> String {
+        let part = self.part(tree);
+        match (self.language, part.form) {
+            (Language::Python, _) | (_, Form::Truth) => part.text,
+            (Language::Cpp, Form::Literal) => part.known.is_some_and(|value| value.is_true()).to_string(),
+            (Language::Cpp, _) => format!("is_true({})", part.text),
+        }
+    }
+
+    fn chain(&self, first: &Tree, rest: &[(Operator, Tree)]) -> Part {
+        let right_is_exact = rest.first().is_some_and(|(_, tree)| self.part(tree).form == Form::Exact);
+        let mut text = self.number(first, !right_is_exact);
+        let mut is_infix = false;
+        for (operator, operand) in rest {
+            // What stands to the left is of the number type by now. Operators of one chain bind alike, from the left.
+            let operand = self.number(operand, false);
+            let function = match (self.language, operator) {
+                (Language::Cpp, Operator::FloorDivide) => Some("floor_div"),
+                (Language::Cpp, Operator::Remainder) => Some("floor_mod"),
+                (Language::Cpp, Operator::Power) => Some("power"),
+                _ => None,
+            };
+            is_infix = function.is_none();
+            text = match function {
+                Some(function) => format!("{function}({text}, {})", bare(&operand)),
+                None => format!("{text} {} {operand}", operator.as_str()),
+            };
+        }
+        self.exact(if is_infix { format!("({text})") } else { text })
+    }
+
+    fn compare(&self, first: &Tree, rest: &[(Relation, Tree)]) -> Part {
+        let links = rest.iter().filter(|(_, tree)| !matches!(tree.kind, Kind::List(_))).count();
+        if rest.len() == 1 {
+            let left = self.wrapped(first);
+            return self.truth(self.link(&left, rest[0].0, &rest[0].1));
+        }
+        match self.language {
+            Language::Python => {
+                let mut text = format!("({}", self.compared(first));
+                for (relation, right) in rest {
+                    let right = match &right.kind {
+                        Kind::List(items) => self.list(items),
+                        _ => self.compared(right),
+                    };
+                    text.push_str(&format!(" {} {right}", relation.as_str()));
+                }
+                self.truth(text + ")")
+            }
+            // Each operand once, and none behind a link that does not hold.
+            Language::Cpp => {
+                let mut text = format!("[&] {{ exact left_0 = {}; ", self.wrapped(first));
+                for (at, (relation, right)) in rest.iter().enumerate() {
+                    let left = format!("left_{at}");
+                    if at + 1 == rest.len() || at >= links {
+                        text.push_str(&format!("return {}; }}()", self.link(&left, *relation, right)));
+                        break;
+                    }
+                    let next = format!("left_{}", at + 1);
+                    text.push_str(&format!("exact {next} = {}; ", self.wrapped(right)));
+                    text.push_str(&format!("if (!({left} {} {next})) return false; ", relation.as_str()));
+                }
+                self.truth(text)
+            }
+        }
+    }
+
+    /// An operand of a comparison in Python, where a number of the language would do but for a text beside it.
+    fn compared(&self, tree: &Tree) -> String {
+        self.part(tree).text
+    }
+
+    fn link(&self, left: &str, relation: Relation, right: &Tree) -> String {
+        match (&right.kind, self.language) {
+            (Kind::List(items), Language::Python) => {
+                format!("({left} {} {})", relation.as_str(), self.list(items))
+            }
+            (Kind::List(items), Language::Cpp) => {
+                let not = if relation == Relation::NotIn { "!" } else { "" };
+                format!("({not}is_one_of({}, {}))", bare(left), self.list(items))
+            }
+            _ => format!("({left} {} {})", relation.as_str(), self.wrapped(right)),
+        }
+    }
+
+    fn list(&self, items: &[Tree]) -> String {
+        let items: Vec<String> = items.iter().map(|item| bare(&self.wrapped(item)).to_string()).collect();
+        match self.language {
+            Language::Cpp => format!("{{{}}}", items.join(", ")),
+            Language::Python => format!("[{}]", items.join(", ")),
+        }
+    }
+
+    /// `and` (`all`) or `or`: the first operand that decides, else the last.
+    fn joined(&self, operands: &[Tree], all: bool) -> Part {
+        let parts: Vec<Part> = operands.iter().map(|operand| self.part(operand)).collect();
+        let is_truth = parts.iter().all(|part| part.form == Form::Truth);
+        if self.language == Language::Python || is_truth {
+            let word = match (self.language, all) {
+                (Language::Cpp, true) => " && ",
+                (Language::Cpp, false) => " || ",
+                (Language::Python, true) => " and ",
+                (Language::Python, false) => " or ",
+            };
+            let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
+            let form = if is_truth { Form::Truth } else { Form::Open };
+            return Part { text: format!("({})", texts.join(word)), form, known: None };
+        }
+        let lazy: Vec<String> =
+            operands.iter().map(|operand| format!("[&] {{ return {}; }}", self.wrapped(operand))).collect();
+        let function = if all { "first_false" } else { "first_true" };
+        Part { text: format!("{function}({})", lazy.join(", ")), form: Form::Open, known: None }
+    }
+
+    fn call(&self, function: Function, arguments: &[Tree]) -> Part {
+        match function {
+            Function::Abs => match self.language {
+                Language::Cpp => self.exact(format!("absolute({})", bare(&self.number(&arguments[0], true)))),
+                Language::Python => self.exact(format!("abs({})", bare(&self.number(&arguments[0], true)))),
+            },
+            Function::CeilDiv => {
+                let (a, b) = (self.number(&arguments[0], true), self.number(&arguments[1], false));
+                self.exact(format!("ceil_div({}, {})", bare(&a), bare(&b)))
+            }
+            Function::Min | Function::Max => {
+                let list = self.list(arguments);
+                let name = if function == Function::Min { "smallest" } else { "largest" };
+                Part { text: format!("{name}({list})"), form: Form::Open, known: None }
+            }
+        }
+    }
+}
+
+/// A text without the brackets around all of it.
+pub(crate) fn bare(text: &str) -> &str {
+    match text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
+        Some(inside) if is_balanced(inside) => inside,
+        _ => text,
+    }
+}
+
+/// Whether no bracket closes that the text has not opened. Texts in quotes count as they are; a wrong guess keeps brackets.
+fn is_balanced(text: &str) -> bool {
+    let mut depth = 0_i32;
+    for letter in text.chars() {
+        match letter {
+            '"' => return false,
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        if depth < 0 {
+            return false;
+        }
+    }
+    depth == 0
+}

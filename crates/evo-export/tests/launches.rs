@@ -1,0 +1,292 @@
+//! The generated launch code launches what evo's own plan says, for kernels that ship with evo and for one with everything
+//! that a plan can have.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use evo_export::error::ExportError;
+use evo_export::files::{ExportFile, ExportUnit, files};
+use evo_export::format::ExportFormat;
+use evo_export::model::{ExportModel, ModelRequest, Symbols, model};
+use evo_export::record;
+use evo_export::source::plain;
+use evo_kernel::access::SpaceAccess;
+use evo_kernel::catalog;
+use evo_kernel::render::render_for;
+use evo_kernel::resolve::resolve;
+use evo_kernel::spec::SpaceFile;
+use evo_kernel::specialize::constants_of;
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::specialization::Specialization;
+
+#[derive(Debug)]
+struct OwnNames;
+
+impl Symbols for OwnNames {
+    fn symbol_of(&self, _: &str) -> Option<String> {
+        None
+    }
+}
+
+fn is_there(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok_and(|own| own.status.success());
+    if !found {
+        eprintln!("SKIPPED: there is no `{program}`");
+    }
+    found
+}
+
+/// A space of the test's own.
+fn space(text: &str, source: &str) -> (tempfile::TempDir, SpaceFile) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("k.cu"), source).unwrap();
+    fs::write(folder.path().join("k.toml"), text).unwrap();
+    let path = folder.path().join("k.toml");
+    let file = catalog::open_with(path.to_str().unwrap(), SpaceAccess::default())
+        .unwrap_or_else(|error| panic!("{error}"));
+    (folder, file)
+}
+
+fn model_of(file: &SpaceFile, constants: &Specialization) -> Result<ExportModel, ExportError> {
+    let configuration = file.space.configuration(&file.space.default_genome());
+    let kernel = file.kernel.as_ref().unwrap();
+    model(&ModelRequest { kernel, configuration: &configuration, constants, symbols: &OwnNames })
+}
+
+fn exported(file: &SpaceFile, constants: &Specialization) -> (ExportModel, Vec<ExportFile>) {
+    let kernel = file.kernel.as_ref().unwrap();
+    let configuration = file.space.configuration(&file.space.default_genome());
+    let own = model_of(file, constants).unwrap();
+    let source = render_for(kernel, &configuration, constants).unwrap();
+    let label = format!("{} {configuration}", kernel.name);
+    let source = plain(&source, std::slice::from_ref(&label));
+    let unit = ExportUnit {
+        model: &own,
+        label: &label,
+        hash: &configuration.hash(),
+        source: &source,
+        headers: &[],
+        cubin: Some(("sm_90a", b"not a cubin")),
+        example: &[("N".to_string(), 7)],
+        evo: "0.0.0",
+    };
+    let all = files(&unit, &ExportFormat::ALL).unwrap();
+    (own, all)
+}
+
+fn write(folder: &Path, files: &[ExportFile]) {
+    for file in files {
+        let path = folder.join(&file.path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, &file.contents).unwrap();
+    }
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Runs both programs of an export at the plans' sizes and at some that have none.
+fn check(file: &SpaceFile, constants: &Specialization, refused: &[&[(&str, i64)]]) {
+    let kernel = file.kernel.as_ref().unwrap();
+    let configuration = file.space.configuration(&file.space.default_genome());
+    let served = kernel.problems.iter().filter(|own| constants_of(&kernel.specialize, own) == *constants);
+    let plans: Vec<ProblemPlan> = served.map(|own| resolve(kernel, &configuration, own).unwrap()).collect();
+    assert!(!plans.is_empty());
+    let mut sizes: Vec<BTreeMap<String, i64>> = plans.iter().map(|own| own.sizes.clone()).collect();
+    let others = refused.iter().map(|own| own.iter().map(|(name, size)| (name.to_string(), *size)).collect());
+    sizes.extend(others);
+    let (own, files) = exported(file, constants);
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), &files);
+    write(folder.path(), &record::programs(&own, &sizes).unwrap());
+    if is_there("python3") {
+        let ran = Command::new("python3").arg("record.py").current_dir(folder.path()).output().unwrap();
+        let printed = text(&ran);
+        let (good, bad) = split(&printed, plans.len());
+        record::compare(&own, &good, &plans).unwrap_or_else(|why| panic!("Python: {why}"));
+        assert!(bad.iter().all(|own| own.contains("refused")), "{bad:?}");
+    }
+    if is_there("g++") {
+        let arguments = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-I.", "-o", "record", "record.cpp"];
+        text(&Command::new("g++").args(arguments).current_dir(folder.path()).output().unwrap());
+        let printed = text(&Command::new(folder.path().join("record")).output().unwrap());
+        let (good, bad) = split(&printed, plans.len());
+        record::compare(&own, &good, &plans).unwrap_or_else(|why| panic!("C++: {why}"));
+        assert!(bad.iter().all(|own| own.contains("refused")), "{bad:?}");
+    }
+}
+
+/// What was printed for the first problems, and for each of the others.
+fn split(printed: &str, count: usize) -> (String, Vec<String>) {
+    let all: Vec<String> = printed.split("problem\n").skip(1).map(String::from).collect();
+    let good = all[..count].iter().map(|own| format!("problem\n{own}")).collect();
+    (good, all[count..].to_vec())
+}
+
+const EVERYTHING: &str = r#"
+[kernel]
+name = "every-thing"
+source = "k.cu"
+
+[parameters]
+BLOCK = [64, 128]
+KEEP = [0, 1]
+MODE = ["plain", "fast"]
+
+[[arguments]]
+name = "u"
+dtype = "f32"
+shape = ["N", "class"]
+role = "inout"
+
+[[arguments]]
+name = "u.other"
+dtype = "f32"
+shape = ["N", "class"]
+role = "inout"
+
+[[arguments]]
+name = "part"
+dtype = "f64"
+shape = ["ceil_div(N, BLOCK) * 2"]
+role = "scratch"
+fill = { constant = 0 }
+
+[[arguments]]
+name = "n"
+dtype = "u32"
+value = "N"
+
+[[arguments]]
+name = "factor"
+dtype = "f32"
+value = "1 / (N + 1)"
+
+[[launches]]
+repeat = "STEPS"
+index = "t"
+swap = ["u", "u.other"]
+body = [
+    { entry = "ns::smooth<float, 4>", grid = ["ceil_div(N, BLOCK)", "class"], block = "BLOCK", arguments = ["u", "u.other", "n", { value = "0.5 / (t + 1)", dtype = "f32" }, { value = "t - 3", dtype = "i64" }] },
+    { entry = "decay(float*, unsigned)", grid = "max(N // BLOCK, 1)", block = ["BLOCK // 2", 2], when = "t % 2 == 1 and N > 5", arguments = ["u", "n"] },
+]
+
+[[launches]]
+entry = "combine"
+grid = ["N if N > 3 else 4", 2]
+block = ["32"]
+shared_bytes = "4 * N if MODE == 'plain' else 0"
+cluster = [2]
+cooperative = "N >= 100"
+programmatic = true
+l2_persist = { argument = "u", ratio = "KEEP / 4" }
+
+[[launches]]
+entry = "never"
+grid = "N"
+block = 32
+when = "MODE == 'fast'"
+
+[[problems]]
+name = "one"
+sizes = { N = 1000, class = 3, STEPS = 5 }
+
+[[problems]]
+name = "two"
+sizes = { N = 4, class = 1, STEPS = 0 }
+
+[check]
+reference = { source = "k.cu", entry = "combine", grid = 1, block = 1 }
+multiple_of = { N = "2" }
+tiny = [{ N = 2 }]
+"#;
+
+#[test]
+fn a_plan_with_everything_is_launched_as_it_is_resolved() {
+    let (_folder, file) = space(EVERYTHING, "// kernels");
+    let refused: [&[(&str, i64)]; 3] = [
+        &[("N", 1001), ("class", 3), ("STEPS", 1)],
+        &[("N", -2), ("class", 3), ("STEPS", 1)],
+        &[("N", 2), ("class", 3), ("STEPS", -1)],
+    ];
+    check(&file, &Specialization::default(), &refused);
+}
+
+#[test]
+fn shipped_kernels_are_launched_as_they_are_resolved() {
+    for name in ["gemm", "softmax", "attention_simt", "reduction"] {
+        let file = catalog::open(name).unwrap();
+        check(&file, &Specialization::default(), &[]);
+    }
+    let file = catalog::open("attention_mma").unwrap();
+    for causal in [0, 1] {
+        let constants = Specialization::of(&["CAUSAL".into()], &BTreeMap::from([("CAUSAL".into(), causal)]));
+        let other = [("B", 1), ("HQ", 1), ("HKV", 1), ("SQ", 128), ("SKV", 128), ("CAUSAL", 1 - causal)];
+        check(&file, &constants, &[&other]);
+    }
+}
+
+#[test]
+fn the_files_of_a_kernel_read_well() {
+    let (_folder, file) = space(EVERYTHING, "extern \"C\" __global__ void combine();\n");
+    let (_, files) = exported(&file, &Specialization::default());
+    let text = |path: &str| {
+        let own = files.iter().find(|own| own.path == path).unwrap();
+        String::from_utf8(own.contents.clone()).unwrap()
+    };
+    for path in [
+        "kernel.cu",
+        "launch.hpp",
+        "launch_plan.py",
+        "torch_op.py",
+        "README.md",
+        "torch_ext/binding.cpp",
+        "tvm_ffi/binding.cc",
+        "tvm_ffi/load.py",
+    ] {
+        insta::assert_snapshot!(path.replace('/', "_"), text(path));
+    }
+    let names: Vec<&str> = files.iter().map(|own| own.path.as_str()).collect();
+    insta::assert_snapshot!("names", names.join("\n"));
+}
+
+#[test]
+fn python_files_compile() {
+    if !is_there("python3") {
+        return;
+    }
+    let (_folder, file) = space(EVERYTHING, "// kernels");
+    let (_, files) = exported(&file, &Specialization::default());
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), &files);
+    let ran = Command::new("python3")
+        .args(["-m", "compileall", "-q", "."])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    text(&ran);
+}
+
+#[test]
+fn what_no_file_can_say_is_refused_by_its_name() {
+    let refused = |from: &str, to: &str| {
+        let text = EVERYTHING.replacen(from, to, 1);
+        assert_ne!(text, EVERYTHING);
+        let (_folder, file) = space(&text, "// kernels");
+        model_of(&file, &Specialization::default()).unwrap_err().to_string()
+    };
+    let found = [
+        refused("KEEP = [0, 1]", "KEEP = [1, 0]"),
+        refused("role = \"scratch\"\n", "role = \"scratch\"\nsymbol = \"d_part\"\n"),
+        refused("dtype = \"f32\"\nvalue", "dtype = \"f16\"\nvalue"),
+    ];
+    insta::assert_snapshot!(found.join("\n"), @r"
+    `l2_persist` of launch `combine` keeps `u` in the L2 cache, which an export does not ask for
+    the argument `part` lies in the variable `d_part` of the module (`symbol`), and an export passes arguments only
+    the scalar `factor` is passed as `f16`, and exports pass whole numbers, f32 and f64
+    ");
+}

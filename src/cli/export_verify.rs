@@ -1,0 +1,347 @@
+//! `evo export --verify`: the exported files run on our inputs, their answers are judged as any candidate's, and they are
+//! timed beside the candidate itself in one run.
+//!
+//! `cu` has two halves: `launch.hpp` has to launch what evo's own plan says, at the sizes of every problem, and `kernel.cu` is
+//! a candidate of its own. Forms in Python are implementations of a peer, whose times evo's own clock bounds.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use evo_export::VERIFY_PEER;
+use evo_export::format::ExportFormat;
+use evo_protocol::device::DeviceKind;
+use serde_json::{Value, json};
+
+use super::bench::{self, ROUNDS};
+use super::candidate::{self, CandidateArgs};
+use super::error::CliError;
+use super::export_args::ExportArgs;
+use super::export_launches::{self, LaunchLook};
+use super::export_plan::ExportPlan;
+use super::export_unit::{ExportedVariant, VariantWish};
+use super::trial::{self, AskedCandidate};
+use super::{device_lane, evaluate_rule, session};
+use crate::bench::{BenchOrder, BenchRow, BenchShape, PeerSeat, RowStatus, of_problems, run};
+use crate::engine::candidate::ResolvedCandidate;
+use crate::peer::{PeerCommand, SCRIPT};
+use crate::tool::{ToolKind, ToolPlaces, find};
+use evo_system::scratch::{ScratchFolder, ScratchPlace};
+
+/// How implementations are called in the run.
+const OURS: &str = "evo";
+const SOURCE: &str = "kernel.cu";
+const PEER: &str = "export";
+
+/// Longest time for one answer of the peer: the extension of PyTorch takes minutes to compile.
+const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(480);
+
+/// What became of one form on one problem.
+#[derive(Debug)]
+pub struct VerifiedRow {
+    pub format: ExportFormat,
+    /// Folder of the variant in the export.
+    pub variant: String,
+    /// None where the form as a whole is meant.
+    pub problem: Option<String>,
+    /// `pass`, `fail` or `not_run`.
+    pub status: &'static str,
+    /// Its time and ours in the mode that ranks, nanoseconds.
+    pub times_ns: Option<(f64, f64)>,
+    /// Why it is not `pass`.
+    pub reason: Option<String>,
+}
+
+impl VerifiedRow {
+    /// The row as the command's object has it; `reasons` learns why fields are null.
+    pub fn object(&self, at: usize, reasons: &mut BTreeMap<String, String>) -> Value {
+        let times = self.times_ns;
+        if times.is_none() {
+            let why = self.reason.clone().unwrap_or_else(|| "it was compared and not timed".to_string());
+            for name in ["time_ns", "evo_ns", "ratio"] {
+                reasons.insert(format!("result.verified.{at}.{name}"), why.clone());
+            }
+        }
+        if self.reason.is_none() {
+            reasons.insert(format!("result.verified.{at}.reason"), "it passed".to_string());
+        }
+        if self.problem.is_none() {
+            reasons.insert(format!("result.verified.{at}.problem"), "all problems are meant".to_string());
+        }
+        json!({
+            "format": self.format.as_str(),
+            "variant": self.variant,
+            "problem": self.problem,
+            "status": self.status,
+            "time_ns": times.map(|own| own.0),
+            "evo_ns": times.map(|own| own.1),
+            "ratio": times.map(|own| own.0 / own.1),
+            "reason": self.reason,
+        })
+    }
+
+    /// The row as a line of text.
+    pub fn line(&self) -> String {
+        let place = [self.variant.as_str(), self.problem.as_deref().unwrap_or("every problem")];
+        let place: Vec<&str> = place.into_iter().filter(|own| !own.is_empty()).collect();
+        let times = self.times_ns.map_or(String::new(), |(own, evo)| {
+            format!("  {:.2} µs, evo itself {:.2} µs ({:.3})", own / 1e3, evo / 1e3, own / evo)
+        });
+        let reason = self.reason.as_ref().map_or(String::new(), |why| format!("  {why}"));
+        format!("  {:<10} {:<24} {:<8}{times}{reason}\n", self.format.as_str(), place.join(" "), self.status)
+    }
+}
+
+/// Verifies every variant.
+///
+/// # Errors
+/// The device is lost or does not start; files cannot be written.
+pub fn verify(
+    arguments: &ExportArgs,
+    asked: &AskedCandidate,
+    plan: &ExportPlan<'_>,
+    variants: &[ExportedVariant],
+    formats: &[ExportFormat],
+) -> Result<Vec<VerifiedRow>, CliError> {
+    let _turn = evaluate_rule::take_turn(&arguments.one.candidate.out, &asked.setup.choice)?;
+    let scratch = ScratchPlace::new(asked.setup.farm.cache.join("exports"));
+    let failed =
+        |error: std::io::Error| CliError::harness(format!("cannot make a folder in the cache: {error}"));
+    scratch.probe().map_err(failed)?;
+    scratch.sweep();
+    let mut rows = Vec::new();
+    for (wish, variant) in plan.variants.iter().zip(variants) {
+        let verifier = Verifier { arguments, asked, wish, variant, formats };
+        let folder = scratch.folder().map_err(failed)?;
+        rows.extend(verifier.run(&folder)?);
+    }
+    Ok(rows)
+}
+
+struct Verifier<'a> {
+    arguments: &'a ExportArgs,
+    asked: &'a AskedCandidate,
+    wish: &'a VariantWish<'a>,
+    variant: &'a ExportedVariant,
+    formats: &'a [ExportFormat],
+}
+
+impl Verifier<'_> {
+    fn run(&self, folder: &ScratchFolder) -> Result<Vec<VerifiedRow>, CliError> {
+        let mut rows = Vec::new();
+        let has = |format: ExportFormat| {
+            self.formats.contains(&format) && !self.variant.missing.iter().any(|(own, _)| *own == format)
+        };
+        let in_python: Vec<ExportFormat> = self
+            .formats
+            .iter()
+            .copied()
+            .filter(|own| {
+                has(*own) && !matches!(own, ExportFormat::Cu | ExportFormat::Cubin | ExportFormat::Dispatch)
+            })
+            .collect();
+        for (format, why) in &self.variant.missing {
+            rows.push(self.row(*format, "not_run", Some(format!("it was not written: {why}"))));
+        }
+        let cpp = has(ExportFormat::Cu).then(|| export_launches::in_cpp(self.wish, self.variant, folder));
+        let is_planned =
+            in_python.iter().any(|own| *own != ExportFormat::Torch && *own != ExportFormat::TvmFfi);
+        if is_planned
+            && let LaunchLook::Different(why) = export_launches::in_python(self.wish, self.variant, folder)
+        {
+            // All forms in Python hand these launches to a driver.
+            rows.extend(
+                in_python.iter().map(|own| self.row(*own, "fail", Some(format!("launch_plan.py: {why}")))),
+            );
+            return Ok(rows);
+        }
+        let is_cuda = self.asked.setup.choice.kind == DeviceKind::Cuda;
+        let is_same_target = self.wish.problems.iter().any(|own| {
+            own.device.as_deref().is_none_or(|kind| kind == self.asked.setup.choice.kind.as_str())
+        });
+        if !is_cuda {
+            let why = "it runs on a GPU only, and this is the host device";
+            rows.extend(in_python.iter().map(|own| self.row(*own, "not_run", Some(why.to_string()))));
+        }
+        if has(ExportFormat::Cubin) {
+            let why = "a cubin does nothing by itself; the forms that load it say whether it runs";
+            rows.push(self.row(ExportFormat::Cubin, "not_run", Some(why.to_string())));
+        }
+        let with_source = matches!(cpp, Some(LaunchLook::Same));
+        match cpp {
+            Some(LaunchLook::Different(why)) => {
+                rows.push(self.row(ExportFormat::Cu, "fail", Some(format!("launch.hpp: {why}"))));
+                return Ok(rows);
+            }
+            Some(LaunchLook::NotRun(why)) => rows.push(self.row(ExportFormat::Cu, "not_run", Some(why))),
+            Some(LaunchLook::Same) | None => {}
+        }
+        if !is_same_target {
+            let why = "the export is for another kind of device than this one";
+            rows.push(self.row(ExportFormat::Cu, "not_run", Some(why.to_string())));
+            return Ok(rows);
+        }
+        if with_source || is_cuda && !in_python.is_empty() {
+            let in_python = if is_cuda { &in_python[..] } else { &[] };
+            rows.extend(self.timed(folder, with_source, in_python)?);
+        }
+        Ok(rows)
+    }
+
+    fn row(&self, format: ExportFormat, status: &'static str, reason: Option<String>) -> VerifiedRow {
+        let variant = self.variant.folder.clone();
+        VerifiedRow { format, variant, problem: None, status, times_ns: None, reason }
+    }
+
+    /// Judges and times them beside the candidate itself.
+    fn timed(
+        &self,
+        folder: &ScratchFolder,
+        with_source: bool,
+        in_python: &[ExportFormat],
+    ) -> Result<Vec<VerifiedRow>, CliError> {
+        let AskedCandidate { setup, seed, candidate, .. } = self.asked;
+        let kernel = session::kernel_of(&candidate.file)?;
+        let served = |own: &BenchShape| self.wish.problems.iter().any(|one| one.name == own.problem.name);
+        let shapes: Vec<BenchShape> =
+            of_problems(kernel, setup.choice.kind).into_iter().filter(served).collect();
+        if shapes.is_empty() {
+            let why = "no timed problem of this device has these constants".to_string();
+            return Ok(vec![self.row(ExportFormat::Cu, "not_run", Some(why))]);
+        }
+        let original = self.original()?;
+        let exported = if with_source { Some(self.exported(folder)?) } else { None };
+        let run_arguments = &self.arguments.one.run;
+        let mut lane = device_lane::lane(setup, run_arguments.worker_command.as_deref(), Some(kernel))?;
+        let problems: Vec<_> = shapes.iter().map(|own| &own.problem).collect();
+        let mut own = vec![bench::own_candidate(OURS, &original, &problems, setup, &lane, *seed)?];
+        session::rehearse(&mut lane, kernel, &problems, &original.configuration, &own[0].recipe)?;
+        if let Some(exported) = &exported {
+            own.push(bench::own_candidate(SOURCE, exported, &problems, setup, &lane, *seed)?);
+        }
+        let (peers, mut rows) = self.peers(folder, in_python)?;
+        let mode = kernel.objective.ranking.timing();
+        let order = BenchOrder {
+            lane: &mut lane,
+            kernel,
+            own,
+            peers,
+            shapes: &shapes,
+            modes: &[mode],
+            ranking: mode,
+            rounds: ROUNDS,
+            deep: true,
+            until: None,
+            seed: *seed,
+            cache: setup.farm.cache.clone(),
+        };
+        let done = run(order, &mut |prepared| trial::compile(setup, prepared), &mut |_, _| Ok(()));
+        let (found, _) = done.map_err(bench::ended)?;
+        rows.extend(self.rows(&found, mode.as_str(), with_source, in_python));
+        Ok(rows)
+    }
+
+    /// The variant with the space's own source.
+    fn original(&self) -> Result<ResolvedCandidate, CliError> {
+        let source = self.arguments.one.candidate.source.clone();
+        self.resolved(source, self.arguments.one.candidate.launch.clone())
+    }
+
+    /// The exported source in its place.
+    fn exported(&self, folder: &ScratchFolder) -> Result<ResolvedCandidate, CliError> {
+        self.resolved(Some(folder.path().join(SOURCE)), self.arguments.one.candidate.launch.clone())
+    }
+
+    fn resolved(
+        &self,
+        source: Option<std::path::PathBuf>,
+        launch: Option<std::path::PathBuf>,
+    ) -> Result<ResolvedCandidate, CliError> {
+        let mut words = vec![session::space_word(&self.asked.candidate.file)];
+        words.extend(self.wish.configuration.iter().map(|(name, value)| format!("{name}={value}")));
+        let candidate =
+            CandidateArgs { config: None, source, launch, ..self.arguments.one.candidate.clone() };
+        let run = &self.arguments.one.run;
+        let candidate = CandidateArgs { study: None, ..candidate };
+        candidate::resolve(&words, &candidate, &run.device, run.access.access())
+    }
+
+    /// The peer that calls the forms in Python, and rows of those that it cannot be asked for.
+    fn peers(
+        &self,
+        folder: &ScratchFolder,
+        in_python: &[ExportFormat],
+    ) -> Result<(Vec<PeerSeat>, Vec<VerifiedRow>), CliError> {
+        if in_python.is_empty() {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let not_run = |why: &str| -> Vec<VerifiedRow> {
+            in_python.iter().map(|own| self.row(*own, "not_run", Some(why.to_string()))).collect()
+        };
+        let python = match find(ToolKind::Python, None, &ToolPlaces::of_environment()) {
+            Ok(python) => python,
+            Err(failure) => return Ok((Vec::new(), not_run(&failure.message))),
+        };
+        let place = folder.path();
+        let write = |name: &str, text: &str| fs::write(place.join(name), text);
+        write("evo_peer.py", SCRIPT).and_then(|()| write("verify_peer.py", VERIFY_PEER)).map_err(
+            |error| CliError::harness(format!("cannot write into `{}`: {error}", place.display())),
+        )?;
+        let path = place.display().to_string();
+        let words =
+            [python.display().to_string(), "-B".into(), format!("{path}/verify_peer.py"), path.clone()];
+        let formats = in_python.iter().map(|own| own.as_str().to_string());
+        let command = PeerCommand {
+            name: PEER.to_string(),
+            command: words.into_iter().chain(formats).collect(),
+            folder: Some(place.to_path_buf()),
+            timeout: TIMEOUT,
+        };
+        match PeerSeat::start(command, &self.asked.setup.choice.spec) {
+            Ok(seat) => Ok((vec![seat], Vec::new())),
+            Err(error) => Ok((Vec::new(), not_run(&format!("Python does not start: {error}")))),
+        }
+    }
+
+    fn rows(
+        &self,
+        found: &[BenchRow],
+        mode: &str,
+        with_source: bool,
+        in_python: &[ExportFormat],
+    ) -> Vec<VerifiedRow> {
+        let mut rows = Vec::new();
+        let time = |row: &BenchRow| row.modes.get(mode).map(|own| own.p50_ns);
+        let ours = |problem: &str| {
+            found.iter().find(|row| row.implementation == OURS && row.problem == problem).and_then(time)
+        };
+        let source = with_source.then_some((ExportFormat::Cu, SOURCE.to_string()));
+        let forms = in_python.iter().map(|own| (*own, format!("{PEER}/{}", own.as_str())));
+        for (format, name) in source.into_iter().chain(forms) {
+            let own = found.iter().filter(|row| row.implementation == name);
+            let mut seen = false;
+            for row in own {
+                seen = true;
+                let status = match row.status {
+                    RowStatus::Pass => "pass",
+                    RowStatus::Fail => "fail",
+                    RowStatus::Skipped | RowStatus::NotRun => "not_run",
+                };
+                rows.push(VerifiedRow {
+                    format,
+                    variant: self.variant.folder.clone(),
+                    problem: Some(row.problem.clone()),
+                    status,
+                    times_ns: time(row).zip(ours(&row.problem)),
+                    reason: row.reason.clone(),
+                });
+            }
+            if !seen {
+                let whole =
+                    found.iter().find(|row| row.implementation == PEER).and_then(|row| row.reason.clone());
+                let why = whole.unwrap_or_else(|| "it gave no answer".to_string());
+                rows.push(self.row(format, "not_run", Some(why)));
+            }
+        }
+        rows
+    }
+}
