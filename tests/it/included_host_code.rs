@@ -145,7 +145,7 @@ fn a_kernel_that_takes_a_texture_is_refused_in_one_line() {
     let shown = evo::kernel::load::load_file(&path).unwrap_err().to_string();
     insta::assert_snapshot!(shown.replace(&format!("{}/", folder.path().display()), ""), @r#"
     error: `scale` takes a texture or a surface, `cudaTextureObject_t image`, which evo cannot pass
-      --> space.toml:7:24
+     --> space.toml:7:23
       |
     7 | launches = [{ entry = "scale", grid = "ceil_div(N, 64)", block = 64 }]
       |                       ^^^^^^^
