@@ -136,7 +136,7 @@ fn mistakes_have_a_way_out_and_write_nothing() {
     refused(path, "scale.toml --to out --format torch_op", "did you mean `torch-op`?");
     refused(path, "scale.toml --to out --format torch-op", "cannot be written: no architecture is known");
     refused(path, "scale.toml --to out --arch sm_5", "unknown target `sm_5`");
-    refused(path, "scale.toml @champion --to out", "nothing");
+    refused(path, "scale.toml @champion --to out", "there is no study of `scale`");
     refused(path, "scale.toml 64 3 --to out", "`3`");
     refused(path, "scale.toml --to scale.cu", "is not a folder");
     fs::create_dir(path.join("full")).unwrap();
