@@ -535,6 +535,22 @@ fn entries_of_a_cubin_have_their_symbols_with_them() {
     assert_eq!(symbol("alone"), None, "the device finds a plain name by itself");
 }
 
+/// Parameters of a space are macros, whatever they are called.
+#[test]
+fn what_evo_includes_has_no_names_that_a_parameter_may_have() {
+    if toolchain::lacks_nvrtc() {
+        return;
+    }
+    let bench = Bench::cuda("sm_80");
+    let text =
+        "extern \"C\" __global__ void f(float* out, int n) { out[0] = sqrt(n) + pow(n, 2.5) + A + B; }";
+    let mut own = source("a", text, "f");
+    let names =
+        ["A", "B", "C", "T", "N", "x", "y", "i", "value", "type", "name", "first", "last", "is_whole"];
+    own.options.extend(names.iter().map(|name| format!("-D{name}=3")));
+    bench.binary(own);
+}
+
 /// Each would be hashed and restored around the calls of every variant.
 #[test]
 fn what_evo_includes_leaves_no_variable_in_a_binary() {

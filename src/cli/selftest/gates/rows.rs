@@ -234,7 +234,9 @@ pub const ROWS: &[GateRow] = &[
     row(C::InputsSubnormal, Line, "bad_subnormal", &["wrong_answer:special_values"]),
     row(C::InputsSpecial, Line, "bad_special", &["wrong_answer:special_values"]),
     // A contender meets one draw, and in half of them all integers share their upper half.
-    row(C::InputsWide, Integers, "bad_wide", &["wrong_answer"]).handled(Finalist),
+    row(C::InputsWide, Integers, "bad_wide", &["wrong_answer"])
+        .handled(Finalist)
+        .behind(C::InputsSpread, ALSO_IN_SPREAD),
     row(C::InputsExtremes, Integers, "bad_extremes", &["wrong_answer"]),
     row(C::InputsLow, Line, "bad_low", &["wrong_answer"]),
     row(C::InputsLowest, Line, "bad_lowest", &["wrong_answer"]).handled(Finalist),

@@ -45,36 +45,42 @@ typedef unsigned long ulong;
 // C++ computes `sqrt(2)` and `pow(2, x)` in double precision; CUDA's overloads for floating point alone make the call
 // ambiguous.
 namespace evo_std {
+// Names begin with `evo_`, because parameters of a space are macros: one may be called T, A or x.
 // Enumerators: a static member of a full specialization would be a variable of every module, which is checked and
 // restored like a kernel's own.
-template <class T> struct is_whole { enum : bool { value = false }; };
-#define EVO_WHOLE(T) template <> struct is_whole<T> { enum : bool { value = true }; };
+template <class evo_T> struct evo_is_whole { enum : bool { evo_value = false }; };
+#define EVO_WHOLE(evo_T) template <> struct evo_is_whole<evo_T> { enum : bool { evo_value = true }; };
 EVO_WHOLE(bool) EVO_WHOLE(char) EVO_WHOLE(signed char) EVO_WHOLE(unsigned char) EVO_WHOLE(short)
 EVO_WHOLE(unsigned short) EVO_WHOLE(int) EVO_WHOLE(unsigned int) EVO_WHOLE(long) EVO_WHOLE(unsigned long)
 EVO_WHOLE(long long) EVO_WHOLE(unsigned long long)
 #undef EVO_WHOLE
-template <class T> struct is_floating { enum : bool { value = false }; };
-template <> struct is_floating<float> { enum : bool { value = true }; };
-template <> struct is_floating<double> { enum : bool { value = true }; };
-template <bool, class T> struct only_if {};
-template <class T> struct only_if<true, T> { typedef T type; };
-template <class T> using when_whole = typename only_if<is_whole<T>::value, double>::type;
+template <class evo_T> struct evo_is_floating { enum : bool { evo_value = false }; };
+template <> struct evo_is_floating<float> { enum : bool { evo_value = true }; };
+template <> struct evo_is_floating<double> { enum : bool { evo_value = true }; };
+template <bool, class evo_T> struct evo_only_if {};
+template <class evo_T> struct evo_only_if<true, evo_T> { typedef evo_T evo_type; };
+template <class evo_T>
+using evo_when_whole = typename evo_only_if<evo_is_whole<evo_T>::evo_value, double>::evo_type;
 // Two numbers of which one at least is whole.
-template <class A, class B>
-using when_mixed = typename only_if<(is_whole<A>::value && (is_whole<B>::value || is_floating<B>::value)) ||
-                                        (is_floating<A>::value && is_whole<B>::value), double>::type;
+template <class evo_A, class evo_B>
+using evo_when_mixed = typename evo_only_if<
+    (evo_is_whole<evo_A>::evo_value && (evo_is_whole<evo_B>::evo_value || evo_is_floating<evo_B>::evo_value)) ||
+        (evo_is_floating<evo_A>::evo_value && evo_is_whole<evo_B>::evo_value), double>::evo_type;
 }
 
 #define EVO_OF_WHOLE(name) \
-    template <class T> __host__ __device__ inline evo_std::when_whole<T> name(T x) { return name((double)x); }
+    template <class evo_T> __host__ __device__ inline evo_std::evo_when_whole<evo_T> name(evo_T evo_x) { \
+        return name((double)evo_x); \
+    }
 EVO_OF_WHOLE(sqrt) EVO_OF_WHOLE(cbrt) EVO_OF_WHOLE(rsqrt) EVO_OF_WHOLE(exp) EVO_OF_WHOLE(exp2) EVO_OF_WHOLE(log)
 EVO_OF_WHOLE(log2) EVO_OF_WHOLE(log10) EVO_OF_WHOLE(log1p) EVO_OF_WHOLE(expm1) EVO_OF_WHOLE(sin) EVO_OF_WHOLE(cos)
 EVO_OF_WHOLE(tan) EVO_OF_WHOLE(atan) EVO_OF_WHOLE(sinh) EVO_OF_WHOLE(cosh) EVO_OF_WHOLE(tanh) EVO_OF_WHOLE(erf)
 EVO_OF_WHOLE(floor) EVO_OF_WHOLE(ceil) EVO_OF_WHOLE(trunc) EVO_OF_WHOLE(round) EVO_OF_WHOLE(fabs)
 #undef EVO_OF_WHOLE
 #define EVO_OF_MIXED(name) \
-    template <class A, class B> __host__ __device__ inline evo_std::when_mixed<A, B> name(A x, B y) { \
-        return name((double)x, (double)y); \
+    template <class evo_A, class evo_B> \
+    __host__ __device__ inline evo_std::evo_when_mixed<evo_A, evo_B> name(evo_A evo_x, evo_B evo_y) { \
+        return name((double)evo_x, (double)evo_y); \
     }
 EVO_OF_MIXED(pow) EVO_OF_MIXED(fmod) EVO_OF_MIXED(fmin) EVO_OF_MIXED(fmax) EVO_OF_MIXED(atan2) EVO_OF_MIXED(hypot)
 #undef EVO_OF_MIXED
