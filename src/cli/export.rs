@@ -25,7 +25,6 @@ use super::export_verify::{self, VerifiedRow};
 use super::one_args::TestOneArgs;
 use super::trial::{self, AskedCandidate};
 use super::{export_results, export_write, output};
-use crate::engine::candidate::CandidateKind;
 use crate::supervise::job::Standing;
 
 /// Runs the command.
@@ -276,10 +275,4 @@ fn text(folder: &str, plan: &ExportPlan<'_>, listed: &[Value], rows: &[VerifiedR
     }
     rows.iter().for_each(|row| text.push_str(&row.line()));
     text
-}
-
-/// Whether the leaderboard vouches for a candidate.
-pub fn is_recorded(asked: &AskedCandidate) -> bool {
-    let from = &asked.candidate.provenance;
-    matches!(from.kind, CandidateKind::Champion | CandidateKind::Previous) && !from.source_changed
 }

@@ -15,7 +15,6 @@ use evo_space::genome::Configuration;
 
 use super::candidate as named;
 use super::error::CliError;
-use super::export::is_recorded;
 use super::export_args::ExportArgs;
 use super::export_unit::VariantWish;
 use super::session;
@@ -40,7 +39,7 @@ pub struct ExportPlan<'a> {
 }
 
 /// A configuration that takes part.
-struct Member {
+struct ExportMember {
     number: Option<u64>,
     configuration: Configuration,
     numbers: Option<ExportNumbers>,
@@ -69,7 +68,7 @@ pub fn plan<'a>(
     let problems = session::problems(kernel, kind, &arguments.one.problems)?;
     let wants = formats.contains(&ExportFormat::Dispatch);
     let section = section(arguments, asked, kernel)?;
-    let alone = || Member {
+    let alone = || ExportMember {
         number: None,
         configuration: candidate.configuration.clone(),
         numbers: section.as_ref().and_then(|own| numbers(own, &candidate.configuration)),
@@ -163,7 +162,7 @@ fn numbers(section: &LeaderboardSection, configuration: &Configuration) -> Optio
 fn portfolio(
     arguments: &ExportArgs,
     section: &LeaderboardSection,
-) -> Result<(Vec<Member>, MemberRule), String> {
+) -> Result<(Vec<ExportMember>, MemberRule), String> {
     let portfolio = section
         .portfolio
         .as_ref()
@@ -185,7 +184,7 @@ fn portfolio(
     let place = |number: u64| set.members.iter().position(|own| own.number == number);
     let steps: Option<Vec<(Option<String>, usize)>> =
         rule.iter().map(|step| Some((step.when.clone(), place(step.number)?))).collect();
-    let members = set.members.iter().map(|own| Member {
+    let members = set.members.iter().map(|own| ExportMember {
         number: Some(own.number),
         configuration: own.configuration.clone(),
         numbers: numbers(section, &own.configuration),
@@ -263,4 +262,10 @@ fn dispatch(
         is_exact: rule.is_exact,
         measured: problems.iter().filter(|own| own.timed).map(|own| (own.name.clone(), sizes(own))).collect(),
     }
+}
+
+/// Whether the leaderboard vouches for a candidate.
+fn is_recorded(asked: &AskedCandidate) -> bool {
+    let from = &asked.candidate.provenance;
+    matches!(from.kind, CandidateKind::Champion | CandidateKind::Previous) && !from.source_changed
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::error::ExportError;
 use crate::files::ExportFile;
-use crate::formula::{Formula, Names, Truth};
+use crate::formula::{ExportFormula, FormulaNames, Truth};
 use crate::names::Identifiers;
 use crate::templates::{EXACT_HPP, EXACT_PY, render};
 
@@ -36,7 +36,7 @@ pub struct DispatchRule {
 pub struct Dispatch {
     /// The kernel's name.
     pub kernel: String,
-    /// Names of sizes.
+    /// FormulaNames of sizes.
     pub sizes: Vec<String>,
     /// The variants.
     pub variants: Vec<DispatchVariant>,
@@ -62,7 +62,7 @@ pub fn files(dispatch: &Dispatch, evo: &str) -> Result<Vec<ExportFile>, ExportEr
     let sizes: Vec<(String, String)> =
         dispatch.sizes.iter().map(|name| (name.clone(), identifiers.take(name))).collect();
     let nothing = Configuration::new(Vec::new());
-    let names = Names { configuration: &nothing, constants: &[], sizes: &sizes, turn: None };
+    let names = FormulaNames { configuration: &nothing, constants: &[], sizes: &sizes, turn: None };
     let mut rules = Vec::new();
     for rule in &dispatch.rules {
         let when = rule.when.as_deref().map(|text| condition(&names, text)).transpose()?;
@@ -72,7 +72,8 @@ pub fn files(dispatch: &Dispatch, evo: &str) -> Result<Vec<ExportFile>, ExportEr
             Some(Truth::Always) | None => rules.push((None, rule.variant)),
         }
     }
-    let shown = |(when, variant): &(Option<Formula>, usize)| json!({ "when": when, "variant": variant });
+    let shown =
+        |(when, variant): &(Option<ExportFormula>, usize)| json!({ "when": when, "variant": variant });
     let context = json!({
         "kernel": dispatch.kernel,
         "ident": ident,
@@ -97,7 +98,7 @@ pub fn files(dispatch: &Dispatch, evo: &str) -> Result<Vec<ExportFile>, ExportEr
     ])
 }
 
-fn condition(names: &Names<'_>, text: &str) -> Result<Truth, ExportError> {
+fn condition(names: &FormulaNames<'_>, text: &str) -> Result<Truth, ExportError> {
     let expr = Expr::parse(text)
         .map_err(|error| ExportError::not_exportable(format!("the rule `{text}` cannot be read: {error}")))?;
     names.condition(Some(&expr), "a rule")

@@ -31,7 +31,7 @@ pub struct ExportUnit<'a> {
     pub model: &'a ExportModel,
     /// The configuration in words.
     pub label: &'a str,
-    /// Names the variant.
+    /// FormulaNames the variant.
     pub hash: &'a ContentHash,
     /// The source.
     pub source: &'a PlainSource,

@@ -11,7 +11,7 @@ use crate::translate::{Language, Meaning, bare, translate};
 
 /// A formula over sizes. The texts compute a whole number, a fraction or a truth, as the place needs it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Formula {
+pub struct ExportFormula {
     /// As the space file has it.
     pub source: String,
     /// A C++ expression.
@@ -23,7 +23,7 @@ pub struct Formula {
 }
 
 /// What names mean in formulas: parameters have their values, sizes are variables.
-pub(crate) struct Names<'a> {
+pub(crate) struct FormulaNames<'a> {
     pub configuration: &'a Configuration,
     /// Sizes that are constants of the binary.
     pub constants: &'a [(String, i64)],
@@ -33,7 +33,7 @@ pub(crate) struct Names<'a> {
     pub turn: Option<(String, String)>,
 }
 
-impl Names<'_> {
+impl FormulaNames<'_> {
     fn meaning(&self, name: &str) -> Option<Meaning> {
         let variable = |own: &(String, String)| Meaning::Variable(own.1.clone());
         if let Some(turn) = self.turn.as_ref().filter(|(own, _)| own == name) {
@@ -60,12 +60,12 @@ impl Names<'_> {
     }
 
     /// A formula whose value is a whole number.
-    pub(crate) fn whole(&self, expr: &Expr, place: &str) -> Result<Formula, ExportError> {
+    pub(crate) fn whole(&self, expr: &Expr, place: &str) -> Result<ExportFormula, ExportError> {
         let (cpp, python, known) = self.codes(expr, place)?;
         let source = expr.text().to_string();
         let Some(value) = known else {
             let (cpp, python) = (format!("to_whole({})", bare(&cpp)), format!("to_whole({})", bare(&python)));
-            return Ok(Formula { source, cpp, python, known: None });
+            return Ok(ExportFormula { source, cpp, python, known: None });
         };
         let whole = match value {
             Value::Float(own) if own.fract() == 0.0 && own.abs() < 9e15 => Some(own as i64),
@@ -75,15 +75,15 @@ impl Names<'_> {
             let text = format!("{place} = `{source}` is {value}, not a whole number");
             return Err(ExportError::not_exportable(text));
         };
-        Ok(Formula { source, cpp: whole.to_string(), python: whole.to_string(), known: Some(whole) })
+        Ok(ExportFormula { source, cpp: whole.to_string(), python: whole.to_string(), known: Some(whole) })
     }
 
     /// A formula whose value is a finite number.
-    pub(crate) fn number(&self, expr: &Expr, place: &str) -> Result<Formula, ExportError> {
+    pub(crate) fn number(&self, expr: &Expr, place: &str) -> Result<ExportFormula, ExportError> {
         let (cpp, python, _) = self.codes(expr, place)?;
         let (cpp, python) =
             (format!("exact({}).number()", bare(&cpp)), format!("to_number({})", bare(&python)));
-        Ok(Formula { source: expr.text().to_string(), cpp, python, known: None })
+        Ok(ExportFormula { source: expr.text().to_string(), cpp, python, known: None })
     }
 
     /// A formula of which only the truth counts; none where it always holds.
@@ -93,7 +93,7 @@ impl Names<'_> {
         Ok(match known {
             Some(value) if value.is_true() => Truth::Always,
             Some(_) => Truth::Never,
-            None => Truth::Sometimes(Formula {
+            None => Truth::Sometimes(ExportFormula {
                 source: expr.text().to_string(),
                 cpp: format!("is_true({})", bare(&cpp)),
                 python: format!("bool({})", bare(&python)),
@@ -108,7 +108,7 @@ impl Names<'_> {
 pub(crate) enum Truth {
     Always,
     Never,
-    Sometimes(Formula),
+    Sometimes(ExportFormula),
 }
 
 /// How messages call a key of a launch.

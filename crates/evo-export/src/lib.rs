@@ -10,6 +10,7 @@ pub mod error;
 pub mod files;
 pub mod format;
 pub mod formula;
+mod language;
 mod literal;
 pub mod model;
 mod names;

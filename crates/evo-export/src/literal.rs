@@ -2,7 +2,7 @@
 
 use evo_space::value::Value;
 
-use crate::translate::Language;
+use crate::language::Language;
 
 /// A value as a literal. Negative numbers stand in brackets.
 pub fn value(language: Language, value: &Value) -> String {

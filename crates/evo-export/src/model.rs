@@ -14,7 +14,7 @@ use evo_space::genome::Configuration;
 use serde::Serialize;
 
 use crate::error::ExportError;
-use crate::formula::{Formula, Names, Truth, place};
+use crate::formula::{ExportFormula, FormulaNames, Truth, place};
 use crate::names::Identifiers;
 
 /// Addresses of buffers are multiples of this: all gates saw such addresses, and no others.
@@ -68,7 +68,7 @@ pub struct BufferArgument {
     /// Bytes of an element.
     pub element_bytes: u64,
     /// Extents, outermost first.
-    pub shape: Vec<Formula>,
+    pub shape: Vec<ExportFormula>,
     /// `input`, `output`, `inout`, `restored` or `scratch`.
     pub role: Role,
     /// Whether a kernel may write it.
@@ -91,7 +91,7 @@ pub struct ScalarArgument {
     /// Whether it is a fraction.
     pub is_float: bool,
     /// What it is.
-    pub value: Formula,
+    pub value: ExportFormula,
 }
 
 /// A kernel of the binary.
@@ -109,7 +109,7 @@ pub struct EntryPoint {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExportStep {
     /// How often; once where absent.
-    pub times: Option<Formula>,
+    pub times: Option<ExportFormula>,
     /// Identifier of the counter that formulas read.
     pub index: Option<String>,
     /// Buffers that change places after each time, as identifiers.
@@ -124,15 +124,15 @@ pub struct ExportLaunch {
     /// Position among the entries.
     pub entry: usize,
     /// Left out where this does not hold.
-    pub when: Option<Formula>,
+    pub when: Option<ExportFormula>,
     /// Blocks in x, y, z.
-    pub grid: Vec<Formula>,
+    pub grid: Vec<ExportFormula>,
     /// Threads in x, y, z.
-    pub block: Vec<Formula>,
+    pub block: Vec<ExportFormula>,
     /// Dynamic shared memory, bytes.
-    pub shared_bytes: Formula,
+    pub shared_bytes: ExportFormula,
     /// Blocks of a cluster in x, y, z.
-    pub cluster: Option<Vec<Formula>>,
+    pub cluster: Option<Vec<ExportFormula>>,
     /// C++ and Python for whether all blocks have to be resident at once.
     pub cooperative: Flag,
     /// The same for whether it may start before the launch before it ends.
@@ -178,7 +178,7 @@ pub struct ExportConditions {
     /// Sizes that are constants of the binary, by identifier.
     pub constants: Vec<(String, i64)>,
     /// Sizes that have to be multiples.
-    pub multiples: Vec<(String, Formula)>,
+    pub multiples: Vec<(String, ExportFormula)>,
     /// The only sizes, in the order of the sizes, where the kernel supports no others.
     pub only: Option<Vec<Vec<i64>>>,
 }
@@ -217,8 +217,12 @@ pub fn model(request: &ModelRequest<'_>) -> Result<ExportModel, ExportError> {
         size_names.into_iter().map(|name| (name.clone(), identifiers.take(&name))).collect();
     let constants: Vec<(String, i64)> =
         request.constants.iter().map(|(name, value)| (name.to_string(), value)).collect();
-    let names =
-        Names { configuration: request.configuration, constants: &constants, sizes: &sizes, turn: None };
+    let names = FormulaNames {
+        configuration: request.configuration,
+        constants: &constants,
+        sizes: &sizes,
+        turn: None,
+    };
     let mut builder = Builder {
         request,
         names,
@@ -284,7 +288,7 @@ fn refuse_whole(kernel: &KernelSpec) -> Result<(), ExportError> {
 
 struct Builder<'a> {
     request: &'a ModelRequest<'a>,
-    names: Names<'a>,
+    names: FormulaNames<'a>,
     identifiers: Identifiers,
     buffers: Vec<BufferArgument>,
     scalars: Vec<ScalarArgument>,
@@ -314,7 +318,7 @@ impl Builder<'_> {
         let extent =
             |(axis, expr)| self.names.whole(expr, &format!("shape[{axis}] of argument `{}`", own.name));
         let shape =
-            own.shape.iter().enumerate().map(extent).collect::<Result<Vec<Formula>, ExportError>>()?;
+            own.shape.iter().enumerate().map(extent).collect::<Result<Vec<ExportFormula>, ExportError>>()?;
         let constant = match own.fill {
             FillSpec::Fixed(Fill::Constant { value }) if !own.role.is_read() => Some(value),
             _ => None,
@@ -336,7 +340,7 @@ impl Builder<'_> {
         &self,
         own: &ScalarSpec,
         ident: String,
-        names: &Names<'_>,
+        names: &FormulaNames<'_>,
     ) -> Result<ScalarArgument, ExportError> {
         if matches!(own.dtype, DType::F16 | DType::Bf16) {
             return Err(ExportError::not_exportable(format!(
@@ -365,8 +369,8 @@ impl Builder<'_> {
             });
             let times =
                 own.map(|own| self.names.whole(&own.times, &place("repeat", &body[0]))).transpose()?;
-            let Names { configuration, constants, sizes, .. } = self.names;
-            let names = Names { configuration, constants, sizes, turn: index.clone() };
+            let FormulaNames { configuration, constants, sizes, .. } = self.names;
+            let names = FormulaNames { configuration, constants, sizes, turn: index.clone() };
             let mut launches = Vec::new();
             for launch in body {
                 launches.extend(self.launch(launch, &names)?);
@@ -389,7 +393,11 @@ impl Builder<'_> {
     }
 
     /// The launch; nothing where its parameters leave it out.
-    fn launch(&mut self, own: &LaunchSpec, names: &Names<'_>) -> Result<Option<ExportLaunch>, ExportError> {
+    fn launch(
+        &mut self,
+        own: &LaunchSpec,
+        names: &FormulaNames<'_>,
+    ) -> Result<Option<ExportLaunch>, ExportError> {
         let when = match names.condition(own.when.as_ref(), &place("when", own))? {
             Truth::Never => return Ok(None),
             Truth::Always => None,
@@ -408,12 +416,16 @@ impl Builder<'_> {
         }
         let extents = |list: &[evo_space::Expr], key: &str| {
             let one = |(axis, expr)| names.whole(expr, &place(&format!("{key}[{axis}]"), own));
-            let mut found =
-                list.iter().take(3).enumerate().map(one).collect::<Result<Vec<Formula>, ExportError>>()?;
+            let mut found = list
+                .iter()
+                .take(3)
+                .enumerate()
+                .map(one)
+                .collect::<Result<Vec<ExportFormula>, ExportError>>()?;
             while found.len() < 3 {
                 found.push(one_of(1));
             }
-            Ok::<Vec<Formula>, ExportError>(found)
+            Ok::<Vec<ExportFormula>, ExportError>(found)
         };
         let flag = |expr: &Option<evo_space::Expr>, key: &str| {
             let Some(expr) = expr else { return Ok(Flag::fixed(false)) };
@@ -437,7 +449,11 @@ impl Builder<'_> {
         }))
     }
 
-    fn passed(&self, launch: &LaunchSpec, names: &Names<'_>) -> Result<Vec<PassedArgument>, ExportError> {
+    fn passed(
+        &self,
+        launch: &LaunchSpec,
+        names: &FormulaNames<'_>,
+    ) -> Result<Vec<PassedArgument>, ExportError> {
         let kernel = self.request.kernel;
         let named = |name: &str| {
             if let Some(ident) = self.ident_of(name) {
@@ -509,8 +525,8 @@ impl Flag {
     }
 }
 
-fn one_of(value: i64) -> Formula {
-    Formula {
+fn one_of(value: i64) -> ExportFormula {
+    ExportFormula {
         source: value.to_string(),
         cpp: value.to_string(),
         python: value.to_string(),

@@ -1,4 +1,4 @@
-//! Names that a space file allows, as identifiers of C++ and Python.
+//! FormulaNames that a space file allows, as identifiers of C++ and Python.
 
 use std::collections::BTreeSet;
 

@@ -20,7 +20,7 @@ pub struct StudyResults<'a> {
     pub study: &'a str,
     /// Parameters in declared order, with all their values.
     pub parameters: &'a [(String, Vec<Value>)],
-    /// Names of the timed problems.
+    /// FormulaNames of the timed problems.
     pub problems: &'a [String],
     /// The evaluations, in the order of their verdicts.
     pub evaluations: &'a [Evaluation],

@@ -5,9 +5,9 @@ use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 use serde_json::Value as Json;
 
 use crate::error::ExportError;
+use crate::language::Language;
 use crate::literal;
 use crate::source::one_line;
-use crate::translate::Language;
 
 /// Files that are the same in every export.
 pub(crate) const EXACT_HPP: &str = include_str!("../templates/exact.hpp");

@@ -10,16 +10,8 @@ use evo_space::expr::tree::{Function, Kind, Relation, Tree};
 use evo_space::number::Operator;
 use evo_space::value::Value;
 
+pub use crate::language::Language;
 use crate::literal;
-
-/// The language of a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Language {
-    /// C++17, with `exact.hpp`.
-    Cpp,
-    /// Python 3.9, with `exact.py`.
-    Python,
-}
 
 /// What a name of an expression becomes.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +24,7 @@ pub enum Meaning {
 
 /// An expression in another language.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Code {
+pub struct TranslatedCode {
     /// The text. As an operand it needs brackets unless it is a literal or a name.
     pub text: String,
     /// The value, where nothing is left to compute.
@@ -52,7 +44,7 @@ enum Form {
     Open,
 }
 
-struct Part {
+struct TranslatedPart {
     text: String,
     form: Form,
     known: Option<Value>,
@@ -66,13 +58,13 @@ pub fn translate(
     expr: &Expr,
     language: Language,
     meaning: &dyn Fn(&str) -> Option<Meaning>,
-) -> Result<Code, String> {
+) -> Result<TranslatedCode, String> {
     let names = expr.distinct_names();
     let meanings: Result<Vec<Meaning>, String> =
         names.iter().map(|name| meaning(name).ok_or_else(|| name.to_string())).collect();
     let translator = Translator { text: expr.text(), names, meanings: meanings?, language };
     let part = translator.part(expr.tree());
-    Ok(Code { text: part.text, known: part.known })
+    Ok(TranslatedCode { text: part.text, known: part.known })
 }
 
 struct Translator<'a> {
@@ -83,12 +75,12 @@ struct Translator<'a> {
 }
 
 impl Translator<'_> {
-    fn part(&self, tree: &Tree) -> Part {
+    fn part(&self, tree: &Tree) -> TranslatedPart {
         self.folded(tree).unwrap_or_else(|| self.open(tree))
     }
 
     /// A part whose names are all known: its value, or that it has none.
-    fn folded(&self, tree: &Tree) -> Option<Part> {
+    fn folded(&self, tree: &Tree) -> Option<TranslatedPart> {
         if matches!(tree.kind, Kind::List(_)) || !self.is_known(tree) {
             return None;
         }
@@ -106,7 +98,7 @@ impl Translator<'_> {
         };
         Some(match own.evaluate(&scope) {
             Ok(value) => self.literal(value),
-            Err(error) => Part {
+            Err(error) => TranslatedPart {
                 text: format!("no_value({})", literal::text(self.language, &error.message)),
                 form: Form::Exact,
                 known: None,
@@ -123,19 +115,23 @@ impl Translator<'_> {
         known
     }
 
-    fn literal(&self, value: Value) -> Part {
-        Part { text: literal::value(self.language, &value), form: Form::Literal, known: Some(value) }
+    fn literal(&self, value: Value) -> TranslatedPart {
+        TranslatedPart {
+            text: literal::value(self.language, &value),
+            form: Form::Literal,
+            known: Some(value),
+        }
     }
 
-    fn exact(&self, text: String) -> Part {
-        Part { text, form: Form::Exact, known: None }
+    fn exact(&self, text: String) -> TranslatedPart {
+        TranslatedPart { text, form: Form::Exact, known: None }
     }
 
-    fn truth(&self, text: String) -> Part {
-        Part { text, form: Form::Truth, known: None }
+    fn truth(&self, text: String) -> TranslatedPart {
+        TranslatedPart { text, form: Form::Truth, known: None }
     }
 
-    fn open(&self, tree: &Tree) -> Part {
+    fn open(&self, tree: &Tree) -> TranslatedPart {
         match &tree.kind {
             Kind::Literal(value) => self.literal(value.clone()),
             Kind::Name(slot) => match &self.meanings[*slot] {
@@ -158,7 +154,7 @@ impl Translator<'_> {
             Kind::All(operands) => self.joined(operands, true),
             Kind::Any(operands) => self.joined(operands, false),
             Kind::If { condition, then, otherwise } => {
-                if let Some(Part { known: Some(value), .. }) = self.folded(condition) {
+                if let Some(TranslatedPart { known: Some(value), .. }) = self.folded(condition) {
                     return self.part(if value.is_true() { then } else { otherwise });
                 }
                 let (condition, then, otherwise) =
@@ -167,7 +163,7 @@ impl Translator<'_> {
                     Language::Cpp => format!("({condition} ? {then} : {otherwise})"),
                     Language::Python => format!("({then} if {condition} else {otherwise})"),
                 };
-                Part { text, form: Form::Open, known: None }
+                TranslatedPart { text, form: Form::Open, known: None }
             }
             Kind::Call(function, arguments) => self.call(*function, arguments),
         }
@@ -179,7 +175,7 @@ impl Translator<'_> {
         self.as_number(part, alone)
     }
 
-    fn as_number(&self, part: Part, alone: bool) -> String {
+    fn as_number(&self, part: TranslatedPart, alone: bool) -> String {
         match part.form {
             Form::Exact => part.text,
             Form::Literal if !alone && !matches!(part.known, Some(Value::Text(_))) => part.text,
@@ -213,7 +209,7 @@ impl Translator<'_> {
         }
     }
 
-    fn chain(&self, first: &Tree, rest: &[(Operator, Tree)]) -> Part {
+    fn chain(&self, first: &Tree, rest: &[(Operator, Tree)]) -> TranslatedPart {
         let right_is_exact = rest.first().is_some_and(|(_, tree)| self.part(tree).form == Form::Exact);
         let mut text = self.number(first, !right_is_exact);
         let mut is_infix = false;
@@ -235,7 +231,7 @@ impl Translator<'_> {
         self.exact(if is_infix { format!("({text})") } else { text })
     }
 
-    fn compare(&self, first: &Tree, rest: &[(Relation, Tree)]) -> Part {
+    fn compare(&self, first: &Tree, rest: &[(Relation, Tree)]) -> TranslatedPart {
         let links = rest.iter().filter(|(_, tree)| !matches!(tree.kind, Kind::List(_))).count();
         if rest.len() == 1 {
             let left = self.wrapped(first);
@@ -298,8 +294,8 @@ impl Translator<'_> {
     }
 
     /// `and` (`all`) or `or`: the first operand that decides, else the last.
-    fn joined(&self, operands: &[Tree], all: bool) -> Part {
-        let parts: Vec<Part> = operands.iter().map(|operand| self.part(operand)).collect();
+    fn joined(&self, operands: &[Tree], all: bool) -> TranslatedPart {
+        let parts: Vec<TranslatedPart> = operands.iter().map(|operand| self.part(operand)).collect();
         let is_truth = parts.iter().all(|part| part.form == Form::Truth);
         if self.language == Language::Python || is_truth {
             let word = match (self.language, all) {
@@ -310,15 +306,15 @@ impl Translator<'_> {
             };
             let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
             let form = if is_truth { Form::Truth } else { Form::Open };
-            return Part { text: format!("({})", texts.join(word)), form, known: None };
+            return TranslatedPart { text: format!("({})", texts.join(word)), form, known: None };
         }
         let lazy: Vec<String> =
             operands.iter().map(|operand| format!("[&] {{ return {}; }}", self.wrapped(operand))).collect();
         let function = if all { "first_false" } else { "first_true" };
-        Part { text: format!("{function}({})", lazy.join(", ")), form: Form::Open, known: None }
+        TranslatedPart { text: format!("{function}({})", lazy.join(", ")), form: Form::Open, known: None }
     }
 
-    fn call(&self, function: Function, arguments: &[Tree]) -> Part {
+    fn call(&self, function: Function, arguments: &[Tree]) -> TranslatedPart {
         match function {
             Function::Abs => match self.language {
                 Language::Cpp => self.exact(format!("absolute({})", bare(&self.number(&arguments[0], true)))),
@@ -331,7 +327,7 @@ impl Translator<'_> {
             Function::Min | Function::Max => {
                 let list = self.list(arguments);
                 let name = if function == Function::Min { "smallest" } else { "largest" };
-                Part { text: format!("{name}({list})"), form: Form::Open, known: None }
+                TranslatedPart { text: format!("{name}({list})"), form: Form::Open, known: None }
             }
         }
     }
