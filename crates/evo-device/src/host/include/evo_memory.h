@@ -31,8 +31,8 @@ EVO_UNCHECKED static inline void free(void* evo_pointer) {
 }
 
 // On a GPU these use the same heap, and `new` gives null where it is full (`-fcheck-new`). Hidden, so that the process's
-// own are not replaced.
-#define EVO_HEAP_OPERATOR EVO_UNCHECKED __attribute__((visibility("hidden"), used))
+// own are not replaced, and inline, so that a kernel that uses none of them has no variable for the heap either.
+#define EVO_HEAP_OPERATOR EVO_UNCHECKED __attribute__((visibility("hidden"))) inline
 EVO_HEAP_OPERATOR void* operator new(size_t evo_bytes) { return malloc(evo_bytes ? evo_bytes : 1); }
 EVO_HEAP_OPERATOR void* operator new[](size_t evo_bytes) { return malloc(evo_bytes ? evo_bytes : 1); }
 EVO_HEAP_OPERATOR void operator delete(void* evo_pointer) noexcept { free(evo_pointer); }
