@@ -109,6 +109,7 @@ mod outlive;
 mod plain_cuda;
 mod planted;
 mod ports;
+mod prelude;
 mod prepare;
 mod prior;
 mod products;

@@ -180,7 +180,8 @@ fn plans_pass_pointers_and_fill_variables() {
     assert_eq!(own.reference_variables, [2, 3]);
     // What a launch of the reference is given lies in no variable of its module.
     let listed = changed(SPACE, "block = 1 }", "block = 1, arguments = [\"x\", \"y\", \"filter\", \"n\"] }");
-    let own = plan(&Files { space: &listed, naive: OWN_VARIABLES, ..HONEST });
+    let naive = changed(OWN_VARIABLES, "int n)", "const float* filter, int n)");
+    let own = plan(&Files { space: &listed, naive: &naive, ..HONEST });
     assert_eq!(own.reference_launches[0].arguments, [buffer(0), buffer(1), buffer(2), scalar(0)]);
     assert_eq!(own.reference_variables, [3]);
 }

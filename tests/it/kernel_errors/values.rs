@@ -403,7 +403,21 @@ fn a_reference_with_other_arguments() {
     let scratch = "    { name = \"a\", dtype = \"f32\", value = 0.5 },";
     let more =
         format!("    {{ name = \"w\", dtype = \"f32\", shape = [\"N\"], role = \"scratch\" }},\n{scratch}");
-    insta::assert_snapshot!(changed(&[(scratch, &more)]), @"");
+    insta::assert_snapshot!(changed(&[(scratch, &more)]), @r#"
+    error: the reference kernel `saxpy_naive` takes other arguments than it is given:
+                the space passes  the source takes
+              1 x: f32 buffer     const float *x
+              2 y: f32 buffer     float *y
+           >  3 w: f32 buffer     float a
+              4 a: f32            int n
+           >  5 n: i32            (nothing)
+      --> space.toml:25:13
+       |
+    25 | reference = { source = "naive.cu", entry = "saxpy_naive", grid = "ceil_div(N, 256)", block = 256 }
+       |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+       |
+       = hint: it gets the kernel's arguments in their order, scratch too; `arguments = […]` in its table names others
+    "#);
 }
 
 #[test]

@@ -31,7 +31,7 @@ const RUNS_WHOLE: u32 = 6;
 /// No more than this share of integers is ever put down to rounding.
 pub const JUMPS_MAX: f64 = 0.05;
 pub const FEW: usize = 1024;
-/// Outputs of which the least certain one is no exception.
+/// With fewer outputs the least certain one counts like the others.
 const TINY: usize = 32;
 /// Errors are independent between the reference and a variant, and a variant may take a worse order.
 const FACTOR: f64 = 3.0;

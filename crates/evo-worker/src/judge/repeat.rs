@@ -24,7 +24,7 @@ const RARE_CALLS: u32 = 2_000;
 const RARE_FULL: Duration = Duration::from_millis(2);
 /// All problems of a finalist share the time of a series, and each has at least this much.
 const RARE_DEEP_MIN: Duration = Duration::from_millis(20);
-/// Small shapes whose calls are looked at are no larger than this.
+/// Elements of the largest small shape whose calls are looked at.
 const SMALL_ELEMENTS: u64 = 1 << 13;
 /// Larger cases are not interleaved with other data: its answer would have to be computed as well.
 const OTHER_ELEMENTS: u64 = 1 << 24;

@@ -25,7 +25,7 @@ const BYTES_MAX: u64 = 1 << 26;
 const WORDS_MAX: usize = 1 << 16;
 
 /// A word of the workspace and its contents after each call.
-struct Word {
+struct WorkspaceWord {
     at: usize,
     seen: Vec<u32>,
 }
@@ -69,7 +69,8 @@ fn counted(
     let second = call_again(judge, prepared, buffer, false, phase)?;
     let pairs = first.chunks_exact(4).zip(second.chunks_exact(4)).enumerate();
     let changed = pairs.filter(|(_, (before, after))| before != after).take(WORDS_MAX);
-    let mut words: Vec<Word> = changed.map(|(at, _)| Word { at, seen: vec![word_at(&second, at)] }).collect();
+    let mut words: Vec<WorkspaceWord> =
+        changed.map(|(at, _)| WorkspaceWord { at, seen: vec![word_at(&second, at)] }).collect();
     drop((first, second));
     for _ in 1..CALLS {
         if words.is_empty() {
