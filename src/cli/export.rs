@@ -261,7 +261,7 @@ fn text(folder: &str, plan: &ExportPlan<'_>, listed: &[Value], rows: &[VerifiedR
     let judged = match plan.judged {
         ExportJudgement::Now => "it passed its gates",
         ExportJudgement::Recorded => "it stands on the leaderboard",
-        ExportJudgement::Unchecked => "nobody has judged it",
+        ExportJudgement::Unchecked => "it was not judged (`--unchecked`)",
     };
     let mut text = format!("exported to {folder}: {judged}\n");
     for own in listed {

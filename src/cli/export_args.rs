@@ -23,13 +23,13 @@ pub struct ExportArgs {
     /// Architecture of the cubin [default: that of the device; none on the host device]
     #[arg(long, value_name = "ARCH")]
     pub arch: Option<String>,
-    /// Run what can run here on our inputs, judge its answers, and time it beside ours
+    /// Run each form that can run here on evo's inputs, check its answers, and time it beside evo itself
     #[arg(long)]
     pub verify: bool,
     /// Replace the files of an earlier export in the folder
     #[arg(long)]
     pub force: bool,
-    /// Export a candidate that nobody has judged; the manifest says so
+    /// Skip the gates; the manifest says that the candidate was not judged
     #[arg(long, conflicts_with = "verify")]
     pub unchecked: bool,
     /// With `dispatch`: most variants

@@ -236,7 +236,7 @@ fn manifest(
         }
     };
     because("numbers", wish.numbers.is_none(), "no leaderboard has this candidate");
-    because("judged_on", wish.judged_on.is_none(), "nobody has judged it");
+    because("judged_on", wish.judged_on.is_none(), "it was not judged (`--unchecked`)");
     because("arch", cubin.is_none(), "there is no cubin");
     because("toolchain", cubin.is_none(), "there is no cubin");
     because("source_hash", wish.source_hash.is_none(), "it is not known");

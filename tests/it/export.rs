@@ -7,10 +7,10 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::json_schema;
 use crate::support::answer::{self, judged};
 use crate::support::{self, BRIEF};
 use crate::sweep::{KERNEL, NAIVE, SPACE};
+use crate::{json_schema, python};
 
 const SEED: &str = "--device host --seed 1 --json";
 
@@ -201,41 +201,18 @@ fn results_are_read_back_as_the_same_study() {
     assert!(!path.join("other").exists());
 }
 
-/// A Python with these packages below `target/`, from PyPI the first time; nothing where that cannot be had.
-fn python_with(package: &str) -> Option<std::path::PathBuf> {
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("python-{package}"));
-    let python = place.join("bin/python");
-    let works = || {
-        let program = format!("import {package}");
-        std::process::Command::new(&python)
-            .args(["-c", &program])
-            .output()
-            .is_ok_and(|own| own.status.success())
-    };
-    if !works() {
-        let run = |program: &Path, words: &[&str]| {
-            std::process::Command::new(program).args(words).output().is_ok_and(|own| own.status.success())
-        };
-        let made = run(Path::new("python3"), &["-m", "venv", place.to_str().unwrap()]);
-        if !made || !run(&place.join("bin/pip"), &["install", "-q", package]) {
-            eprintln!("SKIPPED: `{package}` cannot be installed from PyPI");
-            return None;
-        }
-    }
-    works().then_some(python)
-}
-
 #[track_caller]
-fn printed(python: &Path, folder: &Path, program: &str) -> String {
-    let output =
-        std::process::Command::new(python).args(["-c", program]).current_dir(folder).output().unwrap();
+fn printed(packages: &Path, folder: &Path, program: &str) -> String {
+    let mut command = std::process::Command::new("python3");
+    command.args(["-c", program]).current_dir(folder).env("PYTHONPATH", packages);
+    let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).trim().to_string()
 }
 
 #[test]
 fn optuna_opens_our_journal() {
-    let Some(python) = python_with("optuna") else { return };
+    let Some(packages) = python::peer("optuna==5.0.0") else { return };
     let folder = folder();
     recorded_study(folder.path());
     let words = "export s --to results --format optuna,t4 --json";
@@ -248,5 +225,5 @@ fn optuna_opens_our_journal() {
         best = min((r for r in rows if r['invalidity'] == 'correct'), key=lambda r: r['measurements'][0]['value'])\n\
         assert study.best_params == best['configuration'], (study.best_params, best)\n\
         print(len(study.trials) == len(rows), study.best_value == best['measurements'][0]['value'])";
-    assert_eq!(printed(&python, folder.path(), program), "True True");
+    assert_eq!(printed(&packages, folder.path(), program), "True True");
 }

@@ -116,6 +116,7 @@ mod products;
 mod profile;
 mod profiler_recorded;
 mod ptx;
+mod python;
 mod rare_questions;
 mod reference_command;
 mod reference_parameters;

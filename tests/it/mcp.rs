@@ -1,18 +1,16 @@
 //! `evo mcp`: the protocol line by line, and a whole conversation with the official client library.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::skip::skipped;
-use crate::support;
+use crate::{python, support};
 
 /// The official client library, as it was when this was written.
 const CLIENT: &str = "mcp==2.3.0";
@@ -174,40 +172,9 @@ fn a_cancelled_call_is_not_answered_and_leaves_no_process() {
     assert_eq!(server.leave(), Some(0));
 }
 
-/// The client library, installed once beside the build's other outputs.
-fn client() -> &'static Result<PathBuf, String> {
-    static FOLDER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().ok_or("no target folder")?;
-        let folder = target.join("mcp-client");
-        let lock = File::create(target.join("mcp-client.lock")).map_err(|error| error.to_string())?;
-        lock.lock().map_err(|error| error.to_string())?;
-        if folder.is_dir() {
-            return Ok(folder);
-        }
-        let part = target.join("mcp-client.part");
-        let _ = fs::remove_dir_all(&part);
-        let output = Command::new("python3")
-            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "2"])
-            .args(["--timeout", "20", "--target"])
-            .arg(&part)
-            .arg(CLIENT)
-            .output()
-            .map_err(|error| format!("python3 does not start: {error}"))?;
-        if !output.status.success() {
-            return Err(format!("pip failed: {}", String::from_utf8_lossy(&output.stderr).trim()));
-        }
-        fs::rename(&part, &folder).map_err(|error| error.to_string())?;
-        Ok(folder)
-    })
-}
-
 #[track_caller]
 fn converse(mode: &str) {
-    let library = match client() {
-        Ok(library) => library,
-        Err(reason) => return skipped(&format!("the client library {CLIENT} cannot be installed: {reason}")),
-    };
+    let Some(library) = python::peer(CLIENT) else { return };
     let folder = stage();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/mcp/client.py");
     let output = Command::new("python3")

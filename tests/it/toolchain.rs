@@ -5,13 +5,12 @@
 //! `EVO_REQUIRE_NVRTC=1`: then they fail, which is what continuous integration asks for. Set `EVO_NVRTC_DIR`
 //! to use a toolkit that is there already.
 
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
 use evo::compile::toolbox::Toolbox;
 
+use crate::python;
 use crate::skip::skipped;
 
 /// What is installed: exact versions, so that tests mean the same next year.
@@ -64,28 +63,6 @@ pub fn host_toolbox() -> Toolbox {
 }
 
 fn install() -> Result<PathBuf, String> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().ok_or("no target folder")?;
-    let folder = target.join("cuda");
-    let library = folder.join("nvidia/cu13/lib");
-    // Two test processes may come here at once; the second waits and finds everything done.
-    let lock = File::create(target.join("cuda.lock")).map_err(|error| error.to_string())?;
-    lock.lock().map_err(|error| error.to_string())?;
-    if library.is_dir() {
-        return Ok(library);
-    }
-    let temporary = target.join("cuda.part");
-    let _ = fs::remove_dir_all(&temporary);
-    let output = Command::new("python3")
-        .args(["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"])
-        // Without a network, know it soon.
-        .args(["--retries", "2", "--timeout", "20", "--target"])
-        .arg(&temporary)
-        .args(PACKAGES)
-        .output()
-        .map_err(|error| format!("python3 does not start: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("pip failed: {}", String::from_utf8_lossy(&output.stderr).trim()));
-    }
-    fs::rename(&temporary, &folder).map_err(|error| error.to_string())?;
+    let library = python::installed("cuda", &["--no-deps"], PACKAGES)?.join("nvidia/cu13/lib");
     if library.is_dir() { Ok(library) } else { Err(format!("no `{}` after installing", library.display())) }
 }

@@ -1,6 +1,5 @@
 //! Templates of exported files, and the environment that renders them.
 
-use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 use serde_json::Value as Json;
 
@@ -62,17 +61,7 @@ fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
-    let syntax = SyntaxConfig::builder()
-        .block_delimiters("<%", "%>")
-        .variable_delimiters("<{", "}>")
-        .comment_delimiters("<#", "#>")
-        .trim_blocks(true)
-        .lstrip_blocks(true)
-        .keep_trailing_newline(true)
-        .build();
-    if let Ok(syntax) = syntax {
-        environment.set_syntax(syntax);
-    }
+    environment.set_syntax(evo_kernel::template::syntax());
     environment.add_filter("comment", |text: String| one_line(&text));
     environment.add_filter("cpp", |text: String| literal::text(Language::Cpp, &text));
     environment.add_filter("py", |text: String| literal::text(Language::Python, &text));

@@ -167,7 +167,8 @@ fn environment() -> Environment<'static> {
     environment
 }
 
-fn syntax() -> SyntaxConfig {
+/// The delimiters of templates, which neither C++ nor Python has.
+pub fn syntax() -> SyntaxConfig {
     SyntaxConfig::builder()
         .block_delimiters("<%", "%>")
         .variable_delimiters("<{", "}>")
