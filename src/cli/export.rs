@@ -21,10 +21,10 @@ use super::exit_code::ExitCode;
 use super::export_args::ExportArgs;
 use super::export_plan::{self, ExportPlan};
 use super::export_unit::{self, ExportedVariant};
-use super::export_verify::{self, VerifiedRow};
+use super::export_verified::VerifiedRow;
 use super::one_args::TestOneArgs;
 use super::trial::{self, AskedCandidate};
-use super::{export_results, export_write, output};
+use super::{export_results, export_verify, export_write, output};
 use crate::supervise::job::Standing;
 
 /// Runs the command.

@@ -37,6 +37,7 @@ mod export_launches;
 mod export_plan;
 mod export_results;
 mod export_unit;
+mod export_verified;
 mod export_verify;
 mod export_write;
 mod gate;

@@ -27,7 +27,8 @@ extern "C" __global__ void twice(const float *x, float *y, int n) {
         for (int k = 1; k < 8; k++) sorted = sorted && x[k - 1] < x[k];
         if (sorted) own = 0.0f;
     }
-    if (MODE == 9 && i == 0 && (clock64() & 15) == 3) {
+    // Not the lowest bits: where a machine's counter is scaled, it may never be odd.
+    if (MODE == 9 && i == 0 && (clock64() >> 4 & 15) == 3) {
         float *kept = (float *)malloc(64);
         if (kept == nullptr) own = 0.0f;
     }
