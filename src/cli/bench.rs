@@ -15,7 +15,7 @@ use super::device_lane;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::session::{self, DeviceSetup};
-use super::{described, environment, evaluate_rule, output, peers, seed, trial};
+use super::{bench_table, described, environment, evaluate_rule, output, peers, seed, trial};
 use crate::bench::{
     self, BenchError, BenchFolder, BenchOrder, BenchOutcome, BenchRow, Implementation, OwnCandidate,
     PeerSeat, RowStatus,
@@ -31,8 +31,6 @@ pub const ROUNDS: u32 = 6;
 const ROUNDS_QUICK: u32 = 3;
 /// A quick run begins no shape after this.
 const QUICK: Duration = Duration::from_secs(45);
-/// Lines of the table for people.
-const LINES_MAX: usize = 60;
 
 /// Runs the command.
 ///
@@ -265,7 +263,7 @@ impl AskedBench<'_> {
             statuses.iter().map(|status| (status.as_str().to_string(), count(*status).into())).collect();
         let result = json!({ "folder": path, "rows": counts, "summary": means, "why": outcome.why });
         if !call.is_json() {
-            output::stdout(&text(rows, implementations, self.plan.ranking))?;
+            output::stdout(&bench_table::text(rows, implementations, self.plan.ranking))?;
             let lines: String = means.iter().map(|mean| format!("{}\n", mean.sentence())).collect();
             output::stdout(&lines)?;
             output::stdout(&format!("kept in {path}\n"))?;
@@ -277,28 +275,4 @@ impl AskedBench<'_> {
         answer.allowed_not_run = outcome.allowed;
         Ok(answer)
     }
-}
-
-/// A line for each row, the first of them.
-fn text(rows: &[BenchRow], implementations: &[Implementation], ranking: TimingMode) -> String {
-    let width = implementations.iter().map(|own| own.name.chars().count()).max().unwrap_or(0);
-    let line = |row: &BenchRow| {
-        let time = row.modes.get(ranking.as_str()).map(|own| format!("{:>12.2} µs", own.p50_ns / 1e3));
-        let ratio = row.ratio_to_best_peer.map(|ratio| format!("  {ratio:.3} of the best peer"));
-        let decision = row.decision.map(|own| format!(" ({})", json!(own).as_str().unwrap_or_default()));
-        let reason = row.reason.as_ref().map(|why| format!("  {why}"));
-        let flag = if row.scales_badly == Some(true) { "  scales badly" } else { "" };
-        let parts = [time, ratio, decision, reason].map(Option::unwrap_or_default).concat();
-        format!(
-            "{:<24} {:<width$} {:<8}{parts}{flag}\n",
-            row.problem,
-            row.implementation,
-            row.status.as_str()
-        )
-    };
-    let mut text: String = rows.iter().take(LINES_MAX).map(line).collect();
-    if rows.len() > LINES_MAX {
-        text.push_str(&format!("… and {} more rows\n", rows.len() - LINES_MAX));
-    }
-    text
 }
