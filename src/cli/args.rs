@@ -11,9 +11,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::bench_args::BenchArgs;
 use super::candidate::CandidateArgs;
 use super::evaluate_args::EvaluateArgs;
+use super::explain_args::ExplainArgs;
 use super::export_args::ExportArgs;
 use super::gate_args::GateArgs;
 use super::history_args::{HistoryArgs, RestoreArgs};
+use super::init_args::InitArgs;
 use super::limits::{LimitArgs, TotalLimit};
 use super::mcp_args::McpArgs;
 use super::micro_args::MicroArgs;
@@ -39,6 +41,11 @@ pub enum Command {
         after_help = "Example: evo sweep --gen 3\n         evo sweep search_spaces/gemm.toml --device cuda --budget 10m"
     )]
     Sweep(SweepArgs),
+    /// Write a first space file for a plain kernel, from its signature and its macros
+    #[command(
+        after_help = "Example: evo init my_kernel.cu\n         evo init kernels.cu --entry scale --to scale.toml"
+    )]
+    Init(InitArgs),
     /// Run one configuration through every gate and show each gate's findings
     #[command(
         name = "test-one",
@@ -165,6 +172,7 @@ impl Command {
             Command::Gate(arguments) => arguments.run.json,
             Command::Micro(arguments) => arguments.json,
             Command::Export(arguments) => arguments.one.run.json,
+            Command::Init(arguments) => arguments.json,
             Command::Profile(arguments) => arguments.one.run.json,
             Command::Sanitize(arguments) => arguments.one.run.json,
             Command::Space(arguments) => arguments.json,
@@ -440,17 +448,6 @@ pub struct BuildArgs {
     pub limits: LimitArgs,
     /// One JSON object on stdout
     #[arg(long)]
-    pub json: bool,
-}
-
-/// `evo explain`
-#[derive(Debug, Args)]
-pub struct ExplainArgs {
-    /// A verdict, with a cause if you like; all verdicts are listed without one
-    #[arg(value_name = "VERDICT[:CAUSE]")]
-    pub verdict: Option<String>,
-    /// One JSON object on stdout
-    #[arg(long, requires = "verdict")]
     pub json: bool,
 }
 

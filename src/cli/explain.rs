@@ -8,9 +8,9 @@ use evo_space::diagnostic::nearest;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::args::ExplainArgs;
 use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::explain_args::ExplainArgs;
 use super::output;
 use crate::report::width::{stdout_width, wrapped};
 

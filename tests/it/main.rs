@@ -89,6 +89,7 @@ mod host_loops;
 mod include_dirs;
 mod included_files;
 mod included_host_code;
+mod init;
 mod insight;
 mod instrumented;
 mod intruders;

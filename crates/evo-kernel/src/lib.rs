@@ -17,6 +17,7 @@ pub mod render;
 pub mod replaced_default;
 pub mod resolve;
 pub mod signature;
+pub mod sketch;
 pub mod spec;
 pub mod specialize;
 pub mod template;

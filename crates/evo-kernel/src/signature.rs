@@ -124,6 +124,28 @@ fn heads<'t, 's>(tokens: &'t [&'s str]) -> impl Iterator<Item = (&'s str, &'t [&
     })
 }
 
+/// The tokens of an entry point's body, without its braces; none where it has no definition.
+pub(super) fn body_of<'t, 's>(tokens: &'t [&'s str], entry: &str) -> &'t [&'s str] {
+    let entry = base(entry);
+    for at in (0..tokens.len()).filter(|at| tokens[*at] == "__global__") {
+        let mut named = (at + 1..tokens.len().saturating_sub(1))
+            .take_while(|at| !matches!(tokens[*at], "{" | ";" | "}" | "__global__"))
+            .filter(|at| tokens[*at] == entry && tokens[at + 1] == "(");
+        let Some(open) = named.next().map(|at| at + 1) else { continue };
+        let Some(begin) = closed(&tokens[open..]).map(|length| open + length) else { continue };
+        if tokens.get(begin) != Some(&"{") {
+            continue;
+        }
+        let mut depth = 0;
+        let inside = tokens[begin..].iter().take_while(|token| {
+            depth += i32::from(**token == "{") - i32::from(**token == "}");
+            depth > 0
+        });
+        return &tokens[begin + 1..(begin + inside.count()).max(begin + 1)];
+    }
+    &[]
+}
+
 fn parameters_of<'t, 's>(tokens: &'t [&'s str], entry: &str) -> Option<&'t [&'s str]> {
     heads(tokens).find(|(name, _)| *name == entry).map(|(_, inside)| inside)
 }

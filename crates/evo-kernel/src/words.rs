@@ -29,7 +29,17 @@ pub(super) fn uses_identifier(source: &str, name: &str) -> bool {
 
 /// Words, numbers and signs of a source, without comments, literals and lines of the preprocessor.
 pub(super) fn tokens(source: &str) -> Vec<&str> {
-    let mut found = Vec::new();
+    pieces(source).0
+}
+
+/// Lines of the preprocessor, joined lines included, outside comments and literals.
+pub(super) fn directives(source: &str) -> Vec<&str> {
+    pieces(source).1
+}
+
+/// Tokens and directives.
+fn pieces(source: &str) -> (Vec<&str>, Vec<&str>) {
+    let (mut found, mut directives) = (Vec::new(), Vec::new());
     let (mut rest, mut begins_line) = (source, true);
     while let Some(first) = rest.chars().next() {
         let length = if rest.starts_with("//") {
@@ -37,7 +47,9 @@ pub(super) fn tokens(source: &str) -> Vec<&str> {
         } else if let Some(comment) = rest.strip_prefix("/*") {
             comment.find("*/").map_or(rest.len(), |end| end + 4)
         } else if first == '#' && begins_line {
-            directive_length(rest)
+            let length = directive_length(rest);
+            directives.push(&rest[..length]);
+            length
         } else if first == '"' || first == '\'' {
             literal_length(rest, first)
         } else if first.is_whitespace() {
@@ -57,7 +69,7 @@ pub(super) fn tokens(source: &str) -> Vec<&str> {
         };
         rest = &rest[length..];
     }
-    found
+    (found, directives)
 }
 
 /// Bytes of a line of the preprocessor, joined lines included, without its end.

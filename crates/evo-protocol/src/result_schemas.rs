@@ -265,6 +265,15 @@ const REPORTED: &[Field] = &[
     ("notes[]", "string"),
 ];
 
+const DRAWN: &[Field] = &[
+    ("files[]", "string"),
+    ("entry", "string"),
+    ("opens", "boolean"),
+    ("guesses[].what", "string"),
+    ("guesses[].why", "string"),
+    ("next[]", "string"),
+];
+
 const RESTORED: &[Field] = &[
     ("number", "integer"),
     ("kind", "=champion/evaluation"),
@@ -324,6 +333,7 @@ pub fn of(command: &str) -> Option<(Value, Value)> {
         "gate" => plain(GATED),
         "history" => [owned("entries[].", STEP), plain(LISTED), owned("standing[].best~.", STEP)].concat(),
         "summary" => [plain(SUMMED), owned("best~.", STEP), owned("last_decisions[].", STEP)].concat(),
+        "init" => plain(DRAWN),
         "restore" => plain(RESTORED),
         "report" => plain(REPORTED),
         "bench" => plain(BENCHED),

@@ -36,11 +36,10 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
         let Some(line) = next.take().or_else(|| incoming.recv().ok()) else { break };
         let (number, line) =
             line.map_err(|error| CliError::harness(format!("cannot read stdin: {error}")))?;
-        if arguments.requests.serve {
-            next = incoming.try_recv().ok();
-            if let Some(Ok((_, RequestLine::Text(text)))) = &next {
-                compile_ahead(&session, text);
-            }
+        // The compilers would have nothing to do while the device judges.
+        next = incoming.try_recv().ok();
+        if let Some(Ok((_, RequestLine::Text(text)))) = &next {
+            compile_ahead(&session, text);
         }
         let Answered { answer, kernel, exit } = answered(&mut session, line, Some(number), &writer);
         match writer.answer(&answer, &kernel) {

@@ -51,6 +51,12 @@ fn about_source(path: &Path, what: &str) -> String {
     if let Some(first) = spaces.first() {
         return format!("`{first}` is a space file that names it");
     }
+    if what == "CUDA source" {
+        return format!(
+            "a space file says what is tuned, how the kernel is launched and what a correct answer is; `evo init {name}` \
+             writes a first one"
+        );
+    }
     let key = if what == "a template" { "template" } else { "source" };
     format!(
         "a space file says what is tuned, how the kernel is launched and what a correct answer is; write one with \
@@ -93,8 +99,7 @@ mod tests {
         assert_eq!(
             said("k.cu", kernel),
             "CUDA source; a space file says what is tuned, how the \
-             kernel is launched and what a correct answer is; write one with `source = \"k.cu\"` in `[kernel]` and name \
-             that"
+             kernel is launched and what a correct answer is; `evo init k.cu` writes a first one"
         );
         std::fs::write(folder.path().join("mine.toml"), "[kernel]\nsource = \"k.cu\"\n").unwrap();
         assert!(said("k.cu", kernel).ends_with("; `/mine.toml` is a space file that names it"));

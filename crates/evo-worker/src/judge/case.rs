@@ -65,7 +65,7 @@ pub fn cases(
     }
     let largest = plans.iter().max_by_key(|plan| size(plan)).filter(|_| depth == Depth::Deep);
     if let Some(plan) = largest {
-        let asked = families(check)?;
+        let asked = stress(check, plan, true)?;
         let further = [
             (Family::Zero, 0),
             (Family::Ramp, 1),
@@ -78,7 +78,7 @@ pub fn cases(
         // Values of other types have all lengths at small shapes already.
         let integers = changes(plan, Family::Wide);
         let further = further.into_iter().filter(|(family, _)| integers || *family != Family::Spread);
-        let further = further.filter(|(family, _)| asked.contains(family) && changes(plan, *family));
+        let further = further.filter(|(family, _)| asked.contains(family));
         let further = further.map(|(family, seed_index)| Case { plan: (*plan).clone(), seed_index, family });
         out.extend(
             further.filter(|case| out.iter().all(|own| own.name() != case.name())).collect::<Vec<_>>(),

@@ -63,7 +63,8 @@ pub fn play(bench: &mut GateBench<'_>, row: &GateRow) -> Result<RowResult, CliEr
     };
     let message = match behind {
         _ if !refused => format!("expected {}: {}", row.verdicts.join(" or "), with.verdict.message),
-        Some((_, why)) => why.to_string(),
+        Some((_, why)) if worth <= least => why.to_string(),
+        Some((_, why)) => format!("{why}; without both checks: {}", without.verdict.message),
         None => without.verdict.message.clone(),
     };
     Ok(RowResult {

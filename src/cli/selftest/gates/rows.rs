@@ -227,7 +227,7 @@ pub const ROWS: &[GateRow] = &[
     row(C::InputsSmall, Line, "bad_small", &["wrong_answer"]).behind(C::InputsSpread, ALSO_IN_SPREAD),
     row(C::InputsConstant, Line, "bad_constant", &["wrong_answer"]),
     row(C::InputsRamp, Line, "bad_ramp", &["wrong_answer"]),
-    row(C::InputsSpikes, Line, "bad_spikes", &["wrong_answer"]),
+    row(C::InputsSpikes, Line, "bad_spikes", &["wrong_answer"]).behind(C::InputsSpread, ALSO_IN_SPREAD),
     row(C::InputsZero, Line, "bad_zero", &["wrong_answer"]),
     row(C::InputsOffset, Line, "bad_offset", &["wrong_answer"]),
     row(C::InputsHuge, Line, "bad_huge", &["wrong_answer:special_values"]),
@@ -238,7 +238,7 @@ pub const ROWS: &[GateRow] = &[
         .handled(Finalist)
         .behind(C::InputsSpread, ALSO_IN_SPREAD),
     row(C::InputsExtremes, Integers, "bad_extremes", &["wrong_answer"]),
-    row(C::InputsLow, Line, "bad_low", &["wrong_answer"]),
+    row(C::InputsLow, Line, "bad_low", &["wrong_answer"]).behind(C::InputsSpread, ALSO_IN_SPREAD),
     row(C::InputsLowest, Line, "bad_lowest", &["wrong_answer"]).handled(Finalist),
     row(C::InputsRound, Line, "bad_round", &["wrong_answer"]),
     row(C::InputsSpread, Derived, "bad_spread", &["wrong_answer"]).handled(Finalist),

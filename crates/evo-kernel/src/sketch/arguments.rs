@@ -1,0 +1,312 @@
+//! What the arguments are: their types from the signature, their roles from what the body does with them.
+
+use evo_protocol::dtype::DType;
+
+use super::definitions::is_name;
+use super::{SketchArgument, SketchError, SketchGuess, SketchRole, guessed};
+use crate::signature::SourceParameter;
+
+/// Words of a type that say nothing about its values.
+const QUALIFIERS: &[&str] = &[
+    "const",
+    "volatile",
+    "register",
+    "restrict",
+    "__restrict__",
+    "__restrict",
+    "__grid_constant__",
+    "std",
+    "struct",
+];
+
+/// Types of one word.
+const TYPES: &[(&str, DType)] = &[
+    ("float", DType::F32),
+    ("double", DType::F64),
+    ("half", DType::F16),
+    ("__half", DType::F16),
+    ("nv_bfloat16", DType::Bf16),
+    ("__nv_bfloat16", DType::Bf16),
+    ("int8_t", DType::I8),
+    ("uint8_t", DType::U8),
+    ("uchar", DType::U8),
+    ("bool", DType::U8),
+    ("int16_t", DType::I16),
+    ("uint16_t", DType::U16),
+    ("ushort", DType::U16),
+    ("int32_t", DType::I32),
+    ("uint32_t", DType::U32),
+    ("uint", DType::U32),
+    ("int64_t", DType::I64),
+    ("uint64_t", DType::U64),
+    ("size_t", DType::U64),
+    ("ptrdiff_t", DType::I64),
+    ("ssize_t", DType::I64),
+];
+
+/// Vector types by the start of their name; the number behind it is the count of lanes.
+const VECTORS: &[(&str, DType)] = &[
+    ("float", DType::F32),
+    ("double", DType::F64),
+    ("half", DType::F16),
+    ("__half", DType::F16),
+    ("__nv_bfloat16", DType::Bf16),
+    ("char", DType::I8),
+    ("uchar", DType::U8),
+    ("short", DType::I16),
+    ("ushort", DType::U16),
+    ("int", DType::I32),
+    ("uint", DType::U32),
+    ("longlong", DType::I64),
+    ("ulonglong", DType::U64),
+];
+
+/// Whole numbers of these names measure no array.
+const SMALL: &[&str] = &[
+    "radius",
+    "halo",
+    "stride",
+    "pad",
+    "padding",
+    "order",
+    "degree",
+    "iterations",
+    "iters",
+    "steps",
+    "num_steps",
+    "axis",
+    "dim",
+    "mode",
+    "flag",
+    "causal",
+    "offset",
+    "seed",
+    "filter_size",
+    "filter_width",
+    "filter_height",
+    "kernel_size",
+    "window",
+    "taps",
+    "bins",
+    "num_bins",
+    "nbins",
+];
+
+/// Arrays of whole numbers of these names hold places of other arrays.
+const PLACES: &[&str] =
+    &["idx", "index", "indices", "col", "cols", "col_idx", "columns", "offsets", "row_ptr", "map", "perm"];
+
+/// Reads the parameters of a kernel.
+pub(super) fn read(
+    entry: &str,
+    parameters: &[SourceParameter],
+    body: &[&str],
+    guesses: &mut Vec<SketchGuess>,
+) -> Result<Vec<SketchArgument>, SketchError> {
+    let mut arguments = Vec::new();
+    for (at, parameter) in parameters.iter().enumerate() {
+        let refused = || SketchError::Type { entry: entry.to_string(), text: parameter.text.clone() };
+        let (name, dtype, lanes, is_pointer) = typed(&parameter.text, at).ok_or_else(refused)?;
+        let mut argument = SketchArgument { name, dtype, lanes, role: SketchRole::Number, doubt: None };
+        if is_pointer {
+            let is_const = parameter.text.split(|c: char| !c.is_alphanumeric()).any(|word| word == "const");
+            argument.role = SketchRole::Input;
+            if !is_const {
+                (argument.role, argument.doubt) = role(Uses::of(&argument.name, body));
+            }
+            let role = word(&argument.role);
+            if let Some(doubt) = &argument.doubt {
+                guessed(guesses, format!("`{}` is {role}", argument.name), doubt.clone());
+            }
+            if is_const && !dtype.is_float() && PLACES.contains(&argument.name.to_lowercase().as_str()) {
+                argument.doubt = Some("its values are places of an array".to_string());
+                guessed(guesses, format!("`{}` holds places of an array", argument.name), "its name says so");
+            }
+        } else if lanes > 1 {
+            return Err(refused());
+        } else if !dtype.is_float() {
+            let lower = argument.name.to_lowercase();
+            argument.role = match SMALL.contains(&lower.as_str()) {
+                true => SketchRole::Small(argument.name.to_uppercase()),
+                false => SketchRole::Size(argument.name.to_uppercase()),
+            };
+            if SMALL.contains(&lower.as_str()) {
+                guessed(guesses, format!("`{}` = 3 measures no array", argument.name), "its name says so");
+            }
+        } else {
+            guessed(
+                guesses,
+                format!("`{}` = 1.0", argument.name),
+                "the source does not say what it is called with",
+            );
+        }
+        arguments.push(argument);
+    }
+    Ok(arguments)
+}
+
+pub(super) fn word(role: &SketchRole) -> &'static str {
+    match role {
+        SketchRole::Input => "input",
+        SketchRole::Output => "output",
+        SketchRole::Inout { .. } => "inout",
+        SketchRole::Size(_) | SketchRole::Small(_) => "a size",
+        SketchRole::Number => "a number",
+    }
+}
+
+/// Name, type, lanes and whether it is a pointer.
+fn typed(text: &str, at: usize) -> Option<(String, DType, u64, bool)> {
+    let is_pointer = text.contains('*') || text.contains('[');
+    if text.contains(['<', '&', '(']) || text.matches(['*', '[']).count() > 1 {
+        return None;
+    }
+    let mut words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    words.retain(|own| !own.is_empty() && !QUALIFIERS.contains(own) && own.parse::<u64>().is_err());
+    let (name, own) = match dtype_of(&words) {
+        // A parameter without a name.
+        Some(own) => (format!("argument_{at}"), own),
+        None => (words.pop()?.to_string(), dtype_of(&words)?),
+    };
+    Some((name, own.0, own.1, is_pointer))
+}
+
+fn dtype_of(words: &[&str]) -> Option<(DType, u64)> {
+    let builtin = ["unsigned", "signed", "int", "long", "short", "char"];
+    if !words.is_empty() && words.iter().all(|word| builtin.contains(word)) {
+        let has = |word: &str| words.contains(&word);
+        let unsigned = has("unsigned");
+        let pair = match () {
+            () if has("char") => (DType::I8, DType::U8),
+            () if has("short") => (DType::I16, DType::U16),
+            () if has("long") => (DType::I64, DType::U64),
+            () => (DType::I32, DType::U32),
+        };
+        return Some((if unsigned { pair.1 } else { pair.0 }, 1));
+    }
+    let [word] = words else { return None };
+    if let Some((_, dtype)) = TYPES.iter().find(|(name, _)| name == word) {
+        return Some((*dtype, 1));
+    }
+    VECTORS.iter().find_map(|(name, dtype)| {
+        let lanes: u64 = word.strip_prefix(name)?.parse().ok()?;
+        matches!(lanes, 1..=4).then_some((*dtype, lanes))
+    })
+}
+
+/// What a body does with an array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Uses {
+    reads: bool,
+    writes: bool,
+    /// Adds to an element, atomically or not.
+    adds: bool,
+    /// Hands the pointer on.
+    hands_on: bool,
+}
+
+impl Uses {
+    fn of(name: &str, body: &[&str]) -> Uses {
+        let mut uses = Uses::default();
+        for at in (0..body.len()).filter(|at| body[*at] == name) {
+            let before = |steps: usize| at.checked_sub(steps).map(|at| body[at]).unwrap_or("");
+            if before(1) == "." || (before(1) == ">" && before(2) == "-") {
+                continue;
+            }
+            uses.add(body, at);
+        }
+        uses
+    }
+
+    fn add(&mut self, body: &[&str], at: usize) {
+        let called = caller(body, at);
+        if called.is_some_and(|own| own.starts_with("atomic")) {
+            self.adds = true;
+            return;
+        }
+        if called.is_some_and(|own| own.starts_with("__st")) {
+            self.writes = true;
+            return;
+        }
+        // `reinterpret_cast<float4*>(y)[i]`
+        let mut next = at + 1;
+        while body.get(next) == Some(&")") {
+            next += 1;
+        }
+        let behind = if body.get(next) == Some(&"[") {
+            closed(body, next, "[", "]")
+        } else if at > 0
+            && body[at - 1] == "*"
+            && (at < 2 || matches!(body[at - 2], ";" | "{" | "}" | ")" | "("))
+        {
+            next
+        } else {
+            self.hands_on = true;
+            return;
+        };
+        self.element(&body[behind.min(body.len())..], at.checked_sub(2).map(|at| (body[at], body[at + 1])));
+    }
+
+    /// What stands behind an element of the array, `x[i]` or `x[i].y`.
+    fn element(&mut self, mut behind: &[&str], before: Option<(&str, &str)>) {
+        if behind.len() > 1 && behind[0] == "." {
+            behind = &behind[2..];
+        }
+        let sign = |at: usize| behind.get(at).copied().unwrap_or("");
+        let steps = matches!(before, Some(("+", "+") | ("-", "-")));
+        match (sign(0), sign(1), sign(2)) {
+            ("=", second, _) if second != "=" => self.writes = true,
+            ("+" | "-" | "*" | "/" | "%" | "&" | "|" | "^", "=", _) => self.adds = true,
+            ("<", "<", "=") | (">", ">", "=") => self.adds = true,
+            ("+", "+", _) | ("-", "-", _) => self.adds = true,
+            _ if steps => self.adds = true,
+            _ => self.reads = true,
+        }
+    }
+}
+
+/// The function of whose call this is the first argument.
+fn caller<'s>(body: &[&'s str], at: usize) -> Option<&'s str> {
+    let mut open = at.checked_sub(1)?;
+    while matches!(body[open], "&" | "(") && !(body[open] == "(" && open > 0 && is_name(body[open - 1])) {
+        open = open.checked_sub(1)?;
+    }
+    (body[open] == "(").then(|| body[open - 1])
+}
+
+/// The place behind the sign that closes the one at `from`.
+pub(super) fn closed(tokens: &[&str], from: usize, open: &str, close: &str) -> usize {
+    let mut depth = 0;
+    for (at, token) in tokens.iter().enumerate().skip(from) {
+        if *token == open {
+            depth += 1;
+        } else if *token == close {
+            depth -= 1;
+        }
+        if depth == 0 {
+            return at + 1;
+        }
+    }
+    tokens.len()
+}
+
+fn role(uses: Uses) -> (SketchRole, Option<String>) {
+    let said = |role, why: &str| (role, Some(why.to_string()));
+    match uses {
+        Uses { hands_on: true, writes: true, reads: false, adds: false } => {
+            said(SketchRole::Output, "the kernel writes it, and also hands the pointer on")
+        }
+        Uses { hands_on: true, .. } => said(
+            SketchRole::Inout { from_zero: false },
+            "the kernel hands the pointer on: whether it reads what it wrote is not seen",
+        ),
+        Uses { adds: true, reads: false, writes: false, .. } => {
+            said(SketchRole::Inout { from_zero: true }, "the kernel adds to it, so it begins with zeros")
+        }
+        Uses { writes: true, reads: false, adds: false, .. } => (SketchRole::Output, None),
+        Uses { writes: false, adds: false, .. } => {
+            said(SketchRole::Input, "it is not `const`, but the kernel does not write it")
+        }
+        _ => said(SketchRole::Inout { from_zero: false }, "the kernel reads and writes it"),
+    }
+}

@@ -1,0 +1,154 @@
+//! What `sketch` makes of kernels as people write them.
+
+use super::*;
+
+fn drawn(source: &str) -> KernelSketch {
+    let request = SketchRequest { source, path: "k.cu", name: "k", entry: None };
+    sketch(request).unwrap_or_else(|error| panic!("{error}: {source}"))
+}
+
+#[track_caller]
+fn has(drawn: &KernelSketch, lines: &[&str]) {
+    for line in lines {
+        assert!(drawn.space.contains(line), "no `{line}` in\n{}", drawn.space);
+    }
+}
+
+#[test]
+fn a_kernel_without_macros_gets_a_parameter_for_its_block() {
+    let drawn = drawn(
+        "__global__ void scale(const float* __restrict__ x, float* y, float a, int n) {\n\
+         int i = blockIdx.x * blockDim.x + threadIdx.x;\n if (i < n) y[i] = a * x[i];\n}",
+    );
+    has(
+        &drawn,
+        &[
+            "BLOCK = { values = [32, 64, 128, 256, 512, 1024], default = 256 }",
+            "name = \"x\"\ndtype = \"f32\"\nshape = [\"N\"]\nrole = \"input\"\n",
+            "name = \"y\"\ndtype = \"f32\"\nshape = [\"N\"]\nrole = \"output\"\n",
+            "name = \"a\"\ndtype = \"f32\"\nvalue = 1.0",
+            "name = \"n\"\ndtype = \"i32\"\nvalue = \"N\"",
+            "grid = [\"ceil_div(N, BLOCK)\"]",
+            "grid = [\"ceil_div(N, 256)\"]",
+        ],
+    );
+    assert_eq!(drawn.reference, None);
+}
+
+#[test]
+fn macros_with_defaults_are_tunables_and_switches_are_told_from_counts() {
+    let drawn = drawn(
+        "#ifndef BLOCK\n#define BLOCK 128\n#endif\n#ifndef ITEMS\n#define ITEMS 4\n#endif\n#ifndef STAGE\n#define STAGE 0\n\
+         #endif\n#define FIXED 3\n#define TILE (BLOCK * ITEMS)\n\
+         extern \"C\" __global__ void __launch_bounds__(BLOCK) k(const double* x, double* y, long long n) {\n\
+         long long tile = (long long)blockIdx.x * TILE;\n#if STAGE\n#endif\n\
+         for (int i = 0; i < ITEMS; ++i) { long long at = tile + threadIdx.x + i * BLOCK; if (at < n) y[at] = FIXED * x[at]; }\n}",
+    );
+    has(
+        &drawn,
+        &[
+            "BLOCK = { values = [32, 64, 128, 256, 512], default = 128 }",
+            "ITEMS = { values = [1, 2, 4, 8], default = 4 }",
+            "STAGE = { values = [0, 1], default = 0 }",
+            "dtype = \"i64\"\nvalue = \"N\"",
+            "shape = [\"N\"]\nrole = \"output\"",
+            "grid = [\"ceil_div(N, (BLOCK * ITEMS))\"]",
+            "block = [\"BLOCK\"]",
+            "grid = [\"ceil_div(N, (128 * 4))\"]",
+        ],
+    );
+    assert!(drawn.guesses.iter().any(|own| own.what == "`FIXED` stays 3"), "{:?}", drawn.guesses);
+}
+
+#[test]
+fn matrices_are_measured_by_their_indices() {
+    let drawn = drawn(
+        "__global__ void matmul(const float *A, const float *B, float *C, int M, int N, int K) {\n\
+         int row = blockIdx.y * blockDim.y + threadIdx.y; int col = blockIdx.x * blockDim.x + threadIdx.x;\n\
+         if (row >= M || col >= N) return;\n float sum = 0;\n for (int k = 0; k < K; k++) sum += A[row * K + k] * B[k * N + col];\n\
+         C[row * N + col] = sum;\n}",
+    );
+    has(
+        &drawn,
+        &[
+            "name = \"A\"\ndtype = \"f32\"\nshape = [\"M\", \"K\"]\nrole = \"input\"",
+            "shape = [\"K\", \"N\"]",
+            "shape = [\"M\", \"N\"]\nrole = \"output\"",
+            "grid = [\"ceil_div(N, BLOCK_X)\", \"ceil_div(M, BLOCK_Y)\"]",
+            "sizes = { M = 1024, N = 1280, K = 768 }",
+        ],
+    );
+}
+
+#[test]
+fn names_that_nothing_defines_are_tunables_with_a_reference_of_their_own() {
+    let drawn = drawn(
+        "__global__ void vector_add(float *c, float *a, float *b, int n) {\n\
+         int i = blockIdx.x * block_size_x + threadIdx.x; if (i < n) c[i] = a[i] + b[i]; }",
+    );
+    has(
+        &drawn,
+        &[
+            "block_size_x = { values = [32, 64, 128, 256, 512, 1024], default = 256 }",
+            "block = [\"block_size_x\"]",
+            "name = \"c\"\ndtype = \"f32\"\nshape = [\"N\"]\nrole = \"output\"\n",
+            "role = \"input\"  # guess: it is not `const`, but the kernel does not write it",
+            "source = \"k_reference.cu\"",
+        ],
+    );
+    let (name, text) = drawn.reference.unwrap();
+    assert_eq!(name, "k_reference.cu");
+    assert!(text.ends_with("#define block_size_x 256\n#include \"k.cu\"\n"), "{text}");
+}
+
+#[test]
+fn what_is_added_to_begins_with_zeros() {
+    let histogram = drawn(
+        "__global__ void histogram(const unsigned char* data, unsigned int* bins, int n) {\n\
+         for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) atomicAdd(&bins[data[i]], 1u);\n}",
+    );
+    has(
+        &histogram,
+        &["dtype = \"u32\"", "role = \"inout\"  # guess: the kernel adds to it", "fill = { constant = 0 }"],
+    );
+    let rows = drawn(
+        "__global__ void total(const float4* x, float* y, int rows, int cols) {\n\
+         int row = blockIdx.x; float sum = 0; for (int c = threadIdx.x; c < cols; c += blockDim.x) sum += x[row * cols + c].x;\n\
+         if (threadIdx.x == 0) y[row] = sum;\n}",
+    );
+    has(
+        &rows,
+        &[
+            "shape = [\"ROWS\", \"4 * COLS\"]",
+            "shape = [\"ROWS\"]\nrole = \"output\"",
+            "grid = [\"ROWS\"]",
+            "block = [\"BLOCK\"]",
+        ],
+    );
+}
+
+#[test]
+fn sources_that_cannot_be_drawn_say_why() {
+    let refused = |source: &str, entry: Option<&str>| {
+        sketch(SketchRequest { source, path: "k.cu", name: "k", entry }).unwrap_err()
+    };
+    assert_eq!(refused("int main() {}", None), SketchError::NoKernel);
+    let two = "__global__ void a(int n) {} __global__ void b(int n) {}";
+    assert_eq!(refused(two, None), SketchError::Several(vec!["a".into(), "b".into()]));
+    assert!(matches!(refused(two, Some("c")), SketchError::NoSuchKernel(name, _) if name == "c"));
+    assert!(matches!(refused("__global__ void k(struct P p) {}", None), SketchError::Type { .. }));
+    assert!(matches!(refused("__global__ void k(float** x) {}", None), SketchError::Type { .. }));
+    assert!(matches!(
+        refused("template <class... T> __global__ void k(T... all) {}", None),
+        SketchError::Unreadable(_)
+    ));
+    for source in [
+        "__global__",
+        "__global__ void k(",
+        "__global__ void k(int n) {",
+        "__global__ void k(const float* x) { x[",
+        "#define",
+    ] {
+        let _ = sketch(SketchRequest { source, path: "k.cu", name: "k", entry: None });
+    }
+}

@@ -1,0 +1,101 @@
+//! `evo init`: from a kernel on disk to a space file whose default passes, and what it refuses.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::json_schema::fault;
+use crate::support::{self, BRIEF};
+
+/// Kernels as people write them, each with another way to say how it is launched.
+const KERNELS: &[(&str, &str)] = &[
+    (
+        "add.cu",
+        "__global__ void vector_add(float *c, float *a, float *b, int n) {\n    int i = blockIdx.x * block_size_x + \
+         threadIdx.x;\n    if (i < n) { c[i] = a[i] + b[i]; }\n}\n",
+    ),
+    (
+        "matmul.cu",
+        "#include <cuda_runtime.h>\n#include <stdio.h>\n__global__ void matmul(const float *A, const float *B, float *C, \
+         int M, int N, int K) {\n  int row = blockIdx.y * blockDim.y + threadIdx.y;\n  int col = blockIdx.x * blockDim.x + \
+         threadIdx.x;\n  if (row >= M || col >= N) return;\n  float sum = 0;\n  for (int k = 0; k < K; k++) sum += \
+         A[row * K + k] * B[k * N + col];\n  C[row * N + col] = sum;\n}\nint main() { printf(\"no\\n\"); return 0; }\n",
+    ),
+    (
+        "rows.cu",
+        "#ifndef THREADS\n#define THREADS 128\n#endif\nextern \"C\" __global__ void __launch_bounds__(THREADS) rows(const \
+         float* x, float* y, int rows, int cols) {\n  __shared__ float part[THREADS];\n  int row = blockIdx.x;\n  float sum \
+         = 0;\n  for (int c = threadIdx.x; c < cols; c += THREADS) sum += x[row * cols + c];\n  part[threadIdx.x] = sum;\n  \
+         __syncthreads();\n  for (int s = THREADS / 2; s > 0; s /= 2) {\n    if (threadIdx.x < s) part[threadIdx.x] += \
+         part[threadIdx.x + s];\n    __syncthreads();\n  }\n  if (threadIdx.x == 0) y[row] = part[0];\n}\n",
+    ),
+    (
+        "histogram.cu",
+        "__global__ void histogram(const unsigned char* data, unsigned int* counts, int n) {\n  int at = blockIdx.x * \
+         blockDim.x + threadIdx.x;\n  if (at < n) atomicAdd(&counts[data[at] % 16], 1u);\n}\n",
+    ),
+];
+
+fn run(folder: &Path, words: &str) -> (i32, Value) {
+    let output = support::evo(folder, &format!("{words} --json")).output().unwrap();
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    (output.status.code().unwrap(), object)
+}
+
+#[test]
+fn kernels_as_people_write_them_pass_with_the_file_that_is_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in KERNELS {
+        fs::write(folder.path().join(name), text).unwrap();
+        let (code, object) = run(folder.path(), &format!("init {name}"));
+        assert_eq!((code, &object["result"]["opens"]), (0, &true.into()), "{object:#}");
+        let schema: Value =
+            serde_json::from_str(include_str!("../../docs/schemas/init.schema.json")).unwrap();
+        assert_eq!(fault(&schema, &object), None);
+        assert!(!object["result"]["guesses"].as_array().unwrap().is_empty());
+        assert_eq!(fs::read_to_string(folder.path().join(name)).unwrap(), *text, "the kernel was changed");
+        let space = name.replace(".cu", ".toml");
+        // The output of a histogram is smaller than what was guessed for it; nothing beyond 16 counts is written.
+        let (code, object) =
+            run(folder.path(), &format!("test-one ./{space} {BRIEF} --device host --seed 1"));
+        assert_eq!((code, &object["verdict"]), (0, &"pass".into()), "{name}: {object:#}");
+    }
+}
+
+#[test]
+fn nothing_is_overwritten_and_refusals_say_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let own = |name: &str| {
+        format!("__global__ void {name}(float* x) {{ if (threadIdx.x + blockDim.x > 1) x[0] = 1; }}\n")
+    };
+    write("two.cu", &(own("a") + &own("b")));
+    write("single.cu", "__global__ void k(float* x) { x[0] = 1; }");
+    write("none.cu", "int main() {}");
+    write("struct.cu", "struct P { int a; }; __global__ void k(struct P p) {}");
+    fs::create_dir(folder.path().join("other")).unwrap();
+    let refused = |words: &str, part: &str, hint: &str| {
+        let before = fs::read_dir(folder.path()).unwrap().count();
+        let (code, object) = run(folder.path(), words);
+        let error = &object["error"];
+        assert_eq!(code, 2, "{words}: {object}");
+        assert!(error["message"].as_str().unwrap().contains(part), "{words}: {error}");
+        assert!(error["hint"].as_str().unwrap().contains(hint), "{words}: {error}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), before, "{words} wrote something");
+    };
+    refused("init two.cu", "has 2 `__global__` functions: a, b", "--entry a");
+    refused("init two.cu --entry c", "has no `__global__` function `c`", "it has a, b");
+    refused("init none.cu", "no `__global__` function", "");
+    refused("init struct.cu", "`struct P p`", "fields one by one");
+    refused("init single.cu", "nothing to tune", "#ifndef BLOCK");
+    refused("init nowhere.cu", "cannot read `nowhere.cu`", "check the path");
+    refused("init other", "cannot read `other`", "regular file");
+    refused("init two.cu --entry a --to two.cu", "no name of a space file", ".toml");
+    refused("init two.cu --entry a --to other/two.toml", "outside the folder", "in its own folder and below");
+    assert_eq!(run(folder.path(), "init two.cu --entry a").0, 0);
+    refused("init two.cu --entry b", "`./two.toml` is there", "--force");
+    assert_eq!(run(folder.path(), "init two.cu --entry b --force").0, 0);
+    let text = fs::read_to_string(folder.path().join("two.toml")).unwrap();
+    assert!(text.contains("entry = \"b\""), "{text}");
+}
