@@ -30,8 +30,8 @@ pub fn run(arguments: &InitArgs, call: &Call) -> Result<Answer, CliError> {
     let source = read(&arguments.source)?;
     let to = arguments.to.clone().unwrap_or_else(|| arguments.source.with_extension("toml"));
     if to == arguments.source || to.extension().is_none_or(|own| own != "toml") {
-        let text = format!("`{}` is no name of a space file", to.display());
-        return Err(CliError::usage(text).with_hint("`--to` takes a name that ends in `.toml`"));
+        let text = format!("`{}` does not end in `.toml`", to.display());
+        return Err(CliError::usage(text).with_hint("`--to` names the space file to write"));
     }
     let path = path_from(&to, &arguments.source)?;
     let stem = arguments.source.file_stem().unwrap_or_default().to_string_lossy();

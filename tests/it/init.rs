@@ -91,7 +91,7 @@ fn nothing_is_overwritten_and_refusals_say_what_to_do() {
     refused("init single.cu", "nothing to tune", "#ifndef BLOCK");
     refused("init nowhere.cu", "cannot read `nowhere.cu`", "check the path");
     refused("init other", "cannot read `other`", "regular file");
-    refused("init two.cu --entry a --to two.cu", "no name of a space file", ".toml");
+    refused("init two.cu --entry a --to two.cu", "does not end in `.toml`", "`--to`");
     refused("init two.cu --entry a --to other/two.toml", "outside the folder", "in its own folder and below");
     assert_eq!(run(folder.path(), "init two.cu --entry a").0, 0);
     refused("init two.cu --entry b", "`./two.toml` is there", "--force");

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use super::SketchArgument;
 use super::arguments::closed;
 use super::definitions::is_name;
+use super::model::SketchArgument;
 
 /// Axes of a launch, fastest first.
 pub(super) const AXES: [&str; 3] = ["x", "y", "z"];
 
 /// Variables of a body with the expression that they stay below.
-pub(super) struct Extents<'s> {
+pub(super) struct IndexExtents<'s> {
     bounds: BTreeMap<&'s str, String>,
     /// For each axis, the variables that its block index makes, nearest first.
     of_axis: [Vec<&'s str>; 3],
@@ -19,8 +19,8 @@ pub(super) struct Extents<'s> {
     alone: Vec<(&'s str, usize)>,
 }
 
-impl<'s> Extents<'s> {
-    pub(super) fn of(arguments: &[SketchArgument], body: &[&'s str]) -> Extents<'s> {
+impl<'s> IndexExtents<'s> {
+    pub(super) fn of(arguments: &[SketchArgument], body: &[&'s str]) -> IndexExtents<'s> {
         let argument = |token: &str| arguments.iter().find(|own| own.name == token);
         let size = |token: &str| argument(token).and_then(SketchArgument::size).map(str::to_string);
         let mut bounds = BTreeMap::new();
@@ -35,7 +35,7 @@ impl<'s> Extents<'s> {
                 bounds.entry(body[at - 1]).or_insert(bound);
             }
         }
-        let mut extents = Extents { bounds, of_axis: Default::default(), alone: Vec::new() };
+        let mut extents = IndexExtents { bounds, of_axis: Default::default(), alone: Vec::new() };
         for axis in 0..AXES.len() {
             extents.follow(axis, body);
         }

@@ -2,9 +2,9 @@
 
 use super::arguments::closed;
 use super::definitions::{Definitions, is_name};
-use super::extents::{AXES, Extents};
+use super::extents::{AXES, IndexExtents};
+use super::model::{SketchArgument, SketchGuess, SketchLaunch, SketchTunable, guessed};
 use super::tunables::is_block;
-use super::{SketchArgument, SketchGuess, SketchLaunch, SketchTunable, guessed};
 
 /// What the launch is guessed from.
 pub(super) struct LaunchClues<'a, 's> {
@@ -128,7 +128,7 @@ fn opened(tokens: &[&str], at: usize) -> Option<usize> {
 /// Guesses block, grid and shared memory; may add parameters for the block.
 pub(super) fn guess(
     clues: LaunchClues<'_, '_>,
-    extents: &mut Extents<'_>,
+    extents: &mut IndexExtents<'_>,
     definitions: &Definitions<'_>,
     tunables: &mut Vec<SketchTunable>,
     guesses: &mut Vec<SketchGuess>,

@@ -1,7 +1,7 @@
 //! What can be tuned: macros with a default, and names that the source leaves to whoever compiles it.
 
 use super::definitions::{Definitions, is_name};
-use super::{SketchGuess, SketchTunable, guessed};
+use super::model::{SketchGuess, SketchTunable, guessed};
 
 /// Most threads of a block.
 pub(super) const THREADS_MAX: i64 = 1024;

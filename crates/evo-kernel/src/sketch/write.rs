@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::arguments::word;
 use super::definitions::is_name;
-use super::{
+use super::model::{
     KernelSketch, SketchArgument, SketchGuess, SketchLaunch, SketchRequest, SketchRole, SketchTunable,
     guessed,
 };
@@ -23,7 +23,7 @@ pub(super) struct Drawing<'a> {
 /// The value of sizes that measure no array.
 const SMALL: u64 = 3;
 
-/// Extents on a GPU and on the host device, by how many sizes there are: no two are equal, so that swapped ones show.
+/// IndexExtents on a GPU and on the host device, by how many sizes there are: no two are equal, so that swapped ones show.
 const EXTENTS: [(&[u64], &[u64]); 4] = [
     (&[4_194_304], &[65_536]),
     (&[2048, 3072], &[192, 256]),
@@ -31,7 +31,7 @@ const EXTENTS: [(&[u64], &[u64]); 4] = [
     (&[16, 24, 32, 40, 48, 56], &[4, 6, 8, 10, 12, 14]),
 ];
 
-/// Extents of three sizes that measure matrices.
+/// IndexExtents of three sizes that measure matrices.
 const MATRICES: (&[u64], &[u64]) = (&[1024, 1280, 768], &[64, 96, 48]);
 
 /// Writes the file.
