@@ -22,6 +22,7 @@ use super::trial::{self, AskedCandidate};
 use super::{device_lane, evaluate_rule, session};
 use crate::bench::{BenchOrder, BenchRow, BenchShape, PeerSeat, RowStatus, of_problems, run};
 use crate::engine::candidate::ResolvedCandidate;
+use crate::kernel::specialize;
 use crate::peer::{PeerCommand, SCRIPT};
 use crate::tool::{ToolKind, ToolPlaces, find};
 use evo_system::scratch::{ScratchFolder, ScratchPlace};
@@ -189,9 +190,14 @@ impl Verifier<'_> {
         self.resolved(source, self.arguments.one.candidate.launch.clone())
     }
 
-    /// The exported source in its place.
+    /// The exported source in its place. It has one set of constants, and is asked about no other.
     fn exported(&self, folder: &ScratchFolder) -> Result<ResolvedCandidate, CliError> {
-        self.resolved(Some(folder.path().join(SOURCE)), self.arguments.one.candidate.launch.clone())
+        let source = Some(folder.path().join(SOURCE));
+        let mut resolved = self.resolved(source, self.arguments.one.candidate.launch.clone())?;
+        if let Some(kernel) = &mut resolved.file.kernel {
+            specialize::narrow(kernel, &self.wish.constants);
+        }
+        Ok(resolved)
     }
 
     fn resolved(

@@ -121,6 +121,26 @@ fn a_specialized_kernel_is_several_variants_with_a_table() {
 }
 
 #[test]
+fn a_source_for_one_set_of_constants_is_asked_about_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["mask.cu.j2", "naive.cu", "mask.toml"] {
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/specialize").join(name);
+        fs::copy(data, folder.path().join(name)).unwrap();
+    }
+    let path = folder.path().join("mask.toml");
+    let shapes =
+        "[check]\ntiny = [{ R = 3, MASKED = 0 }, { R = 3, MASKED = 1 }, { R = 5, C = 40, MASKED = 1 }]\n";
+    let text = fs::read_to_string(&path).unwrap().replace("[check]\n", shapes);
+    fs::write(&path, text).unwrap();
+    let words = "mask.toml --to out --format cu --verify";
+    let found = ended(folder.path(), words, 0, "pass");
+    let verified = found["result"]["verified"].as_array().unwrap();
+    let of =
+        |name: &str| verified.iter().filter(|own| own["problem"] == name && own["status"] == "pass").count();
+    assert_eq!((of("plain"), of("masked")), (1, 1), "{found:#}");
+}
+
+#[test]
 fn what_fails_a_gate_is_not_exported() {
     let folder = folder();
     let found = ended(folder.path(), "scale.toml 32 1 3 --to out --format cu", 1, "fail");

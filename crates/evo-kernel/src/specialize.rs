@@ -8,7 +8,7 @@ use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 
 use super::resolve::whole;
-use super::spec::{KernelSpec, ProblemSpec};
+use super::spec::{KernelSpec, ProblemSpec, TinySpec};
 
 /// Most sets of values: each is a compilation of every variant, and each is judged by every gate.
 pub const CONSTANTS_MAX: usize = 16;
@@ -35,6 +35,26 @@ pub fn distinct(all: impl IntoIterator<Item = Specialization>) -> Vec<Specializa
 /// The sets that all of a kernel's problems have, on any device; one empty set where nothing is specialized.
 pub fn of_kernel(kernel: &KernelSpec) -> Vec<Specialization> {
     distinct(kernel.problems.iter().map(|problem| constants_of(&kernel.specialize, problem)))
+}
+
+/// Leaves a kernel the problems and the listed small shapes with these constants, which a source that is made for them
+/// alone can answer. A listed shape whose constant is computed is left out.
+pub fn narrow(kernel: &mut KernelSpec, constants: &Specialization) {
+    if constants.is_empty() {
+        return;
+    }
+    let names = kernel.specialize.clone();
+    kernel.problems.retain(|problem| constants_of(&names, problem) == *constants);
+    let TinySpec::Listed(shapes) = &mut kernel.check.tiny else { return };
+    shapes.retain(|sizes| {
+        let fits = |(name, value): (&str, i64)| {
+            sizes.get(name).is_none_or(|own| own.text().trim().parse() == Ok(value))
+        };
+        constants.iter().all(fits)
+    });
+    if shapes.is_empty() {
+        kernel.check.tiny = TinySpec::Derived;
+    }
 }
 
 /// Refuses more sets than there may be, which listed small shapes can ask for.
