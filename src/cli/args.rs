@@ -15,7 +15,7 @@ use super::explain_args::ExplainArgs;
 use super::export_args::ExportArgs;
 use super::gate_args::GateArgs;
 use super::history_args::{HistoryArgs, RestoreArgs};
-use super::init_args::InitArgs;
+use super::init_args::{ImportArgs, InitArgs};
 use super::limits::{LimitArgs, TotalLimit};
 use super::mcp_args::McpArgs;
 use super::micro_args::MicroArgs;
@@ -24,6 +24,7 @@ pub use super::one_args::{SandboxMode, SpaceAccessArgs, TestOneArgs};
 use super::profile_args::ProfileArgs;
 use super::report_args::{ReportArgs, WatchArgs};
 use super::sanitize_args::{SanitizeArgs, SanitizeWhen, sanitize_when};
+use super::shell_args::{CompletionsArgs, ManArgs};
 
 /// Finds the fastest variant of a CUDA kernel that still gives correct results, and shows the evidence for both claims
 #[derive(Debug, Parser)]
@@ -46,6 +47,9 @@ pub enum Command {
         after_help = "Example: evo init my_kernel.cu\n         evo init kernels.cu --entry scale --to scale.toml"
     )]
     Init(InitArgs),
+    /// Turn another tool's tuning problem into a space file
+    #[command(after_help = "Example: evo import t1 convolution.json")]
+    Import(ImportArgs),
     /// Run one configuration through every gate and show each gate's findings
     #[command(
         name = "test-one",
@@ -173,6 +177,7 @@ impl Command {
             Command::Micro(arguments) => arguments.json,
             Command::Export(arguments) => arguments.one.run.json,
             Command::Init(arguments) => arguments.json,
+            Command::Import(arguments) => arguments.json,
             Command::Profile(arguments) => arguments.one.run.json,
             Command::Sanitize(arguments) => arguments.one.run.json,
             Command::Space(arguments) => arguments.json,
@@ -579,19 +584,4 @@ impl SandboxMode {
             SandboxMode::Off => "off",
         }
     }
-}
-
-/// `evo man`
-#[derive(Debug, Args)]
-pub struct ManArgs {
-    /// The command whose page is wanted (default: all)
-    #[arg(value_name = "COMMAND")]
-    pub command: Vec<String>,
-}
-
-/// `evo completions`
-#[derive(Debug, Args)]
-pub struct CompletionsArgs {
-    /// The shell
-    pub shell: clap_complete::Shell,
 }

@@ -2,10 +2,11 @@
 
 use clap::CommandFactory;
 
-use super::args::{Cli, CompletionsArgs};
+use super::args::Cli;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::output;
+use super::shell_args::CompletionsArgs;
 
 /// Prints the script.
 pub fn run(arguments: &CompletionsArgs) -> Result<ExitCode, CliError> {

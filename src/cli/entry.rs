@@ -14,8 +14,8 @@ use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{
     bench, benchmark, build, cache, compile, completions, evaluate, explain, export, gate, guard, history,
-    init, leaderboard, man, mcp, micro, output, preflight, profile, render, report, restore, sanitize,
-    selftest, space, sweep, test_one, watch, worker,
+    import, init, leaderboard, man, mcp, micro, output, preflight, profile, render, report, restore,
+    sanitize, selftest, space, sweep, test_one, watch, worker,
 };
 use crate::process::{keep_with, worker_program};
 
@@ -153,6 +153,7 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Micro(arguments) => micro::run(arguments, call),
         Command::Export(arguments) => export::run(arguments, call),
         Command::Init(arguments) => init::run(arguments, call),
+        Command::Import(arguments) => import::run(arguments, call),
         Command::Profile(arguments) => profile::run(arguments, call),
         Command::Sanitize(arguments) => sanitize::run(arguments, call),
         Command::Space(arguments) => space::run(arguments, call),

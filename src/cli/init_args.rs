@@ -1,4 +1,4 @@
-//! The options of `evo init`.
+//! The options of `evo init` and `evo import`.
 
 // Comments on flags are help texts, in which `[default: …]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
@@ -17,6 +17,33 @@ pub struct InitArgs {
     #[arg(long, value_name = "NAME")]
     pub entry: Option<String>,
     /// The space file to write, in the folder of the source or above [default: KERNEL.toml beside it]
+    #[arg(long, value_name = "FILE.toml")]
+    pub to: Option<PathBuf>,
+    /// Replace files of these names
+    #[arg(long)]
+    pub force: bool,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The forms that `evo import` reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ImportFormat {
+    /// T1 of Kernel Tuner, KTT and BAT
+    T1,
+}
+
+/// `evo import`
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// The form of the file
+    #[arg(value_name = "FORMAT")]
+    pub format: ImportFormat,
+    /// The file; it is read and not changed
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The space file to write, in the same folder [default: FILE with the ending .toml]
     #[arg(long, value_name = "FILE.toml")]
     pub to: Option<PathBuf>,
     /// Replace files of these names

@@ -5,10 +5,11 @@ use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 use evo_space::diagnostic::nearest;
 
-use super::args::{Cli, ManArgs};
+use super::args::Cli;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::output;
+use super::shell_args::ManArgs;
 
 /// Prints the page as roff.
 pub fn run(arguments: &ManArgs) -> Result<ExitCode, CliError> {

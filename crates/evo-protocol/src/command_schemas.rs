@@ -175,6 +175,7 @@ const COMMANDS: &[CommandFields] = &[
     CommandFields { command: "sanitize", version: 1, fields: &[], answers: &[&["result"]] },
     CommandFields { command: "history", version: 1, fields: &[], answers: &[&["result"]] },
     CommandFields { command: "summary", version: 1, fields: &[], answers: &[&["result"]] },
+    CommandFields { command: "import", version: 1, fields: &[], answers: &[&["result"]] },
     CommandFields { command: "init", version: 1, fields: &[], answers: &[&["result"]] },
     CommandFields { command: "restore", version: 1, fields: &[], answers: &[&["result"]] },
     CommandFields { command: "report", version: 1, fields: &[], answers: &[&["result"]] },

@@ -333,7 +333,7 @@ pub fn of(command: &str) -> Option<(Value, Value)> {
         "gate" => plain(GATED),
         "history" => [owned("entries[].", STEP), plain(LISTED), owned("standing[].best~.", STEP)].concat(),
         "summary" => [plain(SUMMED), owned("best~.", STEP), owned("last_decisions[].", STEP)].concat(),
-        "init" => plain(DRAWN),
+        "import" | "init" => plain(DRAWN),
         "restore" => plain(RESTORED),
         "report" => plain(REPORTED),
         "bench" => plain(BENCHED),

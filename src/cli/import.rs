@@ -1,0 +1,30 @@
+//! `evo import FORMAT FILE`: a tuning problem in another tool's form as a space file beside it.
+
+use evo_kernel::t1;
+
+use super::answer::Answer;
+use super::call::Call;
+use super::error::CliError;
+use super::first_space::{self, folder_of};
+use super::init_args::ImportArgs;
+
+/// Runs the command: 0 when the file is written and opens, 1 when it is written and needs a hand first.
+///
+/// # Errors
+/// The file cannot be read, asks for something that evo does not have, or the space file is in the way.
+pub fn run(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
+    let text = first_space::read(&arguments.file)?;
+    let to = first_space::target(arguments.to.as_ref(), &arguments.file)?;
+    if folder_of(&to) != folder_of(&arguments.file) {
+        let text = format!("`{}` is in another folder than `{}`", to.display(), arguments.file.display());
+        return Err(CliError::usage(text).with_hint(
+            "the file names its sources from its own folder, so the space file stands there too",
+        ));
+    }
+    let drawn = t1::space_of(&text, &first_space::name_of(&arguments.file)).map_err(|error| {
+        let text = format!("`{}`: {error}", arguments.file.display());
+        CliError::bad_file(text, &arguments.file).with_hint(error.hint.clone())
+    })?;
+    let files = first_space::write(&to, &drawn, arguments.force)?;
+    first_space::answer(call, &to, &drawn, &files)
+}
