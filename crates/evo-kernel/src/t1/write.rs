@@ -63,7 +63,7 @@ pub(super) fn space(
     text.push_str("[[problems]]\nname = \"t1\"\nsizes = {}  # the file's sizes are numbers\n\n");
     let file = source.rsplit('/').next().unwrap_or(source);
     let stem = file.strip_suffix(".cu").unwrap_or(file);
-    let reference = (format!("{stem}_reference.cu"), reference(source, file, parameters));
+    let reference = (format!("{stem}_reference.cu"), reference(source, file, parameters, arguments));
     check_text(entry, &launch, &reference.0, parameters, &mut text);
     guess(
         &mut guesses,
@@ -246,7 +246,7 @@ fn at_defaults(expression: &str, parameters: &[T1Parameter]) -> String {
 }
 
 /// A source that gives the macros their defaults and includes the kernel.
-fn reference(path: &str, file: &str, parameters: &[T1Parameter]) -> String {
+fn reference(path: &str, file: &str, parameters: &[T1Parameter], arguments: &[T1Argument]) -> String {
     let mut text = format!(
         "// The reference of `evo import t1`: {file} with one value for each of its macros. It finds variants that differ from\n\
          // this one; a simple kernel of your own in its place finds the mistakes of this one, too.\n"
@@ -255,5 +255,10 @@ fn reference(path: &str, file: &str, parameters: &[T1Parameter]) -> String {
         let _ = writeln!(text, "#define {} {}", own.name, own.as_macro());
     }
     let _ = writeln!(text, "#include \"{path}\"");
+    let is_symbol = |own: &&T1Argument| matches!(own.kind, T1Kind::Vector { symbol: true, .. });
+    for own in arguments.iter().filter(is_symbol) {
+        // evo fills a variable whose name stands in this text.
+        let _ = writeln!(text, "static_assert(sizeof({0}) > 0, \"{0}\");", own.name);
+    }
     text
 }
