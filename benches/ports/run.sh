@@ -10,6 +10,7 @@
 # $EVO is the program (default: evo in PATH); what evo said is left in the folder $KEEP if that is set.
 set -eu
 [ $# -ge 1 ] || { echo "usage: $0 CHECKOUTS [NAME…]" >&2; exit 2; }
+[ -d "$1" ] || { echo "error: \`$1\` is not a folder" >&2; exit 2; }
 evo=${EVO:-evo}
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 checkouts=$(CDPATH='' cd -- "$1" && pwd)

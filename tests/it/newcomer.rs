@@ -373,11 +373,18 @@ fn the_end_of_a_sweep_says_what_won_or_that_nothing_was_confirmed() {
         assert!(confirmed.contains(part), "no `{part}` in {confirmed}");
     }
     assert!(confirmed.lines().count() <= 24, "{confirmed}");
-    let next = confirmed.lines().find_map(|line| line.strip_prefix("next:    evo ")).unwrap();
-    let words: Vec<&str> = next.split('#').next().unwrap().split_whitespace().collect();
-    let output = desk.run(&words);
-    assert_eq!(output.status.code(), Some(0), "{words:?}: {}", err(&output));
-    assert!(desk.path().join("best/kernel.cu").is_file());
+    // Each of the commands is there and does what it says.
+    let steps = confirmed.lines().skip_while(|line| !line.starts_with("next:"));
+    let steps: Vec<&str> = steps.map_while(|line| line.get(9..)?.strip_prefix("evo ")).collect();
+    assert_eq!(steps.len(), 4, "{confirmed}");
+    for step in steps {
+        let words: Vec<&str> = step.split('#').next().unwrap().split_whitespace().collect();
+        let output = desk.run(&words);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", err(&output));
+    }
+    for made in ["best/kernel.cu", "app/manifest.json", "evidence/scale-host/report.md"] {
+        assert!(desk.path().join(made).is_file(), "no `{made}`");
+    }
 }
 
 #[test]
@@ -417,6 +424,7 @@ fn odd_words_get_a_hint_of_their_own_command() {
     let prior = ["sweep", "scale.toml", "--device", "host", "--prior", "gone"];
     check(&prior, &["cannot read the recording `gone`", "hint: `--prior` takes a recording"]);
     check(&["sweep", "scale.toml", "--seed", "x"], &["'--seed <S>': expected a whole number, 0 or more"]);
+    check(&["bench-search", "--help"], &["hint: bench-search is a command of the lab: cargo run "]);
     let cause = out(&desk.run(&["explain", "wrong_answer:tial"]));
     assert!(cause.contains("`tial` is not a cause of it: did you mean `tail`?"), "{cause}");
 }

@@ -54,6 +54,10 @@ fn the_script_of_the_ports_says_what_is_missing_and_what_fails() {
         return;
     }
     let checkouts = tempfile::tempdir().unwrap();
+    let nowhere = run(&checkouts.path().join("nowhere"), &["vector_add"]);
+    assert_eq!(nowhere.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&nowhere.stderr).ends_with("nowhere` is not a folder\n"));
+
     let missing = run(checkouts.path(), &["vector_add"]);
     assert_eq!(missing.status.code(), Some(1));
     let said = String::from_utf8_lossy(&missing.stderr).into_owned();

@@ -79,12 +79,15 @@ pub fn after_screening(header: &StudyHeader, best: &Evaluation, width: usize) ->
     lines
 }
 
-/// What to do next with a champion. `out` is the evidence folder as the command line names it.
-pub fn next_steps(header: &StudyHeader, out: &str) -> Vec<StyledLine> {
+/// What to do next with a champion. `out` is the evidence folder as the command line names it. Commands are to be
+/// copied, so they are never broken; what one is for is left out where it does not fit.
+pub fn next_steps(header: &StudyHeader, out: &str, width: usize) -> Vec<StyledLine> {
     let space = quote(&header.space);
     let out = if out == USUAL_OUT { String::new() } else { format!(" --out {}", quote(out)) };
     let mut steps = vec![
         (format!("evo restore {space} @best --to best{out}"), "its source and launches"),
+        (format!("evo export {space} @champion --to app{out}"), "files for an application"),
+        (format!("evo report {}{out}", quote(&header.study)), "the study as a page"),
         (format!("evo gate {space} --init --candidate @champion{out}"), "hold later changes to it, in CI"),
     ];
     if header.device.kind == DeviceKind::Cuda {
@@ -92,8 +95,10 @@ pub fn next_steps(header: &StudyHeader, out: &str) -> Vec<StyledLine> {
     }
     let widest = steps.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);
     let line = |(position, (command, what)): (usize, (String, &str))| {
-        let lead = label(if position == 0 { "next:" } else { "" });
-        lead.with(Tone::Plain, format!("{command:<widest$}")).with(Tone::Faint, format!("  # {what}"))
+        let line = label(if position == 0 { "next:" } else { "" }).with(Tone::Plain, &command);
+        let gap = " ".repeat(widest - command.chars().count());
+        let whole = line.clone().with(Tone::Faint, format!("{gap}  # {what}"));
+        if whole.width() <= width { whole } else { line }
     };
     steps.into_iter().enumerate().map(line).collect()
 }

@@ -1,5 +1,7 @@
 //! The leaderboard: schema, merging, ranking, and the table made of it.
 
+mod closing;
+
 use std::collections::BTreeMap;
 
 use evo_protocol::binary::EntryResources;

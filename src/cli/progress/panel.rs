@@ -23,7 +23,7 @@ pub fn lines(tally: &Tally, now: Duration, width: usize, height: usize) -> Vec<S
     lines.extend(curve(tally, now, width));
     lines.extend(lanes(tally, width));
     if !tally.mix.is_empty() {
-        lines.push(mix(tally));
+        lines.push(mix(tally, width));
     }
     let failures = tally.failures.iter().take(FAILURES);
     lines.extend(failures.map(|(kind, message)| {
@@ -113,16 +113,24 @@ fn lanes(tally: &Tally, width: usize) -> Option<StyledLine> {
     )
 }
 
-fn mix(tally: &Tally) -> StyledLine {
+/// What does not fit is left out as whole entries, so that a count is never cut off from its name.
+fn mix(tally: &Tally, width: usize) -> StyledLine {
+    let entries = tally.mix();
     let mut line = label("verdicts");
-    for (position, (name, count)) in tally.mix().into_iter().enumerate() {
-        let tone = match name {
+    for (position, (name, count)) in entries.iter().enumerate() {
+        let tone = match *name {
             "pass" => Tone::Good,
             "too_slow" | "passed_over" => Tone::Plain,
             _ => Tone::Warning,
         };
         let gap = if position == 0 { "" } else { " · " };
-        line = line.with(Tone::Faint, gap).with(tone, format!("{name} {count}"));
+        let longer = line.clone().with(Tone::Faint, gap).with(tone, format!("{name} {count}"));
+        let behind = entries.len() - position - 1;
+        let room = if behind == 0 { 0 } else { format!(" · {behind} more").chars().count() };
+        if position > 0 && longer.width() + room > width {
+            return line.with(Tone::Faint, format!(" · {} more", behind + 1));
+        }
+        line = longer;
     }
     line
 }

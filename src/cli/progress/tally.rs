@@ -139,13 +139,17 @@ impl Tally {
         (seconds > 0.0).then(|| (self.verdicts.len() - 1) as f64 / seconds)
     }
 
-    /// Seconds until the command ends, confirmation included; unknown until enough was seen.
+    /// Seconds until the command ends, confirmation included; unknown until enough was seen, and again once an
+    /// estimate has run out, because 0 would promise an end that nothing points to.
     pub fn eta(&self, now: Duration) -> Option<f64> {
         if let Some(confirming) = self.confirming {
             let passed = now.saturating_sub(confirming.since).as_secs_f64();
-            return Some((confirming.left_seconds? - passed).max(0.0));
+            return Some(confirming.left_seconds? - passed).filter(|left| *left > 0.0);
         }
-        let left = self.left.map(|(left, at)| (left - now.saturating_sub(at).as_secs_f64()).max(0.0));
+        let left = self.left.map(|(left, at)| left - now.saturating_sub(at).as_secs_f64());
+        if left.is_some_and(|left| left <= 0.0) {
+            return None;
+        }
         let search = self.total.zip(self.rate(now)).map(|(total, rate)| {
             total.saturating_sub(self.done) as f64 / rate + self.confirm_seconds.unwrap_or(0.0)
         });

@@ -176,7 +176,7 @@ fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> Vec<StyledLin
                 Some(section) => (
                     closing::won(section, width),
                     text::untitled(section, width),
-                    closing::next_steps(header, &out),
+                    closing::next_steps(header, &out, width),
                 ),
                 None => (
                     closing::unconfirmed(header, width),

@@ -61,11 +61,10 @@ impl LaunchClues<'_, '_> {
         }
         // `(blockIdx.x * blockDim.x + threadIdx.x) * 4`
         let open = opened(body, at).filter(|open| !open.checked_sub(1).is_some_and(|at| is_name(body[at])));
-        if let Some(end) = open.map(|open| closed(body, open, "(", ")")) {
-            if body.get(end) == Some(&"*") {
-                let length = primary(&body[end + 1..]);
-                factors.push(&body[end + 1..end + 1 + length]);
-            }
+        let end = open.map(|open| closed(body, open, "(", ")"));
+        if let Some(end) = end.filter(|end| body.get(*end) == Some(&"*")) {
+            let length = primary(&body[end + 1..]);
+            factors.push(&body[end + 1..end + 1 + length]);
         }
         if factors.is_empty() {
             return Tile::Unit;

@@ -196,9 +196,9 @@ impl Drawing<'_> {
                 );
             }
             Some(bytes) => {
-                let _ = write!(
+                let _ = writeln!(
                     text,
-                    "launches = [{{ entry = {}, grid = [{}], block = [{}], shared_bytes = {} }}]\n",
+                    "launches = [{{ entry = {}, grid = [{}], block = [{}], shared_bytes = {} }}]",
                     quoted(self.entry),
                     list(&self.launch.grid),
                     list(&self.launch.block),

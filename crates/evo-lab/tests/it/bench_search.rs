@@ -308,3 +308,16 @@ fn traces_that_cannot_be_judged_are_refused() {
     let (code, _, stderr) = judge(&line("\"evals\":[1,2,3]"), &["--strategy", "exhaustive", "--runs", "1"]);
     assert_eq!((code, stderr.as_str()), (0, ""));
 }
+
+#[test]
+fn the_help_shows_what_has_to_be_given() {
+    let (code, help, _) = bench_search(&["--help"]);
+    assert_eq!(code, 0);
+    for form in [
+        "bench-search --strategy <NAME>... --data <DIR|FILE>... [OPTIONS]\n",
+        "bench-search --strategy <NAME>... --synthetic [<NAME>...] [OPTIONS]\n",
+        "bench-search --judge <FILE>... --data <DIR|FILE>... [OPTIONS]\n",
+    ] {
+        assert!(help.contains(form), "no `{form}` in {help}");
+    }
+}

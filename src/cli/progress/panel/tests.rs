@@ -103,6 +103,8 @@ fn the_time_left_includes_the_confirmation_and_a_budget() {
     let mut budgeted = searching();
     budgeted.observe(&lanes(Some(9.0), Some(30.0)), seconds(10));
     check(&budgeted, Some(28.0));
+    // An estimate that has run out says nothing about the time that is still to come.
+    assert_eq!(budgeted.eta(seconds(41)), None);
     let mut unlimited = begun(None);
     unlimited.observe(&lanes(None, Some(30.0)), seconds(12));
     check(&unlimited, Some(30.0));
