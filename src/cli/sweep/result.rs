@@ -192,7 +192,8 @@ fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> Vec<StyledLin
             let within = plan.subject.within().map_or(String::new(), |own| own.note() + "\n");
             // Read last, so that it is the time of the whole command.
             let last = wrapped(&text::last_line(&outcome.summary.end, plan.clock.elapsed()), width);
-            let ends = plain(&format!("{left}verdicts: {mix}\n{within}{more}study: {folder}\n{last}"));
+            let mix = wrapped(&format!("verdicts: {mix}"), width);
+            let ends = plain(&format!("{left}{mix}{within}{more}study: {folder}\n{last}"));
             [above, plain(&table), below, ends].concat()
         }
         SweepSubject::Replayed(replayed) => {
