@@ -15,7 +15,7 @@ use super::judge::{EvaluateJudge, JudgeSetting, arguments};
 use super::task;
 use crate::cli::answer::Answer;
 use crate::cli::call::Call;
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Explanation};
 use crate::cli::exit_code::ExitCode;
 use crate::cli::{opened, output, session};
 use crate::journal::own_folder::OwnFolder;
@@ -99,8 +99,8 @@ fn read(file: &Path) -> Result<(RecordedRun, std::path::PathBuf), CliError> {
     let folder = OwnFolder::open(study).map_err(|error| {
         CliError::bad_file(format!("cannot open `{}`: {error}", study.display()), study).with_hint(hint)
     })?;
-    let run =
-        last_run(&folder).map_err(|error| CliError::bad_file(error.to_string(), file).with_hint(hint))?;
+    let run = last_run(&folder)
+        .map_err(|error| CliError::bad_file(Explanation::of(&error, Some(hint.into())), file))?;
     let out = study.parent().filter(|own| !own.as_os_str().is_empty());
     let above = if study.as_os_str().is_empty() { Path::new("..") } else { Path::new(".") };
     Ok((run, out.unwrap_or(above).to_path_buf()))
