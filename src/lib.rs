@@ -12,6 +12,7 @@
 pub mod bench;
 pub mod cli;
 pub mod mcp;
+pub mod mutator;
 pub mod peer;
 pub mod request;
 

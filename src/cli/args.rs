@@ -19,12 +19,14 @@ use super::init_args::{ImportArgs, InitArgs};
 use super::limits::{LimitArgs, TotalLimit};
 use super::mcp_args::McpArgs;
 use super::micro_args::MicroArgs;
+use super::mutator::args::{MutatorArgs, SweepMutatorArgs};
 use super::one_args::jobs;
 pub use super::one_args::{SandboxMode, SpaceAccessArgs, TestOneArgs};
 use super::profile_args::ProfileArgs;
 use super::report_args::{ReportArgs, WatchArgs};
 use super::sanitize_args::{SanitizeArgs, SanitizeWhen, sanitize_when};
 use super::shell_args::{CompletionsArgs, ManArgs};
+pub use super::space_args::{NeighborKind, RowFormat, SpaceArgs};
 
 /// Finds the fastest variant of a CUDA kernel that still gives correct results, and shows the evidence for both claims
 #[derive(Debug, Parser)]
@@ -84,6 +86,11 @@ pub enum Command {
         after_help = "Example: evo micro gemm --budget 60s\n         evo micro my_kernel.toml --top 16 --json\n\nThe ranking is a hint: a sweep judges and times whatever it takes from it."
     )]
     Micro(MicroArgs),
+    /// Test a program that proposes sources, or repeat what one proposed
+    #[command(
+        after_help = "Example: evo mutator check \"python3 mutate.py\"\n         evo mutator replay evidence/my-cuda/mutators.jsonl\n\n`evo sweep --mutator` has one propose sources."
+    )]
+    Mutator(MutatorArgs),
     /// Write a candidate as files for other programs: CUDA source, launch code, PyTorch, CuPy, tvm-ffi
     #[command(
         after_help = "Example: evo export my_kernel.toml @champion --to exported --verify\n         evo export softmax 256 4 --to exported --format cu,torch-op --arch sm_90a\n\nA candidate that fails a gate is not exported."
@@ -175,6 +182,7 @@ impl Command {
             Command::Bench(arguments) => arguments.run.json,
             Command::Gate(arguments) => arguments.run.json,
             Command::Micro(arguments) => arguments.json,
+            Command::Mutator(arguments) => arguments.is_json(),
             Command::Export(arguments) => arguments.one.run.json,
             Command::Init(arguments) => arguments.json,
             Command::Import(arguments) => arguments.json,
@@ -199,14 +207,6 @@ impl Command {
             | Command::Man(_) => false,
         }
     }
-}
-
-/// Where the space comes from.
-#[derive(Debug, Clone, Args)]
-pub struct SpaceSource {
-    /// Space file (TOML or JSON), or the name of an embedded space
-    #[arg(default_value = "attention_simt")]
-    pub space: String,
 }
 
 /// A number that is not negative, with an error that says so.
@@ -294,6 +294,8 @@ pub struct SweepArgs {
     #[arg(long, value_name = "finalists|every=N|off", value_parser = sanitize_when)]
     pub sanitize: Option<SanitizeWhen>,
     #[command(flatten)]
+    pub mutator: SweepMutatorArgs,
+    #[command(flatten)]
     pub access: SpaceAccessArgs,
     #[command(flatten)]
     pub limits: LimitArgs,
@@ -309,78 +311,6 @@ pub enum ProfileWhen {
     Finalists,
     /// Nothing
     Off,
-}
-
-/// `evo space`
-#[derive(Debug, Args)]
-pub struct SpaceArgs {
-    #[command(flatten)]
-    pub source: SpaceSource,
-    /// Print N random valid configurations
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub sample: Option<usize>,
-    /// Seed of the sample
-    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
-    pub seed: u64,
-    /// With --sample: spread evenly over the canonical order
-    #[arg(long)]
-    pub stratified: bool,
-    /// With --sample or --list: only configurations with these values
-    #[arg(long, value_name = "NAME=VALUE", num_args = 1..)]
-    pub fix: Vec<String>,
-    /// Explain why this configuration is valid or not; missing values take their default
-    #[arg(long, value_name = "NAME=VALUE", num_args = 1..)]
-    pub check: Option<Vec<String>>,
-    /// Print the valid neighbors of a configuration; missing values take their default
-    #[arg(long, value_name = "NAME=VALUE", num_args = 0..)]
-    pub neighbors: Option<Vec<String>>,
-    /// With --neighbors: which points count as neighbors [default: hamming]
-    #[arg(long, value_enum)]
-    pub kind: Option<NeighborKind>,
-    /// Print every valid configuration, in canonical order
-    #[arg(long)]
-    pub list: bool,
-    /// With --list: the format of a row [default: csv]
-    #[arg(long, value_enum)]
-    pub format: Option<RowFormat>,
-    /// Count what this device can launch: `host`, or an architecture such as `sm_90`
-    #[arg(long, value_name = "DEVICE")]
-    pub device: Option<String>,
-    /// With --list or --neighbors: print at most N
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub limit: Option<u128>,
-    /// With --list: skip the first N
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub offset: Option<u128>,
-    #[command(flatten)]
-    pub access: SpaceAccessArgs,
-    /// One JSON object on stdout
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Which valid points count as neighbors of a configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum NeighborKind {
-    /// Exactly one parameter differs
-    Hamming,
-    /// One parameter differs, to the nearest valid value on either side
-    HammingAdjacent,
-    /// Every parameter stays or moves to the nearest value on either side that occurs in valid points
-    Adjacent,
-    /// Every parameter stays or moves by one position
-    StrictlyAdjacent,
-}
-
-/// What a listed configuration looks like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum RowFormat {
-    /// A header with the names, then a line of values each
-    Csv,
-    /// A JSON object a line
-    Jsonl,
-    /// NAME=VALUE, as other commands take them
-    Text,
 }
 
 /// `evo render`

@@ -14,7 +14,7 @@ use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{
     bench, benchmark, build, cache, compile, completions, evaluate, explain, export, gate, guard, history,
-    import, init, leaderboard, man, mcp, micro, output, preflight, profile, render, report, restore,
+    import, init, leaderboard, man, mcp, micro, mutator, output, preflight, profile, render, report, restore,
     sanitize, selftest, space, sweep, test_one, watch, worker,
 };
 use crate::process::{keep_with, worker_program};
@@ -151,6 +151,7 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Bench(arguments) => bench::run(arguments, call),
         Command::Gate(arguments) => gate::run(arguments, call),
         Command::Micro(arguments) => micro::run(arguments, call),
+        Command::Mutator(arguments) => mutator::run(arguments, call),
         Command::Export(arguments) => export::run(arguments, call),
         Command::Init(arguments) => init::run(arguments, call),
         Command::Import(arguments) => import::run(arguments, call),

@@ -156,6 +156,11 @@ fn requests() {
 }
 
 #[test]
+fn mutator_lines() {
+    run("mutator_line", bodies::mutator_line);
+}
+
+#[test]
 fn sanitizer_files() {
     run("sanitizer", bodies::sanitizer);
 }

@@ -104,6 +104,7 @@ mod malformed;
 mod mcp;
 mod micro;
 mod module_data;
+mod mutator;
 mod newcomer;
 mod opened_files;
 mod outlive;

@@ -21,6 +21,7 @@ pub mod facts;
 pub mod leaderboard;
 pub mod measurement;
 pub mod micro;
+pub mod mutator;
 pub mod plan;
 pub mod request_schemas;
 pub mod result_schemas;

@@ -14,5 +14,7 @@ mod serve;
 mod session;
 mod watch;
 
+pub use judge::answer as judged_answer;
 pub use once::run as once;
 pub use serve::run as serve;
+pub use session::RequestSession;

@@ -1,6 +1,7 @@
 //! The command from beginning to end.
 
 use super::execute::execute;
+use super::mutated;
 use super::plan::SweepPlan;
 use super::profiled;
 use super::result::report;
@@ -21,11 +22,21 @@ pub fn run(arguments: &SweepArgs, call: &Call) -> Result<Answer, CliError> {
     if arguments.seed.is_none() {
         call.drew_seed(plan.seed);
     }
+    let mutator = mutated::ready(arguments, &plan)?;
     let outcome = execute(&plan, call)?;
     let profile = profiled::champion(arguments, &plan, &outcome, call);
     // A view of what is on the disk already, so trouble with it changes nothing about how the sweep ends.
     if let Err(error) = after_sweep(outcome.study.out(), &outcome.study.header().study) {
         output::say(&format!("warning: report.html was not written: {error}"));
     }
-    report(&plan, &outcome, profile, call)
+    let Some(mutator) = mutator else { return report(&plan, &outcome, (profile, None), call) };
+    if call.is_json() {
+        let mutated = mutated::play(arguments, &plan, &outcome, mutator);
+        return report(&plan, &outcome, (profile, Some(mutated::json(&mutated))), call);
+    }
+    // People read what the search found while the mutator thinks.
+    let answer = report(&plan, &outcome, (profile, None), call)?;
+    let mutated = mutated::play(arguments, &plan, &outcome, mutator);
+    mutated::show(&mutated)?;
+    Ok(answer)
 }

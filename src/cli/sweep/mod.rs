@@ -10,6 +10,7 @@ mod conditions;
 mod execute;
 mod inputs;
 mod live;
+mod mutated;
 mod plan;
 mod prior;
 mod profiled;

@@ -44,6 +44,8 @@ pub struct SweepPlan {
     /// Evaluations in a generation.
     pub population: NonZeroU32,
     pub budget: Budget,
+    /// The wall time of the whole command, where the search gets only a part of it.
+    pub wall: Option<Duration>,
     /// How many of the best are confirmed; a replay has nothing to confirm them with.
     pub finalists: usize,
     pub run_all: bool,
@@ -141,7 +143,8 @@ impl SweepPlan {
             changes: Vec::new(),
             seed: 0,
             population,
-            budget: budget(arguments)?,
+            wall: budget(arguments)?.wall,
+            budget: search_budget(arguments)?,
             finalists,
             run_all: arguments.run_all,
             remeasure: arguments.remeasure,
@@ -245,6 +248,19 @@ fn changes(arguments: &SweepArgs, before: &Resumed) -> Vec<String> {
         format!("the study was searched by `{}` before; from now on by `{name}`", before.strategy)
     });
     seed.into_iter().chain(strategy).collect()
+}
+
+/// The search's part of the budget: a mutator needs time of its own.
+fn search_budget(arguments: &SweepArgs) -> Result<Budget, CliError> {
+    let mut budget = budget(arguments)?;
+    if arguments.mutator.mutator.is_some() {
+        budget.wall = arguments.mutator.share(budget.wall).1;
+        if budget.wall.is_some_and(|wall| wall.is_zero()) {
+            return Err(CliError::usage("`--mutator-time` leaves no time of the budget for the search")
+                .with_hint("raise `--budget`, or lower `--mutator-time`"));
+        }
+    }
+    Ok(budget)
 }
 
 fn budget(arguments: &SweepArgs) -> Result<Budget, CliError> {

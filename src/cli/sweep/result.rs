@@ -25,12 +25,12 @@ use crate::report::{closing, insight, text};
 /// Rows of the table of a run without confirmation.
 const ROWS: usize = 10;
 
-/// Shows the result on stdout, or hands over its object; the exit code says why the run ended. `profile` is what came of
-/// profiling the champion, if that was asked for.
+/// Shows the result on stdout, or hands over its object; the exit code says why the run ended. Beside it
+/// are what came of profiling the champion, and of the mutator, where these were asked for.
 pub fn report(
     plan: &SweepPlan,
     outcome: &SweepOutcome,
-    profile: Option<Value>,
+    (profile, mutator): (Option<Value>, Option<Value>),
     call: &Call,
 ) -> Result<Answer, CliError> {
     let exit = exit_code(&outcome.summary, &outcome.study.history.evaluations);
@@ -41,6 +41,9 @@ pub fn report(
         let mut own = object(plan, outcome);
         if let Some(profile) = profile {
             own["profile"] = profile;
+        }
+        if let Some(mutator) = mutator {
+            own["mutator"] = mutator;
         }
         answer = Answer::object(exit, &own).in_brief(json!({
             "passed": failures::passed(&outcome.study.history.evaluations),

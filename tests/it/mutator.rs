@@ -1,0 +1,225 @@
+//! Mutators as programs: the example that mends a planted mistake, from the sweep to the source that won, and fakes that
+//! are late, babble, lie or die.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use evo::mutator::process::{MutatorFault, MutatorProgram};
+use evo::mutator::records::{MutatorEvent, MutatorRecords, last_run};
+use evo_protocol::mutator::{MutatorOperator, MutatorOrder};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::json_schema;
+use crate::skip::has_programs;
+use crate::support::{answer, cache};
+
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/mutator");
+const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/mutators/fake.py");
+
+fn stage() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["rows.toml", "rows.cu", "naive.cu", "mutate.py"] {
+        fs::copy(Path::new(EXAMPLE).join(name), folder.path().join(name)).unwrap();
+    }
+    folder
+}
+
+fn evo(folder: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
+    command.current_dir(folder).args(words).env("EVO_CACHE_DIR", cache()).stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The last object on stdout, which its schema allows.
+#[track_caller]
+fn object(output: &Output, command: &str) -> Value {
+    let told = text(&output.stdout);
+    let last = told.lines().last().unwrap_or_else(|| panic!("{}", text(&output.stderr)));
+    let own: Value = serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {last}"));
+    assert_eq!(json_schema::fault(&answer::schema(command), &own), None, "{own}");
+    own
+}
+
+fn is_skipped() -> bool {
+    !has_programs(&["python3"], "mutators are Python programs here")
+}
+
+#[test]
+fn the_example_finds_the_planted_mistake_and_its_cure_is_confirmed() {
+    if is_skipped() {
+        return;
+    }
+    let folder = stage();
+    let root = folder.path();
+    let words =
+        ["sweep", "rows.toml", "--device", "host", "--gen", "1", "--pop", "3", "--seed", "5", "--json"];
+    let mutator = ["--mutator", "python3 mutate.py", "--mutator-proposals", "3", "--mutator-rounds", "2"];
+    let output = evo(root, &[&words[..], &mutator].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let own = object(&output, "sweep")["mutator"].clone();
+    let rows = own["proposals"].as_array().unwrap();
+    let verdict = |name: &str| {
+        rows.iter().find(|row| row["name"] == name).map(|row| row["verdict"].as_str().unwrap().to_string())
+    };
+    assert_eq!(verdict("every other element").as_deref(), Some("wrong_answer"), "{own}");
+    assert_eq!(verdict("once per block").as_deref(), Some("pass"), "{own}");
+    let winner = &own["winner"];
+    assert_eq!(winner["name"], "once per block", "{own}");
+    assert!(winner["speedup"].as_f64().unwrap() > 2.0, "{own}");
+
+    // The winner is the incumbent, with its source, and every other command takes that.
+    let number = winner["number"].as_u64().unwrap();
+    let at = format!("@{number}");
+    let output = evo(root, &["restore", "rows.toml", &at, "--to", "won", "--device", "host"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let source = fs::read_to_string(root.join("won/kernel.cu")).unwrap();
+    assert!(source.contains("__shared__ float parts[BLOCK]"), "{source}");
+    let lines = fs::read_to_string(root.join("evidence/scale_rows-host/iterations.jsonl")).unwrap();
+    assert!(lines.contains("add up their row together"), "the thought is the hypothesis: {lines}");
+
+    // The exchange is whole, and holds nothing that a candidate's author must not know.
+    let own = evo::journal::own_folder::OwnFolder::open(&root.join("evidence/scale_rows-host")).unwrap();
+    let run = last_run(&own).unwrap();
+    assert!(run.notes.is_empty() && matches!(run.events.last(), Some(MutatorEvent::Ended { .. })));
+    let sent: String = run
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            MutatorEvent::Sent(message) => Some(message.to_string()),
+            _ => None,
+        })
+        .collect();
+    let here = root.display().to_string();
+    for secret in ["\"seed\"", "atol", "rtol", "naive", "expected_output", here.as_str()] {
+        assert!(!sent.contains(secret), "{secret}: {sent}");
+    }
+
+    // The same without the program.
+    fs::remove_file(root.join("mutate.py")).unwrap();
+    let before = fs::read(root.join("evidence/scale_rows-host/mutators.jsonl")).unwrap();
+    let file = "evidence/scale_rows-host/mutators.jsonl";
+    let output = evo(root, &["mutator", "replay", file, "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+    let rows = object(&output, "mutator")["rows"].clone();
+    assert_eq!(rows.as_array().unwrap().len(), 3, "{rows}");
+    assert_eq!(fs::read(root.join(file)).unwrap(), before, "a replay records nothing");
+    let after = fs::read_to_string(root.join("evidence/scale_rows-host/iterations.jsonl")).unwrap();
+    assert_eq!(after, lines);
+}
+
+#[test]
+fn a_mutator_that_is_given_up_costs_its_rounds_and_no_sweep() {
+    if is_skipped() {
+        return;
+    }
+    let folder = stage();
+    let mutator = format!("python3 {FAKE} dies");
+    let words = ["sweep", "rows.toml", "--device", "host", "--gen", "1", "--pop", "1", "--json"];
+    let output = evo(folder.path(), &[&words[..], &["--finalists", "0", "--mutator", &mutator]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let own = object(&output, "sweep")["mutator"].clone();
+    assert!(own["ended"].as_str().unwrap().starts_with("it was given up after 3 strikes"), "{own}");
+    assert!(own["winner"].is_null() && own["proposals"] == json!([]), "{own}");
+    let told = text(&output.stderr);
+    assert!(
+        told.contains("strike 3 of 3: its process ended with exit code 3 (last words: out of ideas)"),
+        "{told}"
+    );
+}
+
+#[test]
+fn what_does_not_start_leaves_nothing_behind() {
+    let folder = stage();
+    let check = |words: &[&str], part: &str| {
+        let output = evo(folder.path(), words);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(part) && told.lines().count() < 20, "{told}");
+        assert!(!folder.path().join("evidence").exists());
+    };
+    let sweep = ["sweep", "rows.toml", "--device", "host", "--mutator"];
+    check(&[&sweep[..], &["nothing-of-this-name --fast"]].concat(), "does not start");
+    check(&[&sweep[..], &["'open"]].concat(), "is not closed");
+    check(&[&sweep[..], &[""]].concat(), "it names no program");
+    check(&[&sweep[..], &["cat", "--budget", "10s", "--mutator-time", "10s"]].concat(), "leaves no time");
+    check(&[&sweep[..2], &["--mutator-rounds", "2"]].concat(), "--mutator");
+    check(&["mutator", "check", "nothing-of-this-name"], "does not start");
+    check(&["mutator", "replay", "rows.toml"], "is not called `mutators.jsonl`");
+    check(&["mutator", "replay", "nowhere/mutators.jsonl"], "nowhere");
+    fs::write(folder.path().join("mutators.jsonl"), "no line of ours\n").unwrap();
+    check(&["mutator", "replay", "mutators.jsonl"], "it holds no run of a mutator");
+    let broken = fs::read_to_string(folder.path().join("rows.cu")).unwrap().replace("// evo: end body", "");
+    fs::write(folder.path().join("rows.cu"), broken).unwrap();
+    check(&[&sweep[..], &["cat"]].concat(), "region `body` has no end");
+}
+
+/// The answers of `evo mutator check` by case, and its exit code.
+fn checked(command: &str, timeout: &str) -> (Vec<(String, String)>, Option<i32>) {
+    let folder = tempfile::tempdir().unwrap();
+    let output = evo(folder.path(), &["mutator", "check", command, "--timeout", timeout, "--json"]);
+    let own = object(&output, "mutator");
+    let word = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_string();
+    let rows = own["rows"].as_array().unwrap();
+    (rows.iter().map(|row| (word(row, "name"), word(row, "status"))).collect(), output.status.code())
+}
+
+#[test]
+fn the_conformance_suite_tells_good_programs_from_bad_ones() {
+    if is_skipped() {
+        return;
+    }
+    for good in [format!("python3 {EXAMPLE}/mutate.py"), format!("python3 {FAKE} echo")] {
+        let (rows, code) = checked(&good, "20s");
+        assert!(rows.iter().all(|(_, status)| status == "pass") && rows.len() >= 7, "{good}: {rows:?}");
+        assert_eq!(code, Some(0));
+    }
+    for (mode, case) in [
+        ("garbage", "proposals"),
+        ("long", "proposals"),
+        ("dies", "proposals"),
+        ("flood", "proposals"),
+        ("slow", "proposals"),
+        ("silent", "ready"),
+        ("duplicate", "unknown_types"),
+    ] {
+        let timeout = if ["slow", "silent"].contains(&mode) { "2s" } else { "20s" };
+        let (rows, code) = checked(&format!("python3 {FAKE} {mode}"), timeout);
+        let failed: Vec<&str> =
+            rows.iter().filter(|(_, status)| status == "fail").map(|(name, _)| name.as_str()).collect();
+        assert_eq!((failed.as_slice(), code), (&[case][..], Some(1)), "{mode}: {rows:?}");
+    }
+}
+
+/// What a question to a fake comes to.
+fn asked(mode: &str, limit: Duration) -> MutatorFault {
+    let words = ["python3", FAKE, mode].map(String::from);
+    let mut program = MutatorProgram::start(&words).unwrap();
+    let order = MutatorOrder {
+        n: 1,
+        deadline_s: 1.0,
+        budget_left_s: 1.0,
+        operator: MutatorOperator::Init,
+        parents: Vec::new(),
+        failures: Vec::new(),
+    };
+    let mut records = MutatorRecords::default();
+    program.ask(1, &order, limit, &mut records).unwrap_err()
+}
+
+#[test]
+fn a_late_program_is_killed_and_no_longer_waited_for() {
+    if is_skipped() {
+        return;
+    }
+    let began = Instant::now();
+    let fault = asked("silent", Duration::from_millis(700));
+    assert_eq!((fault.why.as_str(), fault.is_dead), ("no answer within 0.7 s", true));
+    assert!(began.elapsed() < Duration::from_secs(20));
+}
