@@ -183,7 +183,7 @@ mod tests {
         refused(MARKED, &[edit("b;\n  // evo: end body", "b;")], "not inside of a region");
         // Marks that an edit brings along open nothing.
         let fake = "// evo: end body\n// evo: begin more\n";
-        refused(MARKED, &[edit("int b;\n", fake)], "the source differs outside");
+        refused(MARKED, &[edit("int b;\n", fake)], "`body` ends and did not begin");
         refused(MARKED, &[edit("int b;\n", "// evo: begin x\n")], "begins inside of `body`");
         assert!(replaced(MARKED, &MARKED.replace("b;", "d;")).is_ok());
         assert!(replaced(MARKED, &MARKED.replace("c;", "d;")).is_err());

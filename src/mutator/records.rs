@@ -163,7 +163,9 @@ mod tests {
     fn the_last_run_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let own = OwnFolder::open(folder.path()).unwrap();
-        assert!(last_run(&own).unwrap_err().to_string().contains("there is no such file"));
+        let missing = last_run(&own).unwrap_err();
+        let cause = std::error::Error::source(&missing).unwrap().to_string();
+        assert_eq!(cause, "there is no such file");
         let mut records = MutatorRecords::to(own.clone());
         let sent = |text: &str| MutatorEvent::Sent(Value::from(text));
         for event in [sent("lost"), begun("first"), sent("a"), begun("second"), sent("b")] {
