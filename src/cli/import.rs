@@ -14,7 +14,7 @@ use super::init_args::ImportArgs;
 /// The file cannot be read, asks for something that evo does not have, or the space file is in the way.
 pub fn run(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
     let text = first_space::read(&arguments.file)?;
-    let to = first_space::target(arguments.to.as_ref(), &arguments.file)?;
+    let to = first_space::target(arguments.target.to.as_ref(), &arguments.file)?;
     if folder_of(&to) != folder_of(&arguments.file) {
         let text = format!("`{}` is in another folder than `{}`", to.display(), arguments.file.display());
         return Err(CliError::usage(text).with_hint(
@@ -25,6 +25,6 @@ pub fn run(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
         let text = format!("`{}`: {error}", arguments.file.display());
         CliError::bad_file(text, &arguments.file).with_hint(error.hint.clone())
     })?;
-    let files = first_space::write(&to, &drawn, arguments.force)?;
+    let files = first_space::write(&to, &drawn, arguments.target.force)?;
     first_space::answer(call, &to, &drawn, &files)
 }

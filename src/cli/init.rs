@@ -17,7 +17,7 @@ use super::init_args::InitArgs;
 /// The source cannot be read or has no kernel that can be drawn, or the file is in the way.
 pub fn run(arguments: &InitArgs, call: &Call) -> Result<Answer, CliError> {
     let source = first_space::read(&arguments.source)?;
-    let to = first_space::target(arguments.to.as_ref(), &arguments.source)?;
+    let to = first_space::target(arguments.target.to.as_ref(), &arguments.source)?;
     let path = path_from(&to, &arguments.source)?;
     let name = first_space::name_of(&arguments.source);
     let request =
@@ -26,7 +26,7 @@ pub fn run(arguments: &InitArgs, call: &Call) -> Result<Answer, CliError> {
         let text = format!("`{}`: {error}", arguments.source.display());
         CliError::bad_file(text, &arguments.source).with_hint(error.hint())
     })?;
-    let files = first_space::write(&to, &drawn, arguments.force)?;
+    let files = first_space::write(&to, &drawn, arguments.target.force)?;
     first_space::answer(call, &to, &drawn, &files)
 }
 

@@ -16,15 +16,8 @@ pub struct InitArgs {
     /// Which `__global__` function; for a template with its arguments: `f<float, 4>` [default: the only one]
     #[arg(long, value_name = "NAME")]
     pub entry: Option<String>,
-    /// The space file to write, in the folder of the source or above [default: KERNEL.toml beside it]
-    #[arg(long, value_name = "FILE.toml")]
-    pub to: Option<PathBuf>,
-    /// Replace files of these names
-    #[arg(long)]
-    pub force: bool,
-    /// One JSON object on stdout
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub target: FirstSpaceArgs,
 }
 
 /// The forms that `evo import` reads.
@@ -43,7 +36,14 @@ pub struct ImportArgs {
     /// The file; it is read and not changed
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The space file to write, in the same folder [default: FILE with the ending .toml]
+    #[command(flatten)]
+    pub target: FirstSpaceArgs,
+}
+
+/// Where a space file goes that evo writes.
+#[derive(Debug, Args)]
+pub struct FirstSpaceArgs {
+    /// The space file to write, from which the kernel's source is in the same folder or below [default: beside the file that is read]
     #[arg(long, value_name = "FILE.toml")]
     pub to: Option<PathBuf>,
     /// Replace files of these names

@@ -5,6 +5,7 @@ pub mod apart;
 pub mod catalog;
 pub mod compiler_options;
 mod embedded;
+mod first_file;
 pub mod label;
 pub mod launch_file;
 pub mod limits;

@@ -150,13 +150,15 @@ fn parameters_of<'t, 's>(tokens: &'t [&'s str], entry: &str) -> Option<&'t [&'s 
     heads(tokens).find(|(name, _)| *name == entry).map(|(_, inside)| inside)
 }
 
-/// Tokens from an opening parenthesis to its end, both included.
+/// Tokens from an opening parenthesis to its end, both included. The next function ends the search, so that no source
+/// makes this look at its end again and again.
 fn closed(tokens: &[&str]) -> Option<usize> {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate() {
         match *token {
             "(" => depth += 1,
             ")" => depth -= 1,
+            "__global__" => return None,
             _ => {}
         }
         if depth == 0 {

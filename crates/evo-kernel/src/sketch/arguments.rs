@@ -103,7 +103,7 @@ pub(super) fn read(
     body: &[&str],
     guesses: &mut Vec<SketchGuess>,
 ) -> Result<Vec<SketchArgument>, SketchError> {
-    let mut arguments = Vec::new();
+    let (mut arguments, brackets) = (Vec::new(), closings(body));
     for (at, parameter) in parameters.iter().enumerate() {
         let refused = || SketchError::Type { entry: entry.to_string(), text: parameter.text.clone() };
         let (name, dtype, lanes, is_pointer) = typed(&parameter.text, at).ok_or_else(refused)?;
@@ -112,7 +112,7 @@ pub(super) fn read(
             let is_const = parameter.text.split(|c: char| !c.is_alphanumeric()).any(|word| word == "const");
             argument.role = SketchRole::Input;
             if !is_const {
-                (argument.role, argument.doubt) = role(Uses::of(&argument.name, body));
+                (argument.role, argument.doubt) = role(Uses::of(&argument.name, body, &brackets));
             }
             let role = word(&argument.role);
             if let Some(doubt) = &argument.doubt {
@@ -206,19 +206,19 @@ struct Uses {
 }
 
 impl Uses {
-    fn of(name: &str, body: &[&str]) -> Uses {
+    fn of(name: &str, body: &[&str], brackets: &[usize]) -> Uses {
         let mut uses = Uses::default();
         for at in (0..body.len()).filter(|at| body[*at] == name) {
             let before = |steps: usize| at.checked_sub(steps).map(|at| body[at]).unwrap_or("");
             if before(1) == "." || (before(1) == ">" && before(2) == "-") {
                 continue;
             }
-            uses.add(body, at);
+            uses.add(body, brackets, at);
         }
         uses
     }
 
-    fn add(&mut self, body: &[&str], at: usize) {
+    fn add(&mut self, body: &[&str], brackets: &[usize], at: usize) {
         let called = caller(body, at);
         if called.is_some_and(|own| own.starts_with("atomic")) {
             self.adds = true;
@@ -234,7 +234,7 @@ impl Uses {
             next += 1;
         }
         let behind = if body.get(next) == Some(&"[") {
-            closed(body, next, "[", "]")
+            brackets[next]
         } else if at > 0
             && body[at - 1] == "*"
             && (at < 2 || matches!(body[at - 2], ";" | "{" | "}" | ")" | "("))
@@ -272,6 +272,20 @@ fn caller<'s>(body: &[&'s str], at: usize) -> Option<&'s str> {
         open = open.checked_sub(1)?;
     }
     (body[open] == "(").then(|| body[open - 1])
+}
+
+/// For each opening bracket of some tokens the place behind the one that closes it; the end where none does. Looked up
+/// rather than searched for, so that no source makes this look at its end again and again.
+pub(super) fn closings(tokens: &[&str]) -> Vec<usize> {
+    let (mut behind, mut open) = (vec![tokens.len(); tokens.len()], Vec::new());
+    for (at, token) in tokens.iter().enumerate() {
+        match *token {
+            "[" => open.push(at),
+            "]" => open.pop().into_iter().for_each(|own| behind[own] = at + 1),
+            _ => {}
+        }
+    }
+    behind
 }
 
 /// The place behind the sign that closes the one at `from`.

@@ -1,11 +1,15 @@
 //! Names with a value: macros without arguments, and constants of the source.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::words;
 
-/// How deep names may stand for names.
+/// How deep names may stand for names, and how long the expression may become: names that stand for names many times
+/// over would fill the memory.
 const DEPTH: usize = 8;
+const EXPRESSION_MAX: usize = 2048;
+/// Tokens of a value that are looked at.
+const VALUE_TOKENS: usize = 64;
 
 /// What names of a source stand for.
 #[derive(Debug, Default)]
@@ -17,9 +21,9 @@ pub(super) struct Definitions<'s> {
     /// Of `NAME = … ;`.
     constants: BTreeMap<&'s str, Vec<&'s str>>,
     /// Macros with arguments.
-    functions: Vec<&'s str>,
+    functions: BTreeSet<&'s str>,
     /// Names that conditions of the preprocessor ask for by themselves: `#if NAME`.
-    flags: Vec<&'s str>,
+    flags: BTreeSet<&'s str>,
 }
 
 impl<'s> Definitions<'s> {
@@ -41,8 +45,12 @@ impl<'s> Definitions<'s> {
         for at in 2..tokens.len() {
             let is_value = tokens[at] == "=" && tokens.get(at + 1) != Some(&"=") && is_name(tokens[at - 1]);
             if is_value && is_name(tokens[at - 2]) {
-                let value: Vec<&str> =
-                    tokens[at + 1..].iter().take_while(|own| **own != ";").copied().collect();
+                let value: Vec<&str> = tokens[at + 1..]
+                    .iter()
+                    .take(VALUE_TOKENS)
+                    .take_while(|own| **own != ";")
+                    .copied()
+                    .collect();
                 own.constants.entry(tokens[at - 1]).or_insert(value);
             }
         }
@@ -54,7 +62,7 @@ impl<'s> Definitions<'s> {
         let (name, value) =
             text.split_at(text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len()));
         if value.starts_with('(') {
-            self.functions.push(name);
+            self.functions.insert(name);
             return;
         }
         if self.macros.contains_key(name) {
@@ -78,7 +86,7 @@ impl<'s> Definitions<'s> {
             let alone = |sign: &str| matches!(sign, "&" | "|" | "!" | "(" | ")");
             let before = sign(at.checked_sub(1));
             if is_name(token) && alone(before) && alone(sign(Some(at + 1))) && before != "defined" {
-                self.flags.push(token);
+                self.flags.insert(token);
             }
         }
     }
@@ -90,7 +98,8 @@ impl<'s> Definitions<'s> {
 
     /// Macros with a whole number that nothing guards: a value from outside would clash with them.
     pub(super) fn fixed(&self) -> impl Iterator<Item = (&'s str, i64)> + '_ {
-        let free = self.macros.keys().filter(|name| !self.guarded.contains(name));
+        let guarded: BTreeSet<&str> = self.guarded.iter().copied().collect();
+        let free = self.macros.keys().filter(move |name| !guarded.contains(*name));
         free.filter_map(|name| Some((*name, self.number(name)?)))
     }
 
@@ -104,11 +113,11 @@ impl<'s> Definitions<'s> {
     }
 
     pub(super) fn is_defined(&self, name: &str) -> bool {
-        self.macros.contains_key(name) || self.functions.contains(&name) || self.constants.contains_key(name)
+        self.macros.contains_key(name) || self.functions.contains(name) || self.constants.contains_key(name)
     }
 
     pub(super) fn is_flag(&self, name: &str) -> bool {
-        self.flags.contains(&name)
+        self.flags.contains(name)
     }
 
     /// An expression of a source as one of space files, over `known` names; nothing where it has anything else.
@@ -141,6 +150,9 @@ impl<'s> Definitions<'s> {
                 _ => return None,
             };
             text.push_str(&own);
+            if text.len() > EXPRESSION_MAX {
+                return None;
+            }
         }
         (!text.is_empty()).then_some(text)
     }

@@ -1,9 +1,8 @@
 //! How far the variables of a body run, from the comparisons and loops in which they stand, and what follows for the
 //! arrays that they index.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::arguments::closed;
 use super::definitions::is_name;
 use super::model::SketchArgument;
 
@@ -46,19 +45,20 @@ impl<'s> IndexExtents<'s> {
     fn follow(&mut self, axis: usize, body: &[&'s str]) {
         let values = assignments(body);
         let own = ["blockIdx", ".", AXES[axis]];
-        let mut found: Vec<&str> = Vec::new();
+        let (mut found, mut known) = (Vec::new(), BTreeSet::new());
         for (name, value) in &values {
-            if value.windows(3).any(|words| words == own) && !found.contains(name) {
-                found.push(name);
+            if value.windows(3).any(|words| words == own) && known.insert(*name) {
+                found.push(*name);
                 if value[..] == own {
-                    self.alone.push((name, axis));
+                    self.alone.push((*name, axis));
                 }
             }
         }
         for _ in 0..3 {
             for (name, value) in &values {
-                if !found.contains(name) && value.iter().any(|word| found.contains(word)) {
-                    found.push(name);
+                if !known.contains(name) && value.iter().any(|word| known.contains(word)) {
+                    known.insert(*name);
+                    found.push(*name);
                 }
             }
         }
@@ -78,11 +78,11 @@ impl<'s> IndexExtents<'s> {
     }
 
     /// The shape that the indices of an array say, outermost first: `x[row * n + column]`, `x[i]`, `x[0]`.
-    pub(super) fn shape(&self, name: &str, body: &[&str]) -> Option<Vec<String>> {
+    pub(super) fn shape(&self, name: &str, body: &[&str], brackets: &[usize]) -> Option<Vec<String>> {
         let places = (0..body.len().saturating_sub(1)).filter(|at| body[*at] == name && body[at + 1] == "[");
         let shapes: Option<Vec<Vec<String>>> = places
             .map(|at| {
-                let end = closed(body, at + 1, "[", "]");
+                let end = brackets[at + 1];
                 self.index(&body[at + 2..end.saturating_sub(1).max(at + 2)])
             })
             .collect();
@@ -109,6 +109,10 @@ impl<'s> IndexExtents<'s> {
     }
 }
 
+/// Tokens of a value that are looked at, and values.
+const VALUE_TOKENS: usize = 64;
+const VALUES_MAX: usize = 4096;
+
 /// Names with the values that they get first: `int i = …;`.
 fn assignments<'b, 's>(body: &'b [&'s str]) -> Vec<(&'s str, &'b [&'s str])> {
     let mut found = Vec::new();
@@ -117,11 +121,14 @@ fn assignments<'b, 's>(body: &'b [&'s str]) -> Vec<(&'s str, &'b [&'s str])> {
         let declares = at >= 2 && (is_name(body[at - 2]) || body[at - 2] == ",");
         if plain && declares {
             let mut depth = 0i32;
-            let end = body[at + 1..].iter().take_while(|token| {
+            let end = body[at + 1..].iter().take(VALUE_TOKENS).take_while(|token| {
                 depth += i32::from(matches!(**token, "(" | "[")) - i32::from(matches!(**token, ")" | "]"));
                 depth >= 0 && !(**token == ";" || (**token == "," && depth == 0))
             });
             found.push((body[at - 1], &body[at + 1..at + 1 + end.count()]));
+            if found.len() == VALUES_MAX {
+                break;
+            }
         }
     }
     found

@@ -14,10 +14,14 @@ mod tests;
 mod tunables;
 mod write;
 
+use super::first_file::is_plain;
 use super::signature::{self, SourceEntry};
 use super::words;
 use definitions::Definitions;
 pub use model::{KernelSketch, SketchError, SketchGuess, SketchRequest};
+
+/// CUDA passes fewer.
+const PARAMETERS_MAX: usize = 1024;
 
 /// Draws a space file.
 ///
@@ -41,6 +45,12 @@ pub fn sketch(request: SketchRequest<'_>) -> Result<KernelSketch, SketchError> {
         SourceEntry::Unreadable => return Err(SketchError::Unreadable(entry)),
         SourceEntry::Read(mut definitions) => definitions.pop().unwrap_or_default(),
     };
+    if let Some(odd) = [entry.as_str(), request.path].into_iter().find(|own| !is_plain(own)) {
+        return Err(SketchError::Odd(odd.to_string()));
+    }
+    if parameters.len() > PARAMETERS_MAX {
+        return Err(SketchError::Unreadable(entry));
+    }
     let tokens = words::tokens(request.source);
     let body = signature::body_of(&tokens, &entry);
     let definitions = Definitions::of(request.source, &tokens);
@@ -53,7 +63,8 @@ pub fn sketch(request: SketchRequest<'_>) -> Result<KernelSketch, SketchError> {
     if tunables.is_empty() {
         return Err(SketchError::NothingToTune(entry));
     }
-    let shapes = arguments.iter().map(|own| extents.shape(&own.name, body)).collect();
+    let brackets = arguments::closings(body);
+    let shapes = arguments.iter().map(|own| extents.shape(&own.name, body, &brackets)).collect();
     let drawing = write::Drawing {
         request,
         entry: &entry,

@@ -30,6 +30,8 @@ pub enum SketchError {
         "`{0}` has nothing to tune: no macro with a default, and it does not ask for the size of its block"
     )]
     NothingToTune(String),
+    #[error("`{0}` has a quote, a backslash or a control character")]
+    Odd(String),
     #[error("parameter `{text}` of `{entry}` has a type that a space file cannot pass")]
     Type { entry: String, text: String },
 }
@@ -45,6 +47,7 @@ impl SketchError {
                 "a macro or a parameter pack writes it; write the space file by hand (docs/space_files.md)"
                     .to_string()
             }
+            SketchError::Odd(_) => "name files and kernels without them".to_string(),
             SketchError::NothingToTune(_) => "give a number in it a name with a default: `#ifndef BLOCK`, \
                  `#define BLOCK 256`, `#endif`"
                 .to_string(),

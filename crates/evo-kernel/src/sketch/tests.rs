@@ -152,3 +152,33 @@ fn sources_that_cannot_be_drawn_say_why() {
         let _ = sketch(SketchRequest { source, path: "k.cu", name: "k", entry: None });
     }
 }
+
+/// Sources that would make a search that begins anew at every place take hours. No time is asserted: a test that does not
+/// come to its end fails.
+#[test]
+fn long_sources_of_one_kind_come_to_an_end() {
+    let many = |text: &str| text.repeat(1 << 16);
+    let kernel = |body: &str| {
+        format!(
+            "__global__ void k(float* x, int n) {{ int i = blockIdx.x * blockDim.x + threadIdx.x; {body} }}"
+        )
+    };
+    let doubled: String =
+        (1..40).map(|at| format!("#define D{at} D{0} * D{0} * D{0} * D{0}\n", at - 1)).collect();
+    for source in [
+        kernel(&many("x[")),
+        kernel(&many("x(")),
+        kernel(&many("x & ((")),
+        kernel(&many("int a = b = ")),
+        kernel(&many("NAME_ + ")),
+        many("__global__ void k(int n, "),
+        many("__global__ k("),
+        many("#define A 1\n#ifndef B\n") + &kernel("x[i] = A;"),
+        (0..1 << 14).map(|at| format!("#ifndef M{at}\n#define M{at} 2\n#endif\n")).collect::<String>()
+            + &kernel("x[i] = M1;"),
+        format!("#define D0 2\n{doubled}{}", kernel("int j = blockIdx.x * D39; if (j < n) x[j] = 1;")),
+        format!("__global__ void k({}int n) {{}}", many("float* x, ")),
+    ] {
+        let _ = sketch(SketchRequest { source: &source, path: "k.cu", name: "k", entry: None });
+    }
+}

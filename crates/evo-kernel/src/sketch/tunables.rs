@@ -1,10 +1,15 @@
 //! What can be tuned: macros with a default, and names that the source leaves to whoever compiles it.
 
+use std::collections::BTreeSet;
+
 use super::definitions::{Definitions, is_name};
 use super::model::{SketchGuess, SketchTunable, guessed};
 
 /// Most threads of a block.
 pub(super) const THREADS_MAX: i64 = 1024;
+
+/// More tunables than this are a source that means something else.
+const TUNABLES_MAX: usize = 64;
 
 /// Names that look like macros and are somebody else's.
 const FOREIGN: &[&str] =
@@ -24,7 +29,7 @@ pub(super) fn read(
     guesses: &mut Vec<SketchGuess>,
 ) -> Vec<SketchTunable> {
     let mut found = Vec::new();
-    for (name, default) in definitions.offered() {
+    for (name, default) in definitions.offered().take(TUNABLES_MAX) {
         let flag = (0..=1).contains(&default) && (definitions.is_flag(name) || is_switch(name, tokens));
         let values = if flag { vec![0, 1] } else { around(default, is_block(name)) };
         let why = format!("around the source's own {default}");
@@ -44,7 +49,8 @@ pub(super) fn read(
         let values: Vec<String> = own.values.iter().map(i64::to_string).collect();
         guessed(guesses, format!("`{}` is one of {}", own.name, values.join(", ")), own.why.clone());
     }
-    for (name, value) in definitions.fixed().filter(|(name, _)| tokens.contains(name)) {
+    let used: BTreeSet<&str> = tokens.iter().copied().collect();
+    for (name, value) in definitions.fixed().filter(|(name, _)| used.contains(name)) {
         guessed(
             guesses,
             format!("`{name}` stays {value}"),
@@ -129,20 +135,22 @@ fn undefined<'s>(tokens: &[&'s str], definitions: &Definitions<'_>) -> Vec<&'s s
         "uint",
         "T",
     ];
-    let mut names: Vec<&str> = Vec::new();
-    let mut declared: Vec<&str> = Vec::new();
+    let (mut names, mut declared) = (Vec::new(), BTreeSet::new());
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
     for (at, token) in tokens.iter().enumerate().filter(|(_, token)| looks_like_macro(token)) {
         let before = at.checked_sub(1).map(|at| tokens[at]).unwrap_or("");
         let after = tokens.get(at + 1).copied().unwrap_or("");
         if declaring.contains(&before) {
-            declared.push(token);
+            declared.insert(*token);
         }
         let is_value = !matches!(before, "." | ":") && !matches!(after, "(" | ":");
-        if is_value && is_name(token) && !definitions.is_defined(token) && !names.contains(token) {
-            names.push(token);
+        if is_value && is_name(token) && !definitions.is_defined(token) && seen.insert(*token) {
+            names.push(*token);
         }
     }
-    names.retain(|name| !declared.contains(name) && !is_type(name, tokens));
+    names.retain(|name| !declared.contains(name));
+    names.truncate(TUNABLES_MAX);
+    names.retain(|name| !is_type(name, tokens));
     names
 }
 

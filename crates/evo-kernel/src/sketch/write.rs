@@ -3,11 +3,12 @@
 use std::fmt::Write;
 
 use super::arguments::word;
-use super::definitions::is_name;
 use super::model::{
     KernelSketch, SketchArgument, SketchGuess, SketchLaunch, SketchRequest, SketchRole, SketchTunable,
     guessed,
 };
+
+use crate::first_file::{self, REFERENCE_NOTE, list, quoted};
 
 /// What is drawn.
 pub(super) struct Drawing<'a> {
@@ -132,7 +133,6 @@ impl Drawing<'_> {
     }
 
     fn launches(&self, text: &mut String) {
-        let list = |all: &[String]| all.iter().map(|own| quoted(own)).collect::<Vec<_>>().join(", ");
         let _ = writeln!(text, "[[launches]]\nentry = {}", quoted(self.entry));
         let _ = writeln!(text, "grid = [{}]  # guess: fastest axis first", list(&self.launch.grid));
         let _ = writeln!(text, "block = [{}]", list(&self.launch.block));
@@ -174,13 +174,11 @@ impl Drawing<'_> {
     }
 
     fn check(&self, text: &mut String, source: &str, guesses: &mut Vec<SketchGuess>) {
-        let list = |all: &[String]| {
-            all.iter().map(|own| quoted(&self.at_defaults(own))).collect::<Vec<_>>().join(", ")
-        };
+        let fixed = |all: &[String]| list(&all.iter().map(|own| self.at_defaults(own)).collect::<Vec<_>>());
         let shared = self.launch.shared_bytes.as_ref();
         let _ = write!(
             text,
-            "# The kernel at its defaults is the reference: this finds variants that break it, and no mistake that it has itself.\n\
+            "{REFERENCE_NOTE}\
              # A simple kernel of your own in its place finds both; one that says REAL for float is compiled in double precision.\n\
              [check.reference]  # guess\nsource = {}\n",
             quoted(source)
@@ -191,8 +189,8 @@ impl Drawing<'_> {
                     text,
                     "entry = {}\ngrid = [{}]\nblock = [{}]\n",
                     quoted(self.entry),
-                    list(&self.launch.grid),
-                    list(&self.launch.block)
+                    fixed(&self.launch.grid),
+                    fixed(&self.launch.block)
                 );
             }
             Some(bytes) => {
@@ -200,8 +198,8 @@ impl Drawing<'_> {
                     text,
                     "launches = [{{ entry = {}, grid = [{}], block = [{}], shared_bytes = {} }}]",
                     quoted(self.entry),
-                    list(&self.launch.grid),
-                    list(&self.launch.block),
+                    fixed(&self.launch.grid),
+                    fixed(&self.launch.block),
                     quoted(&self.at_defaults(bytes))
                 );
             }
@@ -215,36 +213,14 @@ impl Drawing<'_> {
 
     /// An expression with the parameters' defaults in the place of their names.
     fn at_defaults(&self, expression: &str) -> String {
-        let mut text = String::new();
-        for piece in expression.split_inclusive(|c: char| !c.is_alphanumeric() && c != '_') {
-            let name = piece.trim_end_matches(|c: char| !c.is_alphanumeric() && c != '_');
-            match self.tunables.iter().find(|own| own.name == name && is_name(name)) {
-                Some(own) => {
-                    let _ = write!(text, "{}{}", own.default, &piece[name.len()..]);
-                }
-                None => text.push_str(piece),
-            }
-        }
-        text
+        let default = |name: &str| self.tunables.iter().find(|own| own.name == name);
+        first_file::at_values(expression, &|name| default(name).map(|own| own.default.to_string()))
     }
 
     /// A source that gives the macros their defaults and includes the kernel.
     fn reference(&self) -> (String, String) {
-        let file = self.request.path.rsplit('/').next().unwrap_or(self.request.path);
-        let stem = file.strip_suffix(".cu").unwrap_or(file);
-        let mut text = format!(
-            "// The reference of `evo init`: {file} with one value for each of its macros. It finds variants that differ from\n\
-             // this one; a simple kernel of your own in its place finds the mistakes of this one, too.\n"
-        );
-        for own in self.tunables.iter().filter(|own| own.is_undefined) {
-            let _ = writeln!(text, "#define {} {}", own.name, own.default);
-        }
-        let _ = writeln!(text, "#include \"{}\"", self.request.path);
-        (format!("{stem}_reference.cu"), text)
+        let undefined = self.tunables.iter().filter(|own| own.is_undefined);
+        let macros: Vec<_> = undefined.map(|own| (own.name.clone(), own.default.to_string())).collect();
+        first_file::reference("evo init", self.request.path, &macros)
     }
-}
-
-/// A text as TOML has it, whose escapes include those of JSON.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }

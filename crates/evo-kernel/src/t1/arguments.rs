@@ -31,6 +31,9 @@ pub(super) enum T1Kind {
     },
 }
 
+/// Most arguments of a kernel.
+const ARGUMENTS_MAX: usize = 256;
+
 const TYPES: &[(&str, DType, u64)] = &[
     ("bool", DType::U8, 1),
     ("int8", DType::I8, 1),
@@ -61,15 +64,12 @@ pub(super) fn all(root: &T1Node<'_>, parameters: &[T1Parameter]) -> Result<Vec<T
         );
     };
     let sizes = kernel.find("ProblemSize").map(|own| own.items()).transpose()?.unwrap_or_default();
-    let mut found: Vec<T1Argument> = Vec::new();
-    for (at, own) in list.items()?.into_iter().enumerate() {
-        let mut argument = argument(&own, at, parameters, &sizes)?;
-        while found.iter().any(|other| other.name == argument.name) {
-            argument.name.push('_');
-        }
-        found.push(argument);
+    let items = list.items()?;
+    if items.len() > ARGUMENTS_MAX {
+        let count = items.len();
+        return Err(list.wrong(&format!("it has {count} arguments, and at most {ARGUMENTS_MAX} are read")));
     }
-    Ok(found)
+    items.iter().enumerate().map(|(at, own)| argument(own, at, parameters, &sizes)).collect()
 }
 
 fn argument(
@@ -79,7 +79,7 @@ fn argument(
     sizes: &[T1Node<'_>],
 ) -> Result<T1Argument, T1Error> {
     let name =
-        own.find("Name").map(|own| own.text()).transpose()?.map_or(format!("argument_{at}"), str::to_string);
+        own.find("Name").map(|own| own.name()).transpose()?.map_or(format!("argument_{at}"), str::to_string);
     let type_node = own.need("Type")?;
     let word = type_node.text()?;
     let (_, dtype, lanes) = *TYPES.iter().find(|(known, ..)| *known == word).ok_or_else(|| {

@@ -1,8 +1,13 @@
 //! Values of a T1 file with their places.
 
+use evo_space::printable::{printable, shortened};
 use serde_json::Value;
 
 use super::error::T1Error;
+use crate::first_file::is_plain;
+
+/// Letters of a file's text that a message shows.
+const SHOWN: usize = 80;
 
 /// A value, and where it stands.
 #[derive(Clone, Debug)]
@@ -45,6 +50,25 @@ impl<'v> T1Node<'v> {
         self.value.as_str().ok_or_else(|| self.wrong("it is not a text"))
     }
 
+    /// A text that may stand anywhere in a file: nothing in it ends a line or a literal.
+    pub(super) fn plain(&self) -> Result<&'v str, T1Error> {
+        let text = self.text()?;
+        match is_plain(text) {
+            true => Ok(text),
+            false => Err(self.wrong("it has a quote, a backslash or a control character")),
+        }
+    }
+
+    /// A name of C, as macros, variables and keys of a space file have it.
+    pub(super) fn name(&self) -> Result<&'v str, T1Error> {
+        let text = self.text()?;
+        let is_word = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        match is_word && !text.is_empty() && !text.starts_with(|c: char| c.is_ascii_digit()) {
+            true => Ok(text),
+            false => Err(self.wrong("it is not a name of letters, digits and `_`")),
+        }
+    }
+
     /// A text, or a number as one.
     pub(super) fn expression(&self) -> Result<String, T1Error> {
         match self.value {
@@ -70,6 +94,11 @@ impl<'v> T1Node<'v> {
             hint: hint.to_string(),
         }
     }
+}
+
+/// The start of a text, for messages.
+fn shown(text: &str) -> String {
+    printable(&shortened(text, SHOWN)).into_owned()
 }
 
 /// An expression with Python's words for C's signs.

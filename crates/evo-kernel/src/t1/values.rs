@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::error::T1Error;
 use super::read::T1Node;
+use crate::first_file::is_plain;
 
 /// A tuning parameter.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +15,9 @@ pub(super) struct T1Parameter {
     pub(super) default: Value,
 }
 
+/// Most parameters of a file.
+const PARAMETERS_MAX: usize = 256;
+
 /// Most values of a range.
 const VALUES_MAX: i64 = 1 << 16;
 
@@ -22,7 +26,7 @@ pub(super) fn parameters(root: &T1Node<'_>) -> Result<Vec<T1Parameter>, T1Error>
     let list = root.need("ConfigurationSpace")?.need("TuningParameters")?;
     let mut found = Vec::new();
     for own in list.items()? {
-        let name = own.need("Name")?.text()?.to_string();
+        let name = own.need("Name")?.name()?.to_string();
         let values = own.need("Values")?;
         let all = match values.value {
             Value::Array(all) => all.clone(),
@@ -34,16 +38,20 @@ pub(super) fn parameters(root: &T1Node<'_>) -> Result<Vec<T1Parameter>, T1Error>
             })?,
             _ => return Err(values.wrong("it is neither a list nor the text of one")),
         };
-        let plain = |value: &Value| value.is_number() || value.is_boolean() || value.is_string();
+        let plain = |value: &Value| match value {
+            Value::String(text) => is_plain(text),
+            other => other.is_number() || other.is_boolean(),
+        };
         if all.is_empty() || !all.iter().all(plain) {
-            return Err(values.wrong("it is not a list of numbers, booleans or texts"));
+            return Err(values.wrong("it is not a list of numbers, booleans or plain texts"));
         }
         let stated = own.find("Default").map(|own| own.value.clone());
         let default = stated.filter(|own| all.contains(own)).unwrap_or_else(|| all[0].clone());
         found.push(T1Parameter { name, values: all, default });
     }
-    if found.is_empty() {
-        return Err(list.wrong("it has no parameter"));
+    if found.is_empty() || found.len() > PARAMETERS_MAX {
+        let count = found.len();
+        return Err(list.wrong(&format!("it has {count} parameters, expected 1 to {PARAMETERS_MAX}")));
     }
     Ok(found)
 }
@@ -51,9 +59,8 @@ pub(super) fn parameters(root: &T1Node<'_>) -> Result<Vec<T1Parameter>, T1Error>
 /// `[1, 2]`, `["a", True]`, `range(1, 9, 2)`, `list(range(9))`.
 fn list_of(text: &str) -> Option<Vec<Value>> {
     let text = text.trim();
-    if let Some(inside) = text.strip_prefix("list(").and_then(|rest| rest.strip_suffix(')')) {
-        return list_of(inside);
-    }
+    let inside = text.strip_prefix("list(").and_then(|rest| rest.strip_suffix(')'));
+    let text = inside.map_or(text, str::trim);
     if let Some(inside) = text.strip_prefix("range(").and_then(|rest| rest.strip_suffix(')')) {
         let numbers: Option<Vec<i64>> = inside.split(',').map(|own| own.trim().parse().ok()).collect();
         let (from, to, step) = match numbers?[..] {
@@ -118,9 +125,16 @@ mod tests {
         assert_eq!(read("list(range(1, 5))"), Some(json!([1, 2, 3, 4])));
         assert_eq!(read("range(8, 0, -4)"), Some(json!([8, 4])));
         assert_eq!(read("range(3)"), Some(json!([0, 1, 2])));
-        for text in
-            ["[2**i for i in range(5)]", "range(1, 2, 0)", "range(0, 9999999)", "[x]", "", "[", "open('f')"]
-        {
+        for text in [
+            "[2**i for i in range(5)]",
+            "range(1, 2, 0)",
+            "range(0, 9999999)",
+            "[x]",
+            "",
+            "[",
+            "open('f')",
+            "list(list([1]))",
+        ] {
             assert_eq!(read(text), None, "{text}");
         }
     }

@@ -8,6 +8,7 @@ use super::arguments::{T1Argument, T1Kind};
 use super::error::T1Error;
 use super::read::{T1Node, spelled};
 use super::values::T1Parameter;
+use crate::first_file::{self, REFERENCE_NOTE, list, quoted};
 use crate::sketch::{KernelSketch, SketchGuess};
 
 const AXES: [&str; 3] = ["X", "Y", "Z"];
@@ -31,8 +32,8 @@ pub(super) fn space(
     if language.text()? != "CUDA" {
         return Err(language.unsupported(&format!("`{}`", language.text()?), "evo tunes kernels in CUDA"));
     }
-    let entry = kernel.need("KernelName")?.text()?;
-    let source = kernel.need("KernelFile")?.text()?;
+    let entry = kernel.need("KernelName")?.plain()?;
+    let source = kernel.need("KernelFile")?.plain()?;
     let launch = launch(&kernel)?;
     let mut guesses = Vec::new();
     let mut text = format!(
@@ -61,9 +62,7 @@ pub(super) fn space(
     arguments_text(arguments, &mut text);
     launch_text(entry, &launch, &mut text);
     text.push_str("[[problems]]\nname = \"t1\"\nsizes = {}  # the file's sizes are numbers\n\n");
-    let file = source.rsplit('/').next().unwrap_or(source);
-    let stem = file.strip_suffix(".cu").unwrap_or(file);
-    let reference = (format!("{stem}_reference.cu"), reference(source, file, parameters, arguments));
+    let reference = reference(source, parameters, arguments);
     check_text(entry, &launch, &reference.0, parameters, &mut text);
     guess(
         &mut guesses,
@@ -86,14 +85,6 @@ pub(super) fn space(
 
 fn guess(guesses: &mut Vec<SketchGuess>, what: impl Into<String>, why: &str) {
     guesses.push(SketchGuess { what: what.into(), why: why.to_string() });
-}
-
-fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
-}
-
-fn list(all: &[String]) -> String {
-    all.iter().map(|own| quoted(own)).collect::<Vec<_>>().join(", ")
 }
 
 /// Compiler options; tools of before wrote some with one hyphen.
@@ -220,7 +211,7 @@ fn check_text(entry: &str, launch: &T1Launch, source: &str, parameters: &[T1Para
         .map_or(String::new(), |own| format!(", shared_bytes = {}", quoted(&at_defaults(own, parameters))));
     let _ = write!(
         text,
-        "# The kernel at its defaults is the reference: this finds variants that break it, and no mistake that it has itself.\n\
+        "{REFERENCE_NOTE}\
          [check]\ntiny = \"none\"\nreference = {{ source = {}, launches = [{{ entry = {}, grid = [{}], block = [{}]{shared} }}] }}\n",
         quoted(source),
         quoted(entry),
@@ -231,34 +222,18 @@ fn check_text(entry: &str, launch: &T1Launch, source: &str, parameters: &[T1Para
 
 /// An expression with the defaults in the place of the parameters' names.
 fn at_defaults(expression: &str, parameters: &[T1Parameter]) -> String {
-    let mut text = String::new();
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    for piece in expression.split_inclusive(|c: char| !is_word(c)) {
-        let name = piece.trim_end_matches(|c: char| !is_word(c));
-        match parameters.iter().find(|own| own.name == name) {
-            Some(own) => {
-                let _ = write!(text, "{}{}", own.as_macro(), &piece[name.len()..]);
-            }
-            None => text.push_str(piece),
-        }
-    }
-    text
+    let default = |name: &str| parameters.iter().find(|own| own.name == name).map(T1Parameter::as_macro);
+    first_file::at_values(expression, &default)
 }
 
 /// A source that gives the macros their defaults and includes the kernel.
-fn reference(path: &str, file: &str, parameters: &[T1Parameter], arguments: &[T1Argument]) -> String {
-    let mut text = format!(
-        "// The reference of `evo import t1`: {file} with one value for each of its macros. It finds variants that differ from\n\
-         // this one; a simple kernel of your own in its place finds the mistakes of this one, too.\n"
-    );
-    for own in parameters {
-        let _ = writeln!(text, "#define {} {}", own.name, own.as_macro());
-    }
-    let _ = writeln!(text, "#include \"{path}\"");
+fn reference(path: &str, parameters: &[T1Parameter], arguments: &[T1Argument]) -> (String, String) {
+    let macros: Vec<_> = parameters.iter().map(|own| (own.name.clone(), own.as_macro())).collect();
+    let (name, mut text) = first_file::reference("evo import t1", path, &macros);
     let is_symbol = |own: &&T1Argument| matches!(own.kind, T1Kind::Vector { symbol: true, .. });
     for own in arguments.iter().filter(is_symbol) {
         // evo fills a variable whose name stands in this text.
         let _ = writeln!(text, "static_assert(sizeof({0}) > 0, \"{0}\");", own.name);
     }
-    text
+    (name, text)
 }
