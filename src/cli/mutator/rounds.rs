@@ -236,7 +236,7 @@ impl MutatedOutcome {
         });
         json!({
             "status": "pass", "reason": null, "rounds": self.outcome.rounds, "ended": self.outcome.why,
-            "file": self.file, "trouble": self.trouble, "winner": winner,
+            "file": self.file.as_ref().map(|own| own.display().to_string()), "trouble": self.trouble, "winner": winner,
             "proposals": self.outcome.rows.iter().map(row).collect::<Vec<_>>(),
         })
     }
