@@ -90,7 +90,7 @@ impl<'v> T1Node<'v> {
     pub(super) fn unsupported(&self, what: &str, hint: &str) -> T1Error {
         T1Error {
             place: self.place.clone(),
-            what: format!("{what} is not supported"),
+            what: format!("{} is not supported", shown(what)),
             hint: hint.to_string(),
         }
     }
