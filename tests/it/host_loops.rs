@@ -155,6 +155,14 @@ fn an_honest_loop_passes_every_gate() {
     assert_eq!(label, "pass", "{message}");
 }
 
+/// What is sent of each launch, to the executor and back from the worker, is neither too long nor the kernel's time.
+#[test]
+fn thousands_of_launches_are_judged_and_timed() {
+    let many = changed(SPACE, "sizes = { N = 2000, STEPS = 16 }", "sizes = { N = 64, STEPS = 1500 }");
+    let (label, message) = verdict(&many, KERNEL);
+    assert_eq!(label, "pass", "{message}");
+}
+
 #[test]
 fn a_kernel_that_leaves_a_step_out_is_caught() {
     // The last of the sixteen steps of the timed problem, which small shapes do not have.

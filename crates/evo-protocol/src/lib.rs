@@ -19,6 +19,7 @@ pub mod evaluation;
 pub mod export;
 pub mod facts;
 pub mod leaderboard;
+mod listed_once;
 pub mod measurement;
 pub mod micro;
 pub mod mutator;

@@ -19,7 +19,7 @@ use crate::plan::ProblemPlan;
 use crate::verdict::{Gate, GateReport, GateState, Verdict};
 
 /// Raised by any change that an older peer would misread.
-pub const PROTOCOL_VERSION: u32 = 5;
+pub const PROTOCOL_VERSION: u32 = 6;
 
 /// One line: version, request number, body. A response repeats its request's number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -265,7 +265,7 @@ pub struct GateAnswer {
     /// Set exactly when the gate failed.
     pub verdict: Option<Box<Verdict>>,
     /// Attributes of each launch of every plan, in order; filled by the launch gate only.
-    #[serde(default)]
+    #[serde(default, with = "crate::listed_once")]
     pub attributes: Vec<EntryAttributes>,
     /// The process has seen an error that no later call recovers from: it must not measure again.
     pub sticky: bool,

@@ -1,5 +1,7 @@
 //! The launch gate: the module carries its own hash, and every launch fits the device.
 
+use std::collections::BTreeSet;
+
 use evo_device::device::BoundLaunch;
 use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceError, DeviceInfo, DeviceLimits, EntryAttributes};
@@ -15,6 +17,8 @@ use super::state::Judge;
 const BLOCKS_PER_MULTIPROCESSOR: u64 = 4;
 /// Registers are handed out to warps in units of 256.
 const REGISTER_UNIT: u64 = 256;
+/// Launches with few blocks that are named: a loop may have thousands.
+const FEW_SHOWN_MAX: usize = 20;
 
 /// Checks echo and resources; nothing is launched.
 pub(super) fn check(judge: &mut Judge, slot: u8, plans: &[ProblemPlan]) -> Result<GateAnswer, DeviceError> {
@@ -26,7 +30,7 @@ pub(super) fn check(judge: &mut Judge, slot: u8, plans: &[ProblemPlan]) -> Resul
         return Ok(found);
     }
     let info = judge.device.info().clone();
-    let mut few = Vec::new();
+    let mut few = BTreeSet::new();
     for plan in plans {
         for launch in &plan.launches {
             found.report.cases += 1;
@@ -43,13 +47,16 @@ pub(super) fn check(judge: &mut Judge, slot: u8, plans: &[ProblemPlan]) -> Resul
             }
             let blocks = blocks(&bound);
             if blocks < BLOCKS_PER_MULTIPROCESSOR * u64::from(info.multiprocessors) {
-                few.push(format!("{}: {} launches {blocks} blocks", plan.name, bound.entry));
+                few.insert(format!("{}: {} launches {blocks} blocks", plan.name, bound.entry));
             }
             found.attributes.push(attributes);
         }
     }
     if !few.is_empty() {
-        found.report.evidence.insert("few_blocks", few);
+        let beyond = few.len().saturating_sub(FEW_SHOWN_MAX);
+        let mut shown: Vec<String> = few.into_iter().take(FEW_SHOWN_MAX).collect();
+        shown.extend((beyond > 0).then(|| format!("and {beyond} more")));
+        found.report.evidence.insert("few_blocks", shown);
     }
     found.report.message = match found.report.cases {
         1 => "1 launch fits".to_string(),

@@ -10,7 +10,7 @@ use evo_protocol::verdict::VerdictKind;
 use super::fences;
 use super::order::{MappedBuffer, RoomAnswer, RoomOrder, RoomReply, RoomRequest};
 use super::wire::{RoomMessage, RoomSocket};
-use crate::device::{Device, ModuleId, SampleOrder};
+use crate::device::{BoundLaunch, Device, ModuleId, SampleOrder};
 use crate::host::backend::{HostDevice, SLICE};
 use crate::host::memory::GuardedBuffer;
 use crate::host::store::cannot_protect;
@@ -23,7 +23,8 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 pub fn run(socket: RoomSocket, info: &DeviceInfo, threads: usize, fenced: bool) -> io::Result<()> {
     fault::install(&NUMBER, socket.as_fd().as_raw_fd())?;
     let device = HostDevice::described(info.clone(), threads, SLICE);
-    let mut executor = Executor { device: device.map_err(io::Error::other)?, module: None, fenced };
+    let mut executor =
+        Executor { device: device.map_err(io::Error::other)?, module: None, staged: Vec::new(), fenced };
     while let Some(message) = socket.receive()? {
         let request: RoomRequest = message.parse()?;
         let number = request.number;
@@ -37,6 +38,8 @@ pub fn run(socket: RoomSocket, info: &DeviceInfo, threads: usize, fenced: bool) 
 struct Executor {
     device: HostDevice,
     module: Option<ModuleId>,
+    /// What samples are taken of.
+    staged: Vec<Vec<BoundLaunch>>,
     fenced: bool,
 }
 
@@ -85,7 +88,7 @@ impl Executor {
     }
 
     fn execute(&mut self, order: RoomOrder) -> Result<RoomAnswer, DeviceError> {
-        let Executor { device, module, .. } = self;
+        let Executor { device, module, staged, .. } = self;
         let none = || DeviceError::plain(VerdictKind::HarnessError, "the executor has no module");
         let module = module.ok_or_else(none)?;
         Ok(match order {
@@ -98,8 +101,18 @@ impl Executor {
             RoomOrder::Watch { launches, watch } => {
                 RoomAnswer::Watched(device.launch_watched(module, &launches, &watch)?)
             }
-            RoomOrder::Sample { rotation, mode, samples, batch, untouched } => {
-                let order = SampleOrder { rotation: &rotation, mode, samples, batch, untouched };
+            RoomOrder::Stage { call, is_first } => {
+                if is_first {
+                    staged.clear();
+                }
+                staged.push(call);
+                RoomAnswer::Done
+            }
+            RoomOrder::Sample { call, mode, samples, batch, untouched } => {
+                let call = call.map(|number| number as usize);
+                let rotation = staged.get(call.map_or(0..staged.len(), |number| number..number + 1));
+                let rotation = rotation.filter(|calls| !calls.is_empty()).ok_or_else(nothing_staged)?;
+                let order = SampleOrder { rotation, mode, samples, batch, untouched };
                 RoomAnswer::Samples(device.sample(module, order)?)
             }
             RoomOrder::WriteVariable { name, buffer } => {
@@ -116,4 +129,8 @@ impl Executor {
             }
         })
     }
+}
+
+fn nothing_staged() -> DeviceError {
+    DeviceError::plain(VerdictKind::HarnessError, "the executor has no such call to sample")
 }

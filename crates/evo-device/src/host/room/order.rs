@@ -51,8 +51,15 @@ pub enum RoomOrder {
         launches: Vec<BoundLaunch>,
         watch: Watch,
     },
+    /// To keep a call for the samples that follow, and nothing from before if it is the first: the clock of a sample
+    /// must not count the way of a call to the executor, which takes milliseconds for some thousand launches.
+    Stage {
+        call: Vec<BoundLaunch>,
+        is_first: bool,
+    },
+    /// Of the staged calls, or of the one with that number.
     Sample {
-        rotation: Vec<Vec<BoundLaunch>>,
+        call: Option<u32>,
         mode: TimingMode,
         samples: u32,
         batch: u32,
@@ -91,13 +98,12 @@ impl RoomOrder {
             arguments.filter_map(buffer).collect()
         };
         let mut all = match self {
-            RoomOrder::Launch { launches } => of(launches),
+            RoomOrder::Launch { launches } | RoomOrder::Stage { call: launches, .. } => of(launches),
             RoomOrder::Watch { launches, watch } => {
                 let watched = watch.buffers.iter().map(|own| own.buffer);
                 of(launches).into_iter().chain(watched).collect()
             }
             RoomOrder::WriteVariable { buffer, .. } | RoomOrder::ReadVariable { buffer, .. } => vec![*buffer],
-            RoomOrder::Sample { rotation, .. } => rotation.iter().flat_map(|call| of(call)).collect(),
             _ => Vec::new(),
         };
         all.sort_unstable();

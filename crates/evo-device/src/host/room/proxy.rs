@@ -175,22 +175,20 @@ impl RoomDevice {
         }
     }
 
-    /// Samples of one request, beside the worker's own clock.
-    fn sample_once(
+    /// Samples of one request, of all staged calls or of one, beside the worker's own clock.
+    fn sample_staged(
         &mut self,
         module: ModuleId,
-        rotation: &[Vec<BoundLaunch>],
+        call: Option<u32>,
         order: &SampleOrder<'_>,
     ) -> Result<Vec<f64>, DeviceError> {
         let SampleOrder { mode, samples, batch, untouched, .. } = *order;
-        // Mapped before the clock runs, as the executor's own clock does not count it.
-        let order = RoomOrder::Sample { rotation: rotation.to_vec(), mode, samples, batch, untouched };
+        let order = RoomOrder::Sample { call, mode, samples, batch, untouched };
         let own = RunQueueWaits::of_this_thread();
         let waits = |room: &RoomDevice| {
             let theirs = room.tenants.get(&module).map(|tenant| tenant.waits.until_now());
             theirs.unwrap_or_default() + own.until_now()
         };
-        self.revive(module)?;
         let waited = waits(self);
         let began = Instant::now();
         let RoomAnswer::Samples(times) = self.ask(module, order)? else { return Err(out_of_step()) };
@@ -202,16 +200,19 @@ impl RoomDevice {
     }
 
     fn time(&mut self, module: ModuleId, order: &SampleOrder<'_>) -> Result<Vec<f64>, DeviceError> {
+        // Before any clock runs: the executor maps what the calls need and reads the calls.
+        for (number, call) in order.rotation.iter().enumerate() {
+            self.expect_done(module, RoomOrder::Stage { call: call.clone(), is_first: number == 0 })?;
+        }
         if order.mode != TimingMode::Cold {
-            return self.sample_once(module, order.rotation, order);
+            return self.sample_staged(module, None, order);
         }
         // The caches are the processor's, so they are flushed here, where much memory may be used.
         let single = SampleOrder { mode: TimingMode::Eager, samples: 1, batch: 1, ..*order };
         let mut times = Vec::with_capacity(order.samples as usize);
-        for sample in 0..order.samples as usize {
+        for call in (0..order.rotation.len() as u32).cycle().take(order.samples as usize) {
             self.flush.run(self.info.l2_bytes);
-            let call = &order.rotation[sample % order.rotation.len()];
-            times.extend(self.sample_once(module, std::slice::from_ref(call), &single)?);
+            times.extend(self.sample_staged(module, Some(call), &single)?);
         }
         Ok(times)
     }
