@@ -246,7 +246,14 @@ mod tests {
     fn said(cause: DeathCause, printed: &str) -> (bool, String) {
         let mut log = CappedLog::of_end(1000);
         log.push(printed.as_bytes());
-        let death = ProcessDeath { cause, at: Instant::now(), log, memory_peak: 0, reaped: true };
+        let death = ProcessDeath {
+            cause,
+            at: Instant::now(),
+            log,
+            waited: Duration::ZERO,
+            memory_peak: 0,
+            reaped: true,
+        };
         let task = RenderTask::Check(Vec::new());
         let order = RenderOrder { path: "k.cu.j2".into(), text: String::new(), task };
         match blame(&order, &death) {

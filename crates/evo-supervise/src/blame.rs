@@ -107,21 +107,24 @@ pub fn blame(death: &Death, prediction: Option<&LaunchPrediction>) -> Blame {
 /// A launch past its deadline: it hangs, or it is only known to be slower than the deadline.
 fn late(death: &Death, prediction: Option<&LaunchPrediction>) -> Blame {
     let elapsed_ms = death.elapsed.as_millis() as u64;
+    let ran = death.elapsed.saturating_sub(death.waited);
+    // Past the limit for waits, too: what it would have done with a processor of its own is not known.
+    let settled = |verdict: Verdict| if death.waited > ran { verdict.in_doubt() } else { verdict };
     let place = if death.detail.is_empty() { "this shape" } else { &death.detail };
     // Tiny shapes come without a prediction: a launch that is late there hangs.
-    let slow = prediction.filter(|prediction| !prediction.hangs(death.elapsed));
+    let slow = prediction.filter(|prediction| !prediction.hangs(ran));
     let Some(prediction) = slow else {
         let message = format!("no end at {place} after {elapsed_ms} ms");
-        return Blame::plain(Verdict::new(VerdictKind::Hang, message));
+        return Blame::plain(settled(Verdict::new(VerdictKind::Hang, message)));
     };
     let message = format!("no end at {place} after {elapsed_ms} ms; killed, so this is a lower bound");
     let mut verdict = Verdict::new(VerdictKind::TooSlow, message)
-        .with("lower_bound_ns", death.elapsed.as_nanos() as u64)
+        .with("lower_bound_ns", ran.as_nanos() as u64)
         .with("killed", true);
     if let Some(incumbent) = prediction.incumbent_ns {
         verdict = verdict.with("incumbent_ns", incumbent);
     }
-    Blame { lower_bound: Some(death.elapsed), ..Blame::plain(verdict) }
+    Blame { lower_bound: Some(ran), ..Blame::plain(settled(verdict)) }
 }
 
 /// Where it happened, and what was printed last.
@@ -130,6 +133,9 @@ fn with_place(mut verdict: Verdict, death: &Death) -> Verdict {
         let name = serde_json::to_value(phase).unwrap_or_default();
         verdict.evidence.insert("phase", name);
         verdict.evidence.insert("elapsed_ms", death.elapsed.as_millis() as u64);
+        if !death.waited.is_zero() {
+            verdict.evidence.insert("waited_ms", death.waited.as_millis() as u64);
+        }
     }
     if !death.detail.is_empty() {
         verdict.evidence.insert("at", death.detail.as_str());
@@ -195,6 +201,7 @@ mod tests {
             phase,
             detail: "`tiny:S=33`".into(),
             elapsed: Duration::from_secs(2),
+            waited: Duration::ZERO,
             log: "boo".into(),
             reaped: true,
         };
@@ -240,7 +247,8 @@ mod tests {
     fn a_forbidden_system_call_is_named() {
         let how = DeathHow::Exit { code: None, signal: Some(libc::SIGSYS) };
         let (detail, elapsed, log) = ("`small`".into(), Duration::from_secs(1), String::new());
-        let death = Death { how, phase: Some(Phase::Launched), detail, elapsed, log, reaped: true };
+        let waited = Duration::ZERO;
+        let death = Death { how, phase: Some(Phase::Launched), detail, elapsed, waited, log, reaped: true };
         let verdict = blame(&death, None).verdict;
         assert_eq!(verdict.label(), "worker_died:sigsys");
         assert!(verdict.message.starts_with("the variant makes a system call that the sandbox forbids"));
@@ -263,6 +271,7 @@ mod tests {
             phase: Some(Phase::Launched),
             detail: "`big`".into(),
             elapsed: Duration::from_secs(3),
+            waited: Duration::ZERO,
             log: String::new(),
             reaped: true,
         };
@@ -274,5 +283,12 @@ mod tests {
         assert_eq!(verdict.evidence.get("lower_bound_ns"), Some(&3_000_000_000u64.into()));
         let quick = LaunchPrediction { incumbent_ns: Some(1e4), own_ns: None };
         assert_eq!(blame(&death, Some(&quick)).verdict.kind, VerdictKind::Hang);
+        // Most of the time it waited for a processor: what is left is its own, and it is looked at again.
+        let starved = Death { waited: Duration::from_secs(2), ..death };
+        let verdict = blame(&starved, None).verdict;
+        assert!(verdict.kind == VerdictKind::Hang && verdict.is_in_doubt());
+        assert_eq!(verdict.evidence.get("waited_ms"), Some(&2000u64.into()));
+        let slow = LaunchPrediction { incumbent_ns: Some(1e7), own_ns: Some(1e9) };
+        assert_eq!(blame(&starved, Some(&slow)).lower_bound, Some(Duration::from_secs(1)));
     }
 }

@@ -53,6 +53,8 @@ pub struct Death {
     pub detail: String,
     /// Time since the phase was reported.
     pub elapsed: Duration,
+    /// Of that, what it waited for a processor, as far as it put off a deadline.
+    pub waited: Duration,
     /// The end of what it printed.
     pub log: String,
     /// Whether the process is gone; if not, the device is lost.
@@ -92,6 +94,9 @@ pub struct WorkerAnswer {
 
 /// Bytes kept of what a worker prints; what came before is counted and forgotten.
 const LOG_MAX: usize = 64 * 1024;
+/// A worker that waits for a processor has up to so many times its limit: with fifteen programs on two processors a variant
+/// runs for less than a seventh of the time, and would be called a hang.
+const PATIENCE: u32 = 6;
 /// Bytes of it in a death's evidence.
 const LOG_TAIL: usize = 4 * 1024;
 
@@ -177,7 +182,8 @@ impl DeviceWorker {
                 return Err(death_in(Some(&progress), death));
             }
             let limit = deadlines.of(progress.phase.unwrap_or(progress.assumed));
-            let frame = self.conversation.next(progress.since, limit);
+            let latest = (progress.since + limit * PATIENCE).min(begun + deadlines.total);
+            let frame = self.conversation.next_patiently(progress.since, limit, latest);
             let frame = frame.map_err(|death| death_in(Some(&progress), death))?;
             // Checked before the number: a fault ends the request, whatever number the frame carries.
             if let Response::Fault { error } = frame.body {
@@ -259,6 +265,7 @@ fn death_in(progress: Option<&RequestProgress>, death: ProcessDeath) -> Death {
         phase: progress.and_then(|progress| progress.phase),
         detail: progress.map(|progress| progress.detail.clone()).unwrap_or_default(),
         elapsed: progress.map(|progress| death.at.duration_since(progress.since)).unwrap_or_default(),
+        waited: death.waited,
         log: death.log.tail(LOG_TAIL),
         reaped: death.reaped,
     }

@@ -63,6 +63,11 @@ impl ChildProcess {
         Ok(ChildProcess { process, pid, group, remains: None })
     }
 
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Our ends of stdin, stdout and stderr, once, if they were asked to be pipes.
     pub fn take_pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
         (self.process.stdin.take(), self.process.stdout.take(), self.process.stderr.take())

@@ -16,11 +16,16 @@ use serde::de::DeserializeOwned;
 use super::child::{ChildProcess, ProcessGroup};
 use super::log::CappedLog;
 use super::pipe::{Incoming, LinePipe};
+use super::waits::ProcessorWaits;
 
 /// A child that closed its stdout is given this long to leave by itself, so that its status is known.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
 /// How often a silent child is checked for being alive (a grandchild may hold its stdout open).
 const PULSE: Duration = Duration::from_millis(50);
+/// What a silent child waits for a processor is counted from this share of its limit on, or from `COUNTED_FROM` if that is
+/// earlier: short answers, which are most, pay nothing.
+const COUNTED_SHARE: u32 = 4;
+const COUNTED_FROM: Duration = Duration::from_secs(1);
 /// Bytes of an unreadable line that are shown.
 const FOUND_MAX: usize = 120;
 
@@ -43,6 +48,8 @@ pub struct ProcessDeath {
     pub at: Instant,
     /// What it printed on stderr.
     pub log: CappedLog,
+    /// How much longer than its limit it had, because it waited for a processor.
+    pub waited: Duration,
     /// Largest resident size of the child or of a process that it waited for, bytes.
     pub memory_peak: u64,
     /// Whether the process is gone.
@@ -126,7 +133,17 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
 
     /// The next frame, whatever its number; it must come within `limit` of `since`.
     pub fn next(&mut self, since: Instant, limit: Duration) -> Result<Frame<R>, ProcessDeath> {
-        let line = self.next_line(since + limit, limit)?;
+        self.next_patiently(since, limit, since + limit)
+    }
+
+    /// The same, and what the child waited for a processor comes on top of its limit, but `latest` stands.
+    pub fn next_patiently(
+        &mut self,
+        since: Instant,
+        limit: Duration,
+        latest: Instant,
+    ) -> Result<Frame<R>, ProcessDeath> {
+        let line = self.next_line(since, limit, latest)?;
         serde_json::from_slice(&line).map_err(|_| {
             let start = String::from_utf8_lossy(&line[..line.len().min(FOUND_MAX)]);
             self.break_off(format!("`{start}`"))
@@ -206,11 +223,23 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
 
     /// The next line of such a protocol, without its end; it must come within `limit` of `since`.
     pub fn receive_line(&mut self, since: Instant, limit: Duration) -> Result<Vec<u8>, ProcessDeath> {
-        self.next_line(since + limit, limit)
+        self.next_line(since, limit, since + limit)
     }
 
-    fn next_line(&mut self, until: Instant, limit: Duration) -> Result<Vec<u8>, ProcessDeath> {
+    fn next_line(
+        &mut self,
+        since: Instant,
+        limit: Duration,
+        latest: Instant,
+    ) -> Result<Vec<u8>, ProcessDeath> {
+        let counted_from = since + COUNTED_FROM.min(limit / COUNTED_SHARE);
+        let mut waits = None;
+        let mut waited = Duration::ZERO;
         loop {
+            let until = (since + limit + waited).min(latest);
+            if waits.is_none() && until < latest && Instant::now() >= counted_from {
+                waits = Some(ProcessorWaits::begin(self.process.id()));
+            }
             match self.pipe.receive(until.min(Instant::now() + PULSE)) {
                 Incoming::Line(line) => return Ok(line),
                 Incoming::End => return Err(self.found_dead()),
@@ -221,7 +250,11 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
                     return Err(self.found_dead());
                 }
                 Incoming::Nothing if Instant::now() >= until => {
-                    return Err(self.end(DeathCause::Deadline { limit }));
+                    let before = waited;
+                    waited = waits.as_ref().map_or(waited, ProcessorWaits::longest).max(waited);
+                    if waited - before < PULSE || until >= latest {
+                        return Err(ProcessDeath { waited, ..self.end(DeathCause::Deadline { limit }) });
+                    }
                 }
                 Incoming::Nothing => {}
             }
@@ -246,7 +279,8 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         // After the kill, when nothing more can be added: the log is complete.
         self.pipe.stderr.read_rest();
         let log = self.pipe.stderr.log.clone();
-        ProcessDeath { cause, at, log, memory_peak: remains.memory_peak, reaped: remains.status.is_some() }
+        let (memory_peak, reaped) = (remains.memory_peak, remains.status.is_some());
+        ProcessDeath { cause, at, log, waited: Duration::ZERO, memory_peak, reaped }
     }
 }
 

@@ -18,6 +18,7 @@ mod serve;
 mod signal;
 mod spawn;
 mod strays;
+mod waits;
 
 pub use child::{ProcessGroup, wait_measured};
 pub use conversation::{Conversation, DeathCause, ProcessDeath};
