@@ -12,6 +12,9 @@ pub const PROFILE: &str = "profile";
 /// The work of `evo sanitize`, as `--allow-not-run` names it.
 pub const SANITIZE: &str = "sanitize";
 
+/// The work of `evo invert`, as `--allow-not-run` names it.
+pub const INVERT: &str = "invert";
+
 /// The goals of `evo gate --goals`, as `--allow-not-run` names them.
 pub const GOALS: [&str; 3] = ["faster_than", "metrics", "p90"];
 
@@ -30,6 +33,8 @@ pub enum Aim {
     Gate,
     /// Every gate, its time, and a profiler's counters.
     Profile,
+    /// Every gate, its time, and that of harmed copies beside it.
+    Invert,
     /// No gate: a tool watches its launches.
     Sanitize,
 }
@@ -44,19 +49,22 @@ impl Aim {
             Aim::Evaluate => "evaluate",
             Aim::Gate => "gate",
             Aim::Profile => PROFILE,
+            Aim::Invert => INVERT,
             Aim::Sanitize => SANITIZE,
         }
     }
 
     /// Whether something is asked of a candidate that passed.
     pub fn goes_further(self) -> bool {
-        matches!(self, Aim::Times | Aim::Profile)
+        matches!(self, Aim::Times | Aim::Profile | Aim::Invert)
     }
 
     /// The gates that it demands. `confirmation` compares two variants, which only a sweep does.
     pub fn demanded(self) -> impl Iterator<Item = Gate> {
         let last = match self {
-            Aim::Whole | Aim::Times | Aim::Evaluate | Aim::Gate | Aim::Profile => Some(Gate::Honesty),
+            Aim::Whole | Aim::Times | Aim::Evaluate | Aim::Gate | Aim::Profile | Aim::Invert => {
+                Some(Gate::Honesty)
+            }
             Aim::Gates => Some(Gate::Repeatability),
             Aim::Sanitize => None,
         };
@@ -73,6 +81,7 @@ pub fn check_names(names: &[String], aim: Aim) -> Result<(), CliError> {
         Aim::Profile => known.push(PROFILE),
         Aim::Sanitize => known.push(SANITIZE),
         Aim::Evaluate => known.push(SANITIZE),
+        Aim::Invert => known.push(INVERT),
         Aim::Whole | Aim::Gates => {}
     }
     let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };

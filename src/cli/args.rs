@@ -16,6 +16,7 @@ use super::export_args::ExportArgs;
 use super::gate_args::GateArgs;
 use super::history_args::{HistoryArgs, RestoreArgs};
 use super::init_args::{ImportArgs, InitArgs};
+use super::invert_args::InvertArgs;
 use super::limits::{LimitArgs, TotalLimit};
 use super::mcp_args::McpArgs;
 use super::micro_args::MicroArgs;
@@ -101,6 +102,11 @@ pub enum Command {
         after_help = "Example: evo profile attention_simt 32 8 4 --problem s1024\n         evo profile my.toml @champion --set wide --keep-report\n\nNeeds Nsight Compute (`ncu`) and the right to read the GPU's counters; `evo preflight` shows both."
     )]
     Profile(ProfileArgs),
+    /// Harm one configuration on purpose, one resource at a time, and rank what binds it
+    #[command(
+        after_help = "Example: evo invert my_kernel.toml @champion\n         evo invert gemm --only barriers,entry_delay --json\n\nEach harmed copy meets the gates and is timed beside the unharmed kernel; none is kept."
+    )]
+    Invert(InvertArgs),
     /// Look for bad accesses, races and barriers in one configuration with compute-sanitizer
     #[command(
         after_help = "Example: evo sanitize attention_simt 32 8 4\n         evo sanitize my_kernel.toml BLOCK=128 --tool racecheck --json\n\nA check that gives no answer does not pass: exit code 1."
@@ -187,6 +193,7 @@ impl Command {
             Command::Init(arguments) => arguments.target.json,
             Command::Import(arguments) => arguments.target.json,
             Command::Profile(arguments) => arguments.one.run.json,
+            Command::Invert(arguments) => arguments.one.run.json,
             Command::Sanitize(arguments) => arguments.one.run.json,
             Command::Space(arguments) => arguments.json,
             Command::Render(arguments) => arguments.json,

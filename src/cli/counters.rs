@@ -65,7 +65,7 @@ pub fn sources_of<'a>(
 }
 
 /// What the driver says of each launch of a plan: the launch gate asks for all plans in order.
-fn attributes_of<'a>(all: &'a [EntryAttributes], job: &Job, plan: &ProblemPlan) -> &'a [EntryAttributes] {
+pub fn attributes_of<'a>(all: &'a [EntryAttributes], job: &Job, plan: &ProblemPlan) -> &'a [EntryAttributes] {
     let checked = job.all_checked();
     let before: usize =
         checked.iter().take_while(|own| own.name != plan.name).map(|own| own.launches.len()).sum();

@@ -14,8 +14,8 @@ use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{
     bench, benchmark, build, cache, compile, completions, evaluate, explain, export, gate, guard, history,
-    import, init, leaderboard, man, mcp, micro, mutator, output, preflight, profile, render, report, restore,
-    sanitize, selftest, space, sweep, test_one, watch, worker,
+    import, init, invert, leaderboard, man, mcp, micro, mutator, output, preflight, profile, render, report,
+    restore, sanitize, selftest, space, sweep, test_one, watch, worker,
 };
 use crate::process::{keep_with, worker_program};
 
@@ -68,6 +68,7 @@ fn one_candidate(command: &mut Command) -> Option<&mut TestOneArgs> {
         Command::TestOne(own) | Command::Test(own) | Command::Benchmark(own) => Some(own),
         Command::Evaluate(own) => Some(&mut own.one),
         Command::Profile(own) => Some(&mut own.one),
+        Command::Invert(own) => Some(&mut own.one),
         Command::Export(own) => Some(&mut own.one),
         Command::Sanitize(own) => Some(&mut own.one),
         _ => None,
@@ -151,6 +152,7 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Bench(arguments) => bench::run(arguments, call),
         Command::Gate(arguments) => gate::run(arguments, call),
         Command::Micro(arguments) => micro::run(arguments, call),
+        Command::Invert(arguments) => invert::run(arguments, call),
         Command::Mutator(arguments) => mutator::run(arguments, call),
         Command::Export(arguments) => export::run(arguments, call),
         Command::Init(arguments) => init::run(arguments, call),

@@ -53,6 +53,10 @@ pub struct Bench<'a> {
     pub lane: &'a mut Lane,
     /// The candidate's.
     pub job: &'a Job,
+    /// What was found of it.
+    pub single: &'a Single,
+    /// Of the inputs.
+    pub seed: u64,
 }
 
 /// What a command line asks for. No device is open yet.
@@ -218,7 +222,8 @@ pub fn run<T>(
             let problems = asked.problems(kernel, arguments)?;
             let (setup, lane) = (&asked.setup, &mut opened.lane);
             let recipe = session::recipe(kernel, &problems, setup, lane, asked.seed)?;
-            let mut bench = Bench { file: base, setup, recipe: &recipe, lane, job };
+            let mut bench =
+                Bench { file: base, setup, recipe: &recipe, lane, job, single: &single, seed: asked.seed };
             Some(further(&mut bench)?)
         }
         _ => None,

@@ -93,6 +93,7 @@ mod init;
 mod insight;
 mod instrumented;
 mod intruders;
+mod invert;
 mod irregular;
 mod json_schema;
 mod kernel;

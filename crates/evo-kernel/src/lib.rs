@@ -6,6 +6,7 @@ pub mod catalog;
 pub mod compiler_options;
 mod embedded;
 mod first_file;
+pub mod harm;
 pub mod label;
 pub mod launch_file;
 pub mod limits;

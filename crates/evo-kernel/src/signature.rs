@@ -124,6 +124,27 @@ fn heads<'t, 's>(tokens: &'t [&'s str]) -> impl Iterator<Item = (&'s str, &'t [&
     })
 }
 
+/// Where the bodies of all `__global__` functions begin that can be read: the byte behind each opening brace.
+pub(super) fn bodies(source: &str) -> Vec<usize> {
+    let tokens = tokens(source);
+    let mut found = Vec::new();
+    for at in (0..tokens.len()).filter(|at| tokens[*at] == "__global__") {
+        let (mut depth, mut own) = (0, at + 1);
+        while own < tokens.len() && !matches!(tokens[own], ";" | "__global__") {
+            depth += i32::from(tokens[own] == "(") - i32::from(tokens[own] == ")");
+            // Braces of a template stand in pairs, or with a percent sign.
+            let is_brace = tokens[own] == "{" && !matches!(tokens.get(own + 1), Some(&"{" | &"%"));
+            if is_brace && depth == 0 && tokens[own - 1] == ")" {
+                // Tokens are parts of the source.
+                found.push(tokens[own].as_ptr() as usize - source.as_ptr() as usize + 1);
+                break;
+            }
+            own += 1;
+        }
+    }
+    found
+}
+
 /// The tokens of an entry point's body, without its braces; none where it has no definition.
 pub(super) fn body_of<'t, 's>(tokens: &'t [&'s str], entry: &str) -> &'t [&'s str] {
     let entry = base(entry);

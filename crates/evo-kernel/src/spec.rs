@@ -66,6 +66,31 @@ pub struct KernelSpec {
     pub goals: Option<GoalsSpec>,
     /// Other implementations of the same, for `evo bench`.
     pub peers: Vec<PeerSpec>,
+    /// Ways to harm it that only this kernel has, for `evo invert`.
+    pub diagnose: Vec<DiagnoseSpec>,
+}
+
+/// A way to harm a kernel on purpose.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiagnoseSpec {
+    pub name: String,
+    /// What a kernel lacks that suffers from it.
+    pub resource: String,
+    /// What one dose more means.
+    pub unit: String,
+    /// The opposite.
+    pub try_next: String,
+    /// The smallest first; at least one.
+    pub doses: Vec<DiagnoseDose>,
+}
+
+/// What becomes different at a dose.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiagnoseDose {
+    /// Parameters and one of their values each.
+    pub set: Vec<(String, Value)>,
+    /// Macros and what they stand for.
+    pub define: Vec<(String, String)>,
 }
 
 /// Another implementation, in a process of its own (`peer`).

@@ -50,6 +50,10 @@ const VERDICT: &[(&str, &str)] = &[
     ("baseline", "object|null"),
     ("profile_file", "string|null"),
     ("report_file", "string|null"),
+    ("rows", "array"),
+    ("problem", "string"),
+    ("noise_floor", "number|null"),
+    ("file", "string"),
 ];
 
 const JUDGED: &[&str] =
@@ -172,6 +176,7 @@ const COMMANDS: &[CommandFields] = &[
         ],
         answers: &[&["file", "kernel", "space_hash", "problem", "tried", "passed", "ranked"]],
     },
+    CommandFields { command: "invert", version: 1, fields: VERDICT, answers: &[JUDGED] },
     CommandFields {
         command: "mutator",
         version: 1,

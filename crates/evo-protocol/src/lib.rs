@@ -18,6 +18,7 @@ pub mod envelope;
 pub mod evaluation;
 pub mod export;
 pub mod facts;
+pub mod invert;
 pub mod leaderboard;
 mod listed_once;
 pub mod measurement;

@@ -1,32 +1,45 @@
-//! Lists of few values that are repeated often, sent with each value once: a call may have thousands of launches of two
-//! kernels, and what they need must fit into a line.
+//! Lists of few values that are repeated often. A long one is sent with each value once: a call may have thousands of
+//! launches of two kernels, and what they need must fit into a line. Short ones are plain lists.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+/// A list of more is long.
+const PLAIN_MAX: usize = 256;
+
 #[derive(Serialize, Deserialize)]
-struct ListedOnce<T> {
-    values: Vec<T>,
-    /// Which value each element has.
-    order: Vec<u32>,
+#[serde(untagged)]
+enum SentList<T> {
+    Plain(Vec<T>),
+    Once {
+        values: Vec<T>,
+        /// Which value each element has.
+        order: Vec<u32>,
+    },
 }
 
 /// For `#[serde(with)]`.
 pub fn serialize<T: Serialize + PartialEq, S: Serializer>(list: &[T], to: S) -> Result<S::Ok, S::Error> {
-    let mut own = ListedOnce { values: Vec::<&T>::new(), order: Vec::with_capacity(list.len()) };
+    if list.len() <= PLAIN_MAX {
+        return list.serialize(to);
+    }
+    let (mut values, mut order) = (Vec::<&T>::new(), Vec::with_capacity(list.len()));
     for element in list {
-        let known = own.values.iter().position(|value| *value == element);
-        own.order.push(known.unwrap_or(own.values.len()) as u32);
+        let known = values.iter().position(|value| *value == element);
+        order.push(known.unwrap_or(values.len()) as u32);
         if known.is_none() {
-            own.values.push(element);
+            values.push(element);
         }
     }
-    own.serialize(to)
+    SentList::Once { values, order }.serialize(to)
 }
 
 /// For `#[serde(with)]`.
 pub fn deserialize<'d, T: Deserialize<'d> + Clone, D: Deserializer<'d>>(from: D) -> Result<Vec<T>, D::Error> {
-    let ListedOnce { values, order } = ListedOnce::<T>::deserialize(from)?;
+    let (values, order) = match SentList::<T>::deserialize(from)? {
+        SentList::Plain(list) => return Ok(list),
+        SentList::Once { values, order } => (values, order),
+    };
     let value = |at: u32| {
         values.get(at as usize).cloned().ok_or_else(|| D::Error::custom(format!("there is no value {at}")))
     };
@@ -47,7 +60,9 @@ mod tests {
         assert!(text.len() < 9000, "{}", text.len());
         let back: Sent = serde_json::from_str(&text).unwrap();
         assert_eq!((back.0.len(), &back.0[3999][..]), (4000, "decay"));
-        assert_eq!(serde_json::from_str::<Sent>(r#"{"values":[],"order":[]}"#).unwrap(), Sent(Vec::new()));
+        let short = Sent(vec!["smooth".into(), "smooth".into()]);
+        assert_eq!(serde_json::to_string(&short).unwrap(), r#"["smooth","smooth"]"#);
+        assert_eq!(serde_json::from_str::<Sent>(r#"["smooth","smooth"]"#).unwrap(), short);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use schemars::{JsonSchema, Schema, json_schema};
 use crate::envelope::CommandEnvelope;
 use crate::evaluation::Evaluation;
 use crate::export::ExportManifest;
+use crate::invert::InvertRow;
 use crate::leaderboard::Leaderboard;
 use crate::micro::MicroRanking;
 use crate::mutator::{MutatorAnswer, MutatorMessage, MutatorRequest};
@@ -20,6 +21,11 @@ pub fn leaderboard() -> Schema {
 /// The schema of an evaluation, as journals, `gen-NNN.json` and `--json` events hold it.
 pub fn evaluation() -> Schema {
     of::<Evaluation>("evo.evaluation.v1", "evo evaluation")
+}
+
+/// The schema of `invert-<hash>.json`: an array of rows.
+pub fn invert() -> Schema {
+    of::<Vec<InvertRow>>("evo.invert.v1", "what harming a kernel costs it")
 }
 
 /// The schema of `micro_best.json`.
@@ -103,6 +109,7 @@ mod tests {
         check(&leaderboard(), "docs/leaderboard.schema.json");
         check(&evaluation(), "docs/schemas/evaluation.schema.json");
         check(&envelope(), "docs/schemas/envelope.schema.json");
+        check(&invert(), "docs/schemas/invert-file.schema.json");
         check(&micro(), "docs/schemas/micro-best.schema.json");
         check(&mutator_request(), "docs/schemas/mutator-request.schema.json");
         check(&mutator_answer(), "docs/schemas/mutator-answer.schema.json");

@@ -19,7 +19,7 @@ use crate::plan::ProblemPlan;
 use crate::verdict::{Gate, GateReport, GateState, Verdict};
 
 /// Raised by any change that an older peer would misread.
-pub const PROTOCOL_VERSION: u32 = 6;
+pub const PROTOCOL_VERSION: u32 = 5;
 
 /// One line: version, request number, body. A response repeats its request's number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

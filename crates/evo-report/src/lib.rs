@@ -11,6 +11,7 @@ pub mod gate;
 pub mod github;
 pub mod history;
 pub mod insight;
+pub mod invert;
 pub mod json;
 pub mod micro;
 pub mod parity;

@@ -6,6 +6,7 @@ const SECTIONS: &[&str] = &[
     "arguments",
     "check",
     "constraints",
+    "diagnose",
     "goals",
     "kernel",
     "launches",

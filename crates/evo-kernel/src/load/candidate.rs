@@ -17,9 +17,6 @@ use super::names::KnownNames;
 use crate::apart::Renderer;
 use crate::spec::{KernelSpec, SpaceFile};
 
-/// Values shown of a parameter with many.
-const SHOWN_VALUES: usize = 24;
-
 /// The key under which files of evo's keep a configuration: rows of the leaderboard, records, `config.json`.
 const CONFIGURATION: &str = "configuration";
 
@@ -124,41 +121,13 @@ pub fn configuration(shown: &str, text: &str, parameters: &[Parameter]) -> Resul
                 reader.hinted(&entry.key_span, message, Some(hint));
                 continue;
             };
-            chosen[at] = value(reader, &entry.value, &parameters[at]);
+            chosen[at] = reader.parameter_value(&entry.value, &parameters[at]);
         }
         let pair = |(parameter, value): (&Parameter, Option<Value>)| {
             (Arc::clone(&parameter.name), value.unwrap_or_else(|| parameter.default_value().clone()))
         };
         Some(Configuration::new(parameters.iter().zip(chosen).map(pair).collect()))
     })
-}
-
-/// The parameter's own value that a node means.
-fn value(reader: &mut Reader, node: &Node, parameter: &Parameter) -> Option<Value> {
-    let written = match &node.data {
-        Data::Bool(value) => Some(Value::Bool(*value)),
-        Data::Int(value) => Some(Value::Int(*value)),
-        Data::Float(value) => Some(Value::Float(*value)),
-        Data::Text(text) => Some(Value::text(text.clone())),
-        Data::BigInt(_) | Data::List(_) | Data::Table(_) | Data::Null => None,
-    };
-    let found = written.as_ref().and_then(|written| parameter.values.iter().find(|own| *own == written));
-    if let Some(own) = found {
-        return Some(own.clone());
-    }
-    let mut values: Vec<String> =
-        parameter.values.iter().take(SHOWN_VALUES).map(ToString::to_string).collect();
-    if parameter.values.len() > SHOWN_VALUES {
-        values.push(format!("… ({} in all)", parameter.values.len()));
-    }
-    let name = &parameter.name;
-    let message = match written {
-        Some(Value::Text(text)) => format!("the text `{text}` is not a value of `{name}`"),
-        Some(other) => format!("{other} is not a value of `{name}`"),
-        None => format!("`{name}` is {}", node.kind()),
-    };
-    reader.hinted(&node.span, message, Some(format!("allowed are {}", values.join(", "))));
-    None
 }
 
 /// Reads a JSON object with a reader of its own.

@@ -8,12 +8,16 @@ use std::path::{Path, PathBuf};
 use evo_space::diagnostic::{Diagnostic, Diagnostics, nearest};
 use evo_space::document::{Data, Node, Span, TableEntry};
 use evo_space::expr::{Expr, ExprError};
+use evo_space::parameter::Parameter;
 use evo_space::value::Value;
 
 use super::names::KnownNames;
 use crate::access;
 use crate::apart::Renderer;
 use crate::label::{LABEL_HINT, is_label};
+
+/// Values shown of a parameter with many.
+const SHOWN_VALUES: usize = 24;
 
 /// One file being read.
 pub(super) struct Reader<'a> {
@@ -122,6 +126,34 @@ impl Reader<'_> {
             None => format!("arguments: {}", known.join(", ")),
         };
         self.hinted(&node.span, format!("{what}: no argument is called `{name}`"), Some(hint));
+        None
+    }
+
+    /// The parameter's own value that a node means.
+    pub(super) fn parameter_value(&mut self, node: &Node, parameter: &Parameter) -> Option<Value> {
+        let written = match &node.data {
+            Data::Bool(value) => Some(Value::Bool(*value)),
+            Data::Int(value) => Some(Value::Int(*value)),
+            Data::Float(value) => Some(Value::Float(*value)),
+            Data::Text(text) => Some(Value::text(text.clone())),
+            Data::BigInt(_) | Data::List(_) | Data::Table(_) | Data::Null => None,
+        };
+        let found = written.as_ref().and_then(|written| parameter.values.iter().find(|own| *own == written));
+        if let Some(own) = found {
+            return Some(own.clone());
+        }
+        let mut values: Vec<String> =
+            parameter.values.iter().take(SHOWN_VALUES).map(ToString::to_string).collect();
+        if parameter.values.len() > SHOWN_VALUES {
+            values.push(format!("… ({} in all)", parameter.values.len()));
+        }
+        let name = &parameter.name;
+        let message = match written {
+            Some(Value::Text(text)) => format!("the text `{text}` is not a value of `{name}`"),
+            Some(other) => format!("{other} is not a value of `{name}`"),
+            None => format!("`{name}` is {}", node.kind()),
+        };
+        self.hinted(&node.span, message, Some(format!("allowed are {}", values.join(", "))));
         None
     }
 

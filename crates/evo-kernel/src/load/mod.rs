@@ -7,6 +7,7 @@ mod arguments;
 pub mod candidate;
 mod check;
 mod command;
+mod diagnose;
 mod fields;
 pub mod goals;
 pub mod grid;
@@ -47,7 +48,7 @@ use super::spec::{KernelSpec, ReferenceSpec, SpaceFile};
 
 /// Sections of a file that has a kernel, beside the space itself.
 const KERNEL_KEYS: &[&str] =
-    &["arguments", "launches", "prepare", "problems", "check", "objective", "goals", "peers"];
+    &["arguments", "launches", "prepare", "problems", "check", "objective", "goals", "peers", "diagnose"];
 
 /// Keys of any file.
 const COMMON_KEYS: &[&str] = &["kernel", "parameters", "constraints", "description", "note"];
@@ -213,7 +214,11 @@ fn read(path: &Path, reader: &mut Reader, watch: &SpaceWatch) -> Option<SpaceFil
     };
     let space = read_space(&root, watch, reader.diagnostics);
     // Both parts are read before either ends this, so that one pass shows the errors of both.
-    let (space, kernel) = (space?, kernel?);
+    let (space, mut kernel) = (space?, kernel?);
+    if let Some(kernel) = &mut kernel {
+        let found = diagnose::read(reader, root.get("diagnose"), space.parameters());
+        kernel.diagnose = found.unwrap_or_default();
+    }
     // Only in a sound file, whose default cannot fail for a reason that is already reported.
     let (space, replaced_default) = match &kernel {
         Some(kernel) if reader.diagnostics.is_empty() => {
@@ -300,6 +305,8 @@ fn read_kernel(path: &Path, reader: &mut Reader, root: &Node) -> Option<KernelSp
         objective: objective?,
         peers: peers?,
         goals: goals?,
+        // Read once the parameters are known.
+        diagnose: Vec::new(),
     })
 }
 

@@ -84,7 +84,7 @@ mod tests {
             sched_setaffinity(None, &one).unwrap();
             spinner.spawn().unwrap()
         });
-        let mut spinner = own.join().unwrap();
+        let spinner = own.join().unwrap();
         let counts = [sleeper.id(), spinner.id()].map(ProcessorWaits::begin);
         let until = Instant::now() + Duration::from_secs(30);
         while counts[1].longest() < Duration::from_millis(100) && Instant::now() < until {

@@ -1,0 +1,252 @@
+//! How much of a pathology a kernel gets, and what that changes.
+
+use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes};
+use evo_space::value::Value;
+
+use super::pathology::Pathology;
+
+/// Barriers that are added to each.
+const BARRIER_DOSES: [u32; 3] = [1, 2, 4];
+/// Units of a delay.
+const ENTRY_DOSES: [f64; 3] = [0.5, 1.0, 2.0];
+/// Steps of one unit, about a microsecond: a counter in local memory takes some 35 cycles a step on a GPU, and 2 ns on a
+/// processor.
+const STEPS_CUDA: f64 = 50.0;
+const STEPS_HOST: f64 = 500.0;
+/// Steps of one unit of a divergent entry.
+const DIVERGENT_STEPS: f64 = 8.0;
+/// NVRTC takes no smaller cap.
+const REGISTERS_MIN: u32 = 24;
+/// What is left of a thread's registers.
+const REGISTER_SHARES: [f64; 3] = [0.75, 0.5, 0.35];
+/// Shared memory that the system keeps of each block (CUDA programming guide, compute capability 8.0 and later), bytes.
+const SHARED_RESERVED: u64 = 1024;
+
+/// What is known of the unharmed kernel: of its launches on the problem that is timed.
+#[derive(Clone, Copy, Debug)]
+pub struct HarmFacts<'a> {
+    pub device: &'a DeviceInfo,
+    /// Of each launch, read back from the device.
+    pub attributes: &'a [EntryAttributes],
+}
+
+/// A dose.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dose {
+    /// In units of the pathology.
+    pub amount: f64,
+    /// What was done, for people: `32 of 64 registers`.
+    pub shown: String,
+    pub change: HarmChange,
+    /// Parameters that have another value.
+    pub set: Vec<(String, Value)>,
+}
+
+impl Dose {
+    pub(super) fn of(amount: f64, shown: String, change: HarmChange) -> Dose {
+        Dose { amount, shown, change, set: Vec::new() }
+    }
+}
+
+/// What becomes different.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HarmChange {
+    /// Further compiler options.
+    Options(Vec<String>),
+    /// At least so many bytes of dynamic shared memory in each launch.
+    SharedBytes(u64),
+    /// A line before the source.
+    Line(String),
+    /// A statement at the beginning of each `__global__` function.
+    Entry(String),
+}
+
+/// The doses of a pathology for a kernel, the smallest first.
+///
+/// # Errors
+/// Why it says nothing here.
+pub(super) fn doses(pathology: Pathology, facts: &HarmFacts<'_>) -> Result<Vec<Dose>, String> {
+    let kind = facts.device.kind;
+    let on_gpus = match kind {
+        DeviceKind::Cuda => Ok(()),
+        DeviceKind::Host | DeviceKind::Replay => Err("only a GPU has it".to_string()),
+    };
+    match pathology {
+        Pathology::RegisterCap => on_gpus.and_then(|()| register_caps(facts.attributes)),
+        Pathology::ResidentBlocks => on_gpus.and_then(|()| resident_blocks(facts)),
+        Pathology::Barriers => Ok(BARRIER_DOSES.into_iter().map(barriers).collect()),
+        Pathology::L1Bypass => on_gpus.map(|()| {
+            let options = vec!["--ptxas-options=-dlcm=cg".to_string()];
+            vec![Dose::of(1.0, "L2 only".to_string(), HarmChange::Options(options))]
+        }),
+        Pathology::CompilerLevel => Ok(levels(kind)),
+        Pathology::EntryDelay => Ok(ENTRY_DOSES.into_iter().map(|own| delay(own, kind)).collect()),
+        Pathology::DivergentEntry => Ok(ENTRY_DOSES.into_iter().map(divergent).collect()),
+    }
+}
+
+fn register_caps(attributes: &[EntryAttributes]) -> Result<Vec<Dose>, String> {
+    let used = attributes.iter().filter_map(|own| own.registers).max().unwrap_or(0);
+    let caps = REGISTER_SHARES.into_iter().map(|share| (f64::from(used) * share / 8.0).floor() as u32 * 8);
+    let mut caps: Vec<u32> = caps.filter(|cap| *cap >= REGISTERS_MIN && *cap < used).collect();
+    caps.dedup();
+    if caps.is_empty() {
+        return Err(format!("{used} registers a thread leave nothing to take away"));
+    }
+    let dose = |cap: u32| {
+        let change = HarmChange::Options(vec![format!("--maxrregcount={cap}")]);
+        Dose::of((f64::from(used) / f64::from(cap)).log2(), format!("{cap} of {used} registers"), change)
+    };
+    Ok(caps.into_iter().map(dose).collect())
+}
+
+fn resident_blocks(facts: &HarmFacts<'_>) -> Result<Vec<Dose>, String> {
+    let resident = facts.attributes.iter().filter_map(|own| own.blocks_per_multiprocessor).max();
+    let resident = resident.ok_or("the driver does not say how many blocks are resident")?;
+    let fixed = facts.attributes.iter().map(|own| own.shared_static_bytes).max().unwrap_or(0);
+    let most = facts.device.limits.shared_optin_bytes.saturating_sub(fixed);
+    // A multiprocessor has what one block may have, and the system's part of it.
+    let all = facts.device.limits.shared_optin_bytes + SHARED_RESERVED;
+    let mut targets: Vec<u32> = [2, 4, 8].into_iter().map(|part| resident / part).collect();
+    targets.retain(|target| *target >= 1);
+    targets.dedup();
+    if targets.is_empty() {
+        return Err("one block a multiprocessor is resident, and none can be taken away".to_string());
+    }
+    let dose = |target: u32| {
+        let own = (all / u64::from(target)).saturating_sub(SHARED_RESERVED + fixed);
+        let amount = (f64::from(resident) / f64::from(target)).log2();
+        let change = HarmChange::SharedBytes(own.min(most) / 128 * 128);
+        Dose::of(amount, format!("{target} of {resident} resident blocks"), change)
+    };
+    Ok(targets.into_iter().map(dose).collect())
+}
+
+/// The macro's own name is not replaced within it, so each mention is the real barrier.
+fn barriers(further: u32) -> Dose {
+    let times = further as usize + 1;
+    let all = vec!["__syncthreads()"; times].join(", ");
+    let change = HarmChange::Line(format!("#define __syncthreads() ({all})"));
+    Dose::of(f64::from(further), format!("each barrier {times} times"), change)
+}
+
+fn levels(kind: DeviceKind) -> Vec<Dose> {
+    let dose = |(amount, level): (f64, u32)| {
+        let change = match kind {
+            DeviceKind::Cuda => HarmChange::Options(vec![format!("--ptxas-options=-O{level}")]),
+            DeviceKind::Host | DeviceKind::Replay => {
+                HarmChange::Line(format!("#pragma GCC optimize (\"O{level}\")"))
+            }
+        };
+        Dose::of(amount, format!("level {level}"), change)
+    };
+    let levels: &[(f64, u32)] = match kind {
+        DeviceKind::Cuda => &[(1.0, 2), (2.0, 1), (3.0, 0)],
+        // The host device compiles at level 2.
+        DeviceKind::Host | DeviceKind::Replay => &[(1.0, 1), (2.0, 0)],
+    };
+    levels.iter().copied().map(dose).collect()
+}
+
+/// A counter that the compiler has to keep in memory: no clock is asked, which gates may hold.
+fn delay(units: f64, kind: DeviceKind) -> Dose {
+    let steps = units * if kind == DeviceKind::Cuda { STEPS_CUDA } else { STEPS_HOST };
+    let change = format!(
+        " if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {{ volatile unsigned evo_left = {steps:.0}u; \
+         while (evo_left != 0u) evo_left = evo_left - 1u; }} __syncthreads(); "
+    );
+    let shown = format!("{steps:.0} steps at the beginning of each block");
+    Dose::of(units, shown, HarmChange::Entry(change))
+}
+
+fn divergent(units: f64) -> Dose {
+    let steps = units * DIVERGENT_STEPS;
+    let change = format!(
+        " if ((threadIdx.x & 1u) == 0u) {{ volatile unsigned evo_down = {steps:.0}u; while (evo_down != 0u) \
+         evo_down = evo_down - 1u; }} else {{ volatile unsigned evo_up = 0u; while (evo_up != {steps:.0}u) \
+         evo_up = evo_up + 1u; }} "
+    );
+    let shown = format!("{steps:.0} steps of each half of a warp");
+    Dose::of(units, shown, HarmChange::Entry(change))
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_protocol::device::DeviceLimits;
+
+    use super::*;
+
+    fn device(kind: DeviceKind) -> DeviceInfo {
+        DeviceInfo {
+            kind,
+            name: "any".into(),
+            arch: "sm_90a".into(),
+            uuid: String::new(),
+            driver: String::new(),
+            multiprocessors: 132,
+            limits: DeviceLimits::of_arch("sm_90a").unwrap(),
+            l2_bytes: 0,
+            memory_bytes: 0,
+            bandwidth: None,
+            flops_f32: None,
+            flops_f16: None,
+        }
+    }
+
+    fn shown(
+        pathology: Pathology,
+        kind: DeviceKind,
+        registers: u32,
+        blocks: u32,
+    ) -> Result<Vec<String>, String> {
+        let attributes = [EntryAttributes {
+            registers: Some(registers),
+            shared_static_bytes: 2048,
+            blocks_per_multiprocessor: Some(blocks),
+            ..EntryAttributes::default()
+        }];
+        let device = device(kind);
+        let found = doses(pathology, &HarmFacts { device: &device, attributes: &attributes })?;
+        assert!(found.iter().all(|dose| dose.amount > 0.0), "{found:?}");
+        assert!(found.is_sorted_by(|one, next| one.amount < next.amount), "{found:?}");
+        Ok(found.into_iter().map(|dose| dose.shown).collect())
+    }
+
+    #[test]
+    fn registers_are_taken_away_as_far_as_there_are_any() {
+        let caps = shown(Pathology::RegisterCap, DeviceKind::Cuda, 64, 8).unwrap();
+        assert_eq!(caps, ["48 of 64 registers", "32 of 64 registers"]);
+        let none = shown(Pathology::RegisterCap, DeviceKind::Cuda, 24, 8).unwrap_err();
+        assert_eq!(none, "24 registers a thread leave nothing to take away");
+        assert_eq!(shown(Pathology::RegisterCap, DeviceKind::Host, 64, 8).unwrap_err(), "only a GPU has it");
+    }
+
+    #[test]
+    fn unused_shared_memory_leaves_as_many_blocks_as_it_should() {
+        let found = shown(Pathology::ResidentBlocks, DeviceKind::Cuda, 64, 8).unwrap();
+        assert_eq!(found, ["4 of 8 resident blocks", "2 of 8 resident blocks", "1 of 8 resident blocks"]);
+        let device = device(DeviceKind::Cuda);
+        let attributes = [EntryAttributes {
+            shared_static_bytes: 2048,
+            blocks_per_multiprocessor: Some(8),
+            ..EntryAttributes::default()
+        }];
+        let facts = HarmFacts { device: &device, attributes: &attributes };
+        for (dose, target) in doses(Pathology::ResidentBlocks, &facts).unwrap().iter().zip([4, 2, 1]) {
+            let HarmChange::SharedBytes(bytes) = dose.change else { panic!("{dose:?}") };
+            // 228 KiB a multiprocessor, of which each block takes its own, its static part and 1 KiB.
+            assert_eq!(228 * 1024 / (bytes + 2048 + 1024), target, "{dose:?}");
+            assert!(bytes + 2048 <= 227 * 1024);
+        }
+        assert!(shown(Pathology::ResidentBlocks, DeviceKind::Cuda, 64, 1).is_err());
+    }
+
+    #[test]
+    fn every_device_has_the_pathologies_of_the_source() {
+        for kind in [DeviceKind::Cuda, DeviceKind::Host] {
+            for own in [Pathology::Barriers, Pathology::EntryDelay, Pathology::DivergentEntry] {
+                assert_eq!(shown(own, kind, 64, 8).unwrap().len(), 3, "{own:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! `evo invert`: harms a kernel on purpose, one resource at a time, and ranks the resources by what that costs.
+//!
+//! Harmed variants are typed apart: what is measured of one is an [`InvertDose`] and never an evaluation, so no journal,
+//! board, prior, gate or export can take it.
+
+use evo_protocol::invert::{InvertDose, InvertRow, ranked};
+use evo_space::diagnostic::nearest;
+use evo_space::shell::quote;
+use serde_json::{Value, json};
+
+use super::aim::{Aim, INVERT};
+use super::answer::Answer;
+use super::call::Call;
+use super::error::CliError;
+use super::invert_args::InvertArgs;
+use super::invert_file::{self, Inverted};
+use super::invert_harmed::HarmBench;
+use super::trial::{self, Bench, Tried};
+use super::{candidate, session, verdict_answer};
+use crate::kernel::harm::{self, HarmPlan};
+use crate::kernel::spec::KernelSpec;
+use crate::report::{invert, single};
+
+/// Runs the command.
+pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
+    let one = &arguments.one;
+    let access = one.run.access.access();
+    let file = candidate::resolve(&one.words, &one.candidate, &one.run.device, access)?.file;
+    check_names(&arguments.only, session::kernel_of(&file)?)?;
+    if one.problems.len() > 1 {
+        let text = format!("`--problem` {} times: a kernel is harmed on one problem", one.problems.len());
+        return Err(CliError::usage(text).with_hint("call `evo invert` once for each problem"));
+    }
+    let mut tried = trial::run(one, call, Aim::Invert, |bench| harm_all(arguments, bench))?;
+    if !arguments.only.is_empty() {
+        tried.setting.repro.push_str(&format!(" --only {}", quote(&arguments.only.join(","))));
+        call.know(|facts| facts.repro = tried.setting.repro.clone());
+    }
+    let mut own = single::json(&tried.setting, &tried.single.evaluation, &tried.single.attributes);
+    let Some(found) = tried.found.as_ref() else {
+        return verdict_answer::show(one, call, &tried, Aim::Invert, own, "");
+    };
+    own["rows"] = json!(found.rows);
+    own["problem"] = json!(found.problem);
+    own["noise_floor"] = json!(found.noise_floor);
+    let text = invert::text(&found.rows, &found.problem);
+    // A pathology that had no effect was seen to have none.
+    let absent = found.rows.iter().all(|row| row.happened.is_none()).then_some(INVERT);
+    let mut answer = verdict_answer::show_without(one, call, &tried, Aim::Invert, absent, own, &text)?;
+    if found.noise_floor.is_none() {
+        let why = "the unharmed kernel could not be compared with itself";
+        answer.reasons.insert("noise_floor".to_string(), why.to_string());
+    }
+    if let Some(Value::Object(result)) = &mut answer.result {
+        result.insert("rows".to_string(), json!(found.rows));
+    }
+    keep(arguments, call, &tried, found, answer)
+}
+
+/// Writes the files beside the study's; what was found is shown also where that fails.
+fn keep(
+    arguments: &InvertArgs,
+    call: &Call,
+    tried: &Tried<Inverted>,
+    found: &Inverted,
+    mut answer: Answer,
+) -> Result<Answer, CliError> {
+    match invert_file::keep(arguments, call, tried, found) {
+        Ok(path) => {
+            if let Ok(Value::Object(mut own)) = serde_json::from_str(&answer.own) {
+                own.insert("file".to_string(), path.as_str().into());
+                answer.own = Value::Object(own).to_string();
+            }
+            if !call.is_json() {
+                super::output::say(&format!("kept in {path}"));
+            }
+            Ok(answer)
+        }
+        Err(error) => Ok(answer.despite(error)),
+    }
+}
+
+/// Refuses names of `--only` that the kernel has no pathology for.
+fn check_names(only: &[String], kernel: &KernelSpec) -> Result<(), CliError> {
+    let Some(unknown) = only.iter().find(|name| !harm::named(kernel, name)) else { return Ok(()) };
+    let known = harm::names(kernel);
+    let hint = match nearest(unknown, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", known.join(", ")),
+    };
+    Err(CliError::usage(format!("`--only {unknown}`: there is no such pathology")).with_hint(hint))
+}
+
+fn harm_all(arguments: &InvertArgs, bench: &mut Bench<'_>) -> Result<Inverted, CliError> {
+    let mut bench = HarmBench::new(&arguments.one, bench)?;
+    let plans = harm::plans(bench.kernel()?, &bench.facts(), &arguments.only);
+    let rows: Result<Vec<InvertRow>, CliError> =
+        plans.into_iter().map(|plan| row(&mut bench, plan)).collect();
+    Ok(Inverted {
+        rows: ranked(rows?),
+        problem: bench.problem().to_string(),
+        noise_floor: bench.noise_floor(),
+    })
+}
+
+fn row(bench: &mut HarmBench<'_, '_>, plan: HarmPlan) -> Result<InvertRow, CliError> {
+    let HarmPlan { name, resource, unit, try_next, shows_as, doses } = plan;
+    let mut row = InvertRow {
+        rank: None,
+        pathology: name,
+        resource,
+        doses: Vec::new(),
+        slope: None,
+        slope_low: None,
+        slope_high: None,
+        happened: None,
+        how_known: String::new(),
+        upper_bound_of_cure_ratio: None,
+        try_next,
+    };
+    let not_run = |why: String| format!("not run: {why}");
+    let doses = match doses {
+        Ok(doses) => doses,
+        Err(why) => return Ok(InvertRow { how_known: not_run(why), ..row }),
+    };
+    for dose in doses {
+        match bench.measure(&dose)? {
+            Ok(found) => row.doses.push(InvertDose { unit: unit.clone(), ..found }),
+            Err(why) => return Ok(InvertRow { how_known: not_run(why), ..row }),
+        }
+    }
+    let changed = row.doses.iter().filter(|dose| dose.changed).count();
+    row.happened = Some(changed > 0);
+    let is_measured = row.doses.iter().any(|dose| dose.ratio.is_some());
+    row.how_known = match row.doses.first() {
+        _ if changed == 0 => "no_effect: machine code and launches are the unharmed kernel's".to_string(),
+        Some(first) if !is_measured => format!("not measured: {}", first.verdict),
+        _ => shows_as.to_string(),
+    };
+    Ok(row.sloped())
+}

@@ -1,0 +1,80 @@
+//! Where `evo invert` keeps what it found: `invert-<hash>.json` and `.md` in the folder of the candidate's study.
+
+use std::io;
+use std::path::PathBuf;
+
+use evo_protocol::invert::InvertRow;
+
+use super::call::Call;
+use super::described;
+use super::error::CliError;
+use super::invert_args::InvertArgs;
+use super::trial::Tried;
+use crate::journal::own_folder::OwnFolder;
+use crate::report::invert;
+
+/// Digits of the candidate's hash in a file's name.
+const DIGITS: usize = 12;
+
+/// What was found.
+pub struct Inverted {
+    pub rows: Vec<InvertRow>,
+    /// The problem that was timed.
+    pub problem: String,
+    /// Relative difference between the unharmed kernel and itself; absent where it could not be measured.
+    pub noise_floor: Option<f64>,
+}
+
+/// Writes both files; the place of the first.
+///
+/// # Errors
+/// The folder cannot be opened or written, or the names are taken by what evo did not write.
+pub fn keep(
+    arguments: &InvertArgs,
+    call: &Call,
+    tried: &Tried<Inverted>,
+    found: &Inverted,
+) -> Result<String, CliError> {
+    let evaluation = &tried.single.evaluation;
+    let own_source = evaluation.source_hash.as_ref().filter(|_| arguments.one.candidate.source.is_some());
+    let hash = own_source.unwrap_or(&evaluation.configuration_hash).as_str();
+    let name = format!("invert-{}", &hash[..DIGITS.min(hash.len())]);
+    let folder = folder(arguments, call, tried)?;
+    let rows = serde_json::to_string_pretty(&found.rows)
+        .map_err(|error| CliError::harness(format!("the rows cannot be written: {error}")))?;
+    let conditions = invert::InvertSetting {
+        kernel: &tried.setting.kernel,
+        device: &tried.setting.device,
+        configuration: &evaluation.configuration.to_string(),
+        problem: &found.problem,
+        noise_floor: found.noise_floor,
+        repro: &tried.setting.repro,
+    };
+    let files = [("json", format!("{rows}\n")), ("md", invert::markdown(&found.rows, &conditions))];
+    for (extension, text) in files {
+        let file = format!("{name}.{extension}");
+        let write = folder.replace(&file, text.as_bytes(), true);
+        write.map_err(|error| unwritable(&folder.place(&file), &error))?;
+    }
+    Ok(folder.place(&format!("{name}.json")).display().to_string())
+}
+
+fn unwritable(path: &std::path::Path, error: &io::Error) -> CliError {
+    CliError::harness(format!("cannot write `{}`: {error}", path.display()))
+}
+
+/// The folder of the study that names the candidate, or the one that a sweep of its kernel would begin with.
+fn folder(arguments: &InvertArgs, call: &Call, tried: &Tried<Inverted>) -> Result<OwnFolder, CliError> {
+    let candidate = &arguments.one.candidate;
+    let named = described::study(&call.facts());
+    // A study may be named by its path.
+    let path = candidate.study.as_ref().filter(|name| named.is_some() && name.contains('/'));
+    let kind = tried.device.as_ref().map_or("host", |device| device.kind.as_str());
+    let study = named.unwrap_or_else(|| format!("{}-{kind}", tried.setting.kernel));
+    let place = path.map_or_else(|| candidate.out.join(&study), PathBuf::from);
+    let opened = match path {
+        Some(path) => OwnFolder::open(path.as_ref()),
+        None => OwnFolder::create(&candidate.out).and_then(|out| out.create_folder(&study)),
+    };
+    opened.map_err(|error| unwritable(&place, &error))
+}

@@ -1,0 +1,162 @@
+//! The unharmed kernel on a device, and harmed copies of it beside it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evo_protocol::device::EntryAttributes;
+use evo_protocol::invert::InvertDose;
+use evo_space::genome::Configuration;
+use evo_space::value::Value;
+
+use super::counters::attributes_of;
+use super::error::CliError;
+use super::one_args::TestOneArgs;
+use super::trial::{self, Bench};
+use super::{candidate, session};
+use crate::engine::ports::{Evaluate, Rivals};
+use crate::engine::single::{self, Single};
+use crate::kernel::harm::{Dose, HarmFacts, apply};
+use crate::kernel::spec::KernelSpec;
+use crate::supervise::job::{Job, Standing};
+
+/// What harmed variants are measured on.
+pub struct HarmBench<'b, 'a> {
+    one: &'b TestOneArgs,
+    bench: &'b mut Bench<'a>,
+    attributes: Vec<EntryAttributes>,
+    noise_floor: Option<f64>,
+}
+
+impl<'b, 'a> HarmBench<'b, 'a> {
+    /// Measures how far the unharmed kernel differs from itself.
+    ///
+    /// # Errors
+    /// The candidate has no timed problem.
+    pub fn new(one: &'b TestOneArgs, bench: &'b mut Bench<'a>) -> Result<HarmBench<'b, 'a>, CliError> {
+        let plan = bench.job.timed.first().ok_or_else(|| {
+            CliError::usage("no problem of this kernel is timed, so nothing can be compared")
+                .with_hint("name one with `--problem`, or give one `timed = true`")
+        })?;
+        let attributes = attributes_of(&bench.single.attributes, bench.job, plan).to_vec();
+        bench.lane.expect_pairs();
+        let noise_floor = Evaluate::noise_floor(bench.lane, bench.job, 1).ok();
+        Ok(HarmBench { one, bench, attributes, noise_floor })
+    }
+
+    /// The space's own kernel.
+    ///
+    /// # Errors
+    /// The space has none.
+    pub fn kernel(&self) -> Result<&KernelSpec, CliError> {
+        session::kernel_of(self.bench.file)
+    }
+
+    pub fn facts(&self) -> HarmFacts<'_> {
+        HarmFacts { device: self.bench.lane.info(), attributes: &self.attributes }
+    }
+
+    pub fn problem(&self) -> &str {
+        self.bench.job.timed.first().map_or("", |plan| &plan.name)
+    }
+
+    pub fn noise_floor(&self) -> Option<f64> {
+        self.noise_floor
+    }
+
+    /// Judges a harmed copy and compares it with the unharmed kernel; the inner error says why that cannot be done.
+    ///
+    /// # Errors
+    /// The device is lost, or evo itself fails.
+    pub fn measure(&mut self, dose: &Dose) -> Result<Result<InvertDose, String>, CliError> {
+        let one = self.one;
+        let access = one.run.access.access();
+        let mut harmed = candidate::resolve(&one.words, &one.candidate, &one.run.device, access)?;
+        one.add_grid(&mut harmed.file);
+        let Some(kernel) = harmed.file.kernel.as_mut() else {
+            return Ok(Err("the space has no kernel".to_string()));
+        };
+        if let Err(why) = apply(kernel, &dose.change) {
+            return Ok(Err(why));
+        }
+        let kernel = session::kernel_of(&harmed.file)?;
+        let Bench { setup, lane, seed, .. } = &mut *self.bench;
+        let problems = session::problems(kernel, setup.choice.kind, &one.problems)?;
+        let recipe = session::recipe(kernel, &problems, setup, lane, *seed)?;
+        let set: BTreeMap<&str, &Value> =
+            dose.set.iter().map(|(name, value)| (name.as_str(), value)).collect();
+        let pair = |(name, value): (&str, &Value)| {
+            (Arc::from(name), set.get(name).map_or(value, |other| *other).clone())
+        };
+        let configuration = Configuration::new(harmed.configuration.iter().map(pair).collect());
+        let Some(genome) = harmed.file.space.genome(&configuration) else {
+            return Ok(Err(format!("`{configuration}` is not a point of this space")));
+        };
+        let refused = single::constraint_verdict(&harmed.file.space, &configuration);
+        let mut found = InvertDose {
+            dose: dose.amount,
+            unit: String::new(),
+            what: dose.shown.clone(),
+            ratio: None,
+            ratio_low: None,
+            ratio_high: None,
+            verdict: String::new(),
+            changed: true,
+        };
+        if let Some(refused) = refused {
+            found.verdict = refused.verdict.label();
+            return Ok(Ok(found));
+        }
+        let compiled = single::job(&recipe, genome, configuration, false, |prepared| {
+            trial::compile(self.bench.setup, prepared)
+        })?;
+        let (begun, job) = match compiled {
+            Ok(ready) => ready,
+            Err(refused) => {
+                found.verdict = refused.verdict.label();
+                return Ok(Ok(found));
+            }
+        };
+        // The gates alone: the comparison times it.
+        let judged = begun.judged(self.bench.lane.evaluate(&job.gates_only(), &Standing::default()));
+        if judged.lost {
+            return Err(CliError::device("the device was lost while a harmed variant was judged"));
+        }
+        found.verdict = judged.evaluation.verdict.label();
+        found.changed = self.differs(&judged, &job);
+        if judged.evaluation.verdict.is_pass() && found.changed {
+            self.compare(&job, &mut found);
+        }
+        Ok(Ok(found))
+    }
+
+    /// Whether machine code or launches are others than the unharmed kernel's.
+    fn differs(&self, judged: &Single, job: &Job) -> bool {
+        let code = judged.evaluation.code_hash != self.bench.single.evaluation.code_hash;
+        let plan = job.timed.first();
+        let own = plan.map_or(&[][..], |plan| attributes_of(&judged.attributes, job, plan));
+        let resident = |all: &[EntryAttributes]| -> Vec<Option<u32>> {
+            all.iter().map(|own| own.blocks_per_multiprocessor).collect()
+        };
+        code || resident(own) != resident(&self.attributes)
+    }
+
+    fn compare(&mut self, job: &Job, found: &mut InvertDose) {
+        let rivals = Rivals {
+            baseline: self.bench.job.clone(),
+            finalist: job.clone(),
+            problems: vec![0],
+            noise_floor: self.noise_floor.unwrap_or(0.0),
+            within: Some(Duration::ZERO),
+        };
+        match Evaluate::pair(self.bench.lane, &rivals).into_iter().next() {
+            Some(Ok(pair)) => {
+                found.ratio = Some(pair.ratio);
+                found.ratio_low = Some(pair.ratio_low);
+                found.ratio_high = Some(pair.ratio_high);
+            }
+            Some(Err(why)) => found.verdict = format!("not compared: {why}"),
+            None => found.verdict = "not compared".to_string(),
+        }
+    }
+}
