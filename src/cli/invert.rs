@@ -43,7 +43,7 @@ pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
     own["rows"] = json!(found.rows);
     own["problem"] = json!(found.problem);
     own["noise_floor"] = json!(found.noise_floor);
-    let text = invert::text(&found.rows, &found.problem);
+    let text = invert::text(&found.rows, &found.problem, found.noise_floor);
     // A pathology that had no effect was seen to have none.
     let absent = found.rows.iter().all(|row| row.happened.is_none()).then_some(INVERT);
     let mut answer = verdict_answer::show_without(one, call, &tried, Aim::Invert, absent, own, &text)?;
@@ -104,7 +104,7 @@ fn harm_all(arguments: &InvertArgs, bench: &mut Bench<'_>) -> Result<Inverted, C
 }
 
 fn row(bench: &mut HarmBench<'_, '_>, plan: HarmPlan) -> Result<InvertRow, CliError> {
-    let HarmPlan { name, resource, unit, try_next, shows_as, doses } = plan;
+    let HarmPlan { name, resource, unit, try_next, lightens, shows_as, doses } = plan;
     let mut row = InvertRow {
         rank: None,
         pathology: name,
@@ -124,7 +124,7 @@ fn row(bench: &mut HarmBench<'_, '_>, plan: HarmPlan) -> Result<InvertRow, CliEr
         Err(why) => return Ok(InvertRow { how_known: not_run(why), ..row }),
     };
     for dose in doses {
-        match bench.measure(&dose)? {
+        match bench.measure(&dose, lightens)? {
             Ok(found) => row.doses.push(InvertDose { unit: unit.clone(), ..found }),
             Err(why) => return Ok(InvertRow { how_known: not_run(why), ..row }),
         }
@@ -137,5 +137,11 @@ fn row(bench: &mut HarmBench<'_, '_>, plan: HarmPlan) -> Result<InvertRow, CliEr
         Some(first) if !is_measured => format!("not measured: {}", first.verdict),
         _ => shows_as.to_string(),
     };
+    if lightens {
+        // Answers are wrong, so only the time that is left says something.
+        let ratios = row.doses.iter().filter(|dose| dose.changed).filter_map(|dose| dose.ratio);
+        row.upper_bound_of_cure_ratio = ratios.reduce(f64::min);
+        return Ok(row);
+    }
     Ok(row.sloped())
 }

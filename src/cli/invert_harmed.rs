@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use evo_protocol::device::EntryAttributes;
 use evo_protocol::invert::InvertDose;
+use evo_protocol::verdict::VerdictClass;
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
@@ -64,11 +65,12 @@ impl<'b, 'a> HarmBench<'b, 'a> {
         self.noise_floor
     }
 
-    /// Judges a harmed copy and compares it with the unharmed kernel; the inner error says why that cannot be done.
+    /// Judges a harmed copy and compares it with the unharmed kernel; the inner error says why that cannot be done. One that
+    /// `lightens` may be wrong.
     ///
     /// # Errors
     /// The device is lost, or evo itself fails.
-    pub fn measure(&mut self, dose: &Dose) -> Result<Result<InvertDose, String>, CliError> {
+    pub fn measure(&mut self, dose: &Dose, lightens: bool) -> Result<Result<InvertDose, String>, CliError> {
         let one = self.one;
         let access = one.run.access.access();
         let mut harmed = candidate::resolve(&one.words, &one.candidate, &one.run.device, access)?;
@@ -124,7 +126,9 @@ impl<'b, 'a> HarmBench<'b, 'a> {
         }
         found.verdict = judged.evaluation.verdict.label();
         found.changed = self.differs(&judged, &job);
-        if judged.evaluation.verdict.is_pass() && found.changed {
+        let verdict = &judged.evaluation.verdict;
+        let is_wrong = verdict.kind.class() == VerdictClass::Wrong;
+        if found.changed && (verdict.is_pass() || lightens && is_wrong) {
             self.compare(&job, &mut found);
         }
         Ok(Ok(found))

@@ -11,12 +11,14 @@ const KERNEL: &str = r#"extern "C" __global__ void sums(const float* x, float* y
     __shared__ float part[BLOCK];
     int i = blockIdx.x * BLOCK + threadIdx.x;
     part[threadIdx.x] = i < n ? x[i] : 0.0f;
+#ifndef LIGHT
     for (int k = 0; k < STEPS; ++k) {
         __syncthreads();
         float other = part[(threadIdx.x + 1) % BLOCK];
         __syncthreads();
         part[threadIdx.x] = 0.5f * (part[threadIdx.x] + other);
     }
+#endif
 #ifdef SLOW
     for (volatile int k = 0; k < 20000; k = k + 1) {}
 #endif
@@ -79,6 +81,11 @@ try_next = "spin less"
 name = "another_kernel"
 resource = "right answers"
 doses = [{ set = { STEPS = 9 } }]
+[[diagnose]]
+name = "no_barriers"
+resource = "barriers"
+lightens = true
+doses = [{ define = { LIGHT = 1 } }]
 "#;
 
 fn folder(space: &str) -> tempfile::TempDir {
@@ -105,7 +112,8 @@ fn row<'a>(rows: &'a Value, name: &str) -> &'a Value {
 #[test]
 fn what_binds_a_kernel_comes_first_and_is_kept() {
     let folder = folder(SPACE);
-    let (code, answer, said) = run(&folder, "--only barriers,entry_delay,register_cap,spin,another_kernel");
+    let (code, answer, said) =
+        run(&folder, "--only barriers,entry_delay,register_cap,spin,another_kernel,no_barriers");
     assert_eq!(code, Some(0), "{answer:#} {said}");
     let rows = &answer["rows"];
     // A loop of 20,000 steps a thread dwarfs everything; sixteen barriers are most of the rest.
@@ -121,6 +129,10 @@ fn what_binds_a_kernel_comes_first_and_is_kept() {
     let wrong = &row(rows, "another_kernel")["doses"][0];
     assert!(wrong["verdict"].as_str().unwrap().starts_with("wrong_answer"), "{wrong}");
     assert!(wrong["ratio"].is_null() && row(rows, "another_kernel")["slope"].is_null());
+    let lighter = row(rows, "no_barriers");
+    assert!(lighter["doses"][0]["verdict"].as_str().unwrap().starts_with("wrong_answer"), "{lighter}");
+    assert!(lighter["upper_bound_of_cure_ratio"].as_f64().unwrap() < 0.9, "{lighter}");
+    assert!(lighter["slope"].is_null() && lighter["rank"].is_null());
     let kept: Value =
         serde_json::from_slice(&fs::read(folder.path().join(answer["file"].as_str().unwrap())).unwrap())
             .unwrap();

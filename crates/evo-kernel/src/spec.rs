@@ -80,6 +80,8 @@ pub struct DiagnoseSpec {
     pub unit: String,
     /// The opposite.
     pub try_next: String,
+    /// It takes work away instead: answers are wrong then, and the time is a bound for any cure.
+    pub lightens: bool,
     /// The smallest first; at least one.
     pub doses: Vec<DiagnoseDose>,
 }

@@ -25,7 +25,7 @@ pub struct InvertRow {
     pub happened: Option<bool>,
     /// By what that is known, or why nothing was measured.
     pub how_known: String,
-    /// Time without the resource's cost beside the time with it; null, because nothing is lightened yet.
+    /// Lightened time / time, the least of the doses: no cure gets below it. Null where work was added.
     pub upper_bound_of_cure_ratio: Option<f64>,
     /// The opposite of the pathology.
     pub try_next: String,
@@ -68,9 +68,11 @@ impl InvertRow {
         self
     }
 
-    /// Whether it certainly costs time.
-    pub fn is_steep(&self) -> bool {
-        self.slope_low.is_some_and(|low| low > 0.0)
+    /// Whether it certainly costs time, where the unharmed kernel differs from itself by `noise_floor` (relative).
+    pub fn is_steep(&self, noise_floor: f64) -> bool {
+        let beyond =
+            |dose: &InvertDose| dose.changed && dose.ratio_low.is_some_and(|low| low > 1.0 + noise_floor);
+        self.slope_low.is_some_and(|low| low > 0.0) && self.doses.iter().any(beyond)
     }
 }
 
@@ -120,7 +122,8 @@ mod tests {
         let straight = row("barriers", &[(1.0, 1.25), (2.0, 1.5)]);
         assert!((straight.slope.unwrap() - 0.25).abs() < 1e-12, "{straight:?}");
         assert!(straight.slope_low < straight.slope && straight.slope < straight.slope_high);
-        assert!(straight.is_steep() && !row("flat", &[(1.0, 1.01)]).is_steep());
+        assert!(straight.is_steep(0.1) && !straight.is_steep(0.5));
+        assert!(!row("flat", &[(1.0, 1.01)]).is_steep(0.0));
         // A dose that changed nothing says nothing.
         let mut unchanged = row("barriers", &[(1.0, 1.5)]);
         unchanged.doses[0].changed = false;

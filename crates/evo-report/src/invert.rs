@@ -18,17 +18,17 @@ pub struct InvertSetting<'a> {
 }
 
 /// The table for a terminal, and what to try next.
-pub fn text(rows: &[InvertRow], problem: &str) -> String {
+pub fn text(rows: &[InvertRow], problem: &str, noise_floor: Option<f64>) -> String {
     let mut text = format!("harmed on `{problem}`, the dearest resource first:\n");
     for row in rows {
         let rank = row.rank.map_or("-".to_string(), |rank| rank.to_string());
         let _ = write!(text, "{rank:>3}  {:<16} {:<30}  ", row.pathology, slope(row));
-        let _ = match row.slope {
+        let _ = match row.slope.or(row.upper_bound_of_cure_ratio) {
             Some(_) => writeln!(text, "{}", row.doses.iter().map(dose).collect::<Vec<_>>().join(", ")),
             None => writeln!(text, "{}", row.how_known),
         };
     }
-    text += &verdict(rows);
+    text += &verdict(rows, noise_floor);
     text
 }
 
@@ -39,7 +39,9 @@ fn slope(row: &InvertRow) -> String {
         (Some(slope), Some(low), Some(high)) => {
             format!("{} [{}, {}]", percent(slope), percent(low), percent(high))
         }
-        _ => String::new(),
+        _ => row
+            .upper_bound_of_cure_ratio
+            .map_or(String::new(), |bound| format!("a cure gains at most {:.2}x", 1.0 / bound)),
     }
 }
 
@@ -53,8 +55,8 @@ fn dose(own: &InvertDose) -> String {
 }
 
 /// What binds the kernel, if anything does.
-fn verdict(rows: &[InvertRow]) -> String {
-    match rows.iter().find(|row| row.is_steep()) {
+fn verdict(rows: &[InvertRow], noise_floor: Option<f64>) -> String {
+    match rows.iter().find(|row| row.is_steep(noise_floor.unwrap_or(0.0))) {
         Some(first) => {
             format!("it is bound most by: {}\ntry next: {}\n", first.resource, first.try_next)
         }
@@ -81,7 +83,7 @@ pub fn markdown(rows: &[InvertRow], conditions: &InvertSetting<'_>) -> String {
         let (name, slope, known) = (&row.pathology, slope(row), &row.how_known);
         let _ = writeln!(text, "| {rank} | `{name}` | {slope} | {unit} | {doses} | {known} |");
     }
-    let _ = write!(text, "\n{}\nagain: `{repro}`\n", verdict(rows));
+    let _ = write!(text, "\n{}\nagain: `{repro}`\n", verdict(rows, *noise_floor));
     text
 }
 
@@ -118,13 +120,13 @@ mod tests {
 
     #[test]
     fn the_first_that_is_certainly_steep_is_named() {
-        let steep = text(&[row("barriers", Some(1.3))], "p");
+        let steep = text(&[row("barriers", Some(1.3))], "p", Some(0.01));
         assert!(steep.contains("+30.0 % [+29.0 %, +31.0 %]"), "{steep}");
         assert!(steep.contains("each barrier 2 times 1.300x"), "{steep}");
         assert!(steep.ends_with("it is bound most by: barriers\ntry next: fewer barriers\n"), "{steep}");
-        let flat = text(&[row("barriers", Some(1.005))], "p");
+        let flat = text(&[row("barriers", Some(1.015))], "p", Some(0.02));
         assert!(flat.contains("slack"), "{flat}");
-        assert!(text(&[row("barriers", None)], "p").contains("nothing could be measured"));
+        assert!(text(&[row("barriers", None)], "p", None).contains("nothing could be measured"));
     }
 
     #[test]

@@ -9,9 +9,8 @@ use super::pathology::Pathology;
 const BARRIER_DOSES: [u32; 3] = [1, 2, 4];
 /// Units of a delay.
 const ENTRY_DOSES: [f64; 3] = [0.5, 1.0, 2.0];
-/// Steps of one unit, about a microsecond: a counter in local memory takes some 35 cycles a step on a GPU, and 2 ns on a
-/// processor.
-const STEPS_CUDA: f64 = 50.0;
+/// One unit of a delay, about a microsecond: cycles of a GPU's clock, or steps of a counter in memory on a processor.
+const CYCLES_CUDA: f64 = 1800.0;
 const STEPS_HOST: f64 = 500.0;
 /// Steps of one unit of a divergent entry.
 const DIVERGENT_STEPS: f64 = 8.0;
@@ -81,7 +80,7 @@ pub(super) fn doses(pathology: Pathology, facts: &HarmFacts<'_>) -> Result<Vec<D
         }),
         Pathology::CompilerLevel => Ok(levels(kind)),
         Pathology::EntryDelay => Ok(ENTRY_DOSES.into_iter().map(|own| delay(own, kind)).collect()),
-        Pathology::DivergentEntry => Ok(ENTRY_DOSES.into_iter().map(divergent).collect()),
+        Pathology::DivergentEntry => Ok(ENTRY_DOSES.into_iter().map(|own| divergent(own, kind)).collect()),
     }
 }
 
@@ -140,34 +139,56 @@ fn levels(kind: DeviceKind) -> Vec<Dose> {
         };
         Dose::of(amount, format!("level {level}"), change)
     };
+    // Nothing at all is kept in registers at level 0: that tells of no kernel what it lacks.
     let levels: &[(f64, u32)] = match kind {
-        DeviceKind::Cuda => &[(1.0, 2), (2.0, 1), (3.0, 0)],
+        DeviceKind::Cuda => &[(1.0, 2), (2.0, 1)],
         // The host device compiles at level 2.
-        DeviceKind::Host | DeviceKind::Replay => &[(1.0, 1), (2.0, 0)],
+        DeviceKind::Host | DeviceKind::Replay => &[(1.0, 1)],
     };
     levels.iter().copied().map(dose).collect()
 }
 
-/// A counter that the compiler has to keep in memory: no clock is asked, which gates may hold.
+/// On a GPU by its clock: compilers there take a counter out of memory and its loop away, `volatile` or not. On the host by
+/// such a counter, because gates hold the clock.
 fn delay(units: f64, kind: DeviceKind) -> Dose {
-    let steps = units * if kind == DeviceKind::Cuda { STEPS_CUDA } else { STEPS_HOST };
-    let change = format!(
-        " if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {{ volatile unsigned evo_left = {steps:.0}u; \
-         while (evo_left != 0u) evo_left = evo_left - 1u; }} __syncthreads(); "
-    );
-    let shown = format!("{steps:.0} steps at the beginning of each block");
+    let (amount, what, wait) = match kind {
+        DeviceKind::Cuda => {
+            let cycles = units * CYCLES_CUDA;
+            let wait = format!(
+                "unsigned evo_t = (unsigned)clock(); while ((unsigned)clock() - evo_t < {cycles:.0}u) {{}}"
+            );
+            (cycles, "cycles", wait)
+        }
+        DeviceKind::Host | DeviceKind::Replay => {
+            let steps = units * STEPS_HOST;
+            (steps, "steps", counted("evo_t", steps))
+        }
+    };
+    let first = "threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0";
+    let change = format!(" if ({first}) {{ {wait} }} __syncthreads(); ");
+    let shown = format!("{amount:.0} {what} at the beginning of each block");
     Dose::of(units, shown, HarmChange::Entry(change))
 }
 
-fn divergent(units: f64) -> Dose {
+/// One half of each warp after the other; on a GPU a step reads the clock, for the same reason.
+fn divergent(units: f64, kind: DeviceKind) -> Dose {
     let steps = units * DIVERGENT_STEPS;
-    let change = format!(
-        " if ((threadIdx.x & 1u) == 0u) {{ volatile unsigned evo_down = {steps:.0}u; while (evo_down != 0u) \
-         evo_down = evo_down - 1u; }} else {{ volatile unsigned evo_up = 0u; while (evo_up != {steps:.0}u) \
-         evo_up = evo_up + 1u; }} "
-    );
+    let half = |name: &str| match kind {
+        DeviceKind::Cuda => format!(
+            "unsigned {name}; for (unsigned evo_k = 0; evo_k < {steps:.0}u; ++evo_k) \
+             asm volatile(\"mov.u32 %0, %%clock;\" : \"=r\"({name}));"
+        ),
+        DeviceKind::Host | DeviceKind::Replay => counted(name, steps),
+    };
+    let (even, odd) = (half("evo_even"), half("evo_odd"));
+    let change = format!(" if ((threadIdx.x & 1u) == 0u) {{ {even} }} else {{ {odd} }} ");
     let shown = format!("{steps:.0} steps of each half of a warp");
     Dose::of(units, shown, HarmChange::Entry(change))
+}
+
+/// A counter that the host's compiler has to keep in memory.
+fn counted(name: &str, steps: f64) -> String {
+    format!("volatile unsigned {name} = {steps:.0}u; while ({name} != 0u) {name} = {name} - 1u;")
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ impl Pathology {
             (Pathology::Barriers, _) => "as many barriers again",
             (Pathology::L1Bypass, _) => "all loads",
             (Pathology::CompilerLevel, _) => "level of optimization",
-            (Pathology::EntryDelay, DeviceKind::Cuda) => "50 steps of one thread (about 1 µs)",
+            (Pathology::EntryDelay, DeviceKind::Cuda) => "1800 cycles (about 1 µs)",
             (Pathology::EntryDelay, _) => "500 steps of one thread (about 1 µs)",
             (Pathology::DivergentEntry, _) => "8 steps of each half of a warp",
         }

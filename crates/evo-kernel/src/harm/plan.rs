@@ -13,6 +13,8 @@ pub struct HarmPlan {
     pub unit: String,
     /// The opposite.
     pub try_next: String,
+    /// It takes work away instead, so that answers are wrong.
+    pub lightens: bool,
     /// By what a change of this kind shows.
     pub shows_as: &'static str,
     /// The smallest first, or why there are none here.
@@ -44,6 +46,7 @@ fn generic(own: Pathology, facts: &HarmFacts<'_>) -> HarmPlan {
         resource: own.resource().to_string(),
         unit: own.unit(facts.device.kind).to_string(),
         try_next: own.try_next().to_string(),
+        lightens: false,
         shows_as: match own {
             Pathology::ResidentBlocks => "the driver counts fewer resident blocks",
             _ => "machine code differs",
@@ -53,9 +56,17 @@ fn generic(own: Pathology, facts: &HarmFacts<'_>) -> HarmPlan {
 }
 
 fn of_file(own: &DiagnoseSpec) -> HarmPlan {
-    let DiagnoseSpec { name, resource, unit, try_next, doses } = own.clone();
+    let DiagnoseSpec { name, resource, unit, try_next, lightens, doses } = own.clone();
     let doses = doses.into_iter().enumerate().map(|(at, dose)| declared(at, dose)).collect();
-    HarmPlan { name, resource, unit, try_next, shows_as: "machine code or launches differ", doses: Ok(doses) }
+    HarmPlan {
+        name,
+        resource,
+        unit,
+        try_next,
+        lightens,
+        shows_as: "machine code or launches differ",
+        doses: Ok(doses),
+    }
 }
 
 fn declared(at: usize, own: DiagnoseDose) -> Dose {

@@ -9,7 +9,7 @@ use super::fields::Reader;
 use crate::harm::Pathology;
 use crate::spec::{DiagnoseDose, DiagnoseSpec};
 
-const KEYS: &[&str] = &["name", "resource", "unit", "try_next", "doses"];
+const KEYS: &[&str] = &["name", "resource", "unit", "try_next", "lightens", "doses"];
 const DOSE: &str = "doses = [{ set = { VEC = 1 } }]";
 
 /// Reads the tables; nothing where there are none.
@@ -49,6 +49,10 @@ fn pathology(reader: &mut Reader, node: &Node, parameters: &[Parameter]) -> Opti
     };
     let unit = optional(reader, "unit", "step");
     let try_next = optional(reader, "try_next", "the opposite");
+    let lightens = match fields.get("lightens") {
+        Some(node) => reader.boolean(node, &fields.name("lightens")),
+        None => Some(false),
+    };
     let doses = reader.required(&fields, "doses", &format!("add {DOSE}"));
     let doses = doses.and_then(|node| {
         let items = reader.list(node, &fields.name("doses"), "tables with `set` or `define`")?;
@@ -59,7 +63,8 @@ fn pathology(reader: &mut Reader, node: &Node, parameters: &[Parameter]) -> Opti
         let found: Vec<_> = items.iter().map(|item| dose(reader, item, parameters)).collect();
         found.into_iter().collect::<Option<Vec<_>>>().filter(|found| !found.is_empty())
     });
-    Some(DiagnoseSpec { name: name?, resource: resource?, unit: unit?, try_next: try_next?, doses: doses? })
+    let (name, resource, unit, try_next) = (name?, resource?, unit?, try_next?);
+    Some(DiagnoseSpec { name, resource, unit, try_next, lightens: lightens?, doses: doses? })
 }
 
 fn dose(reader: &mut Reader, node: &Node, parameters: &[Parameter]) -> Option<DiagnoseDose> {
