@@ -44,8 +44,7 @@ pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
     own["problem"] = json!(found.problem);
     own["noise_floor"] = json!(found.noise_floor);
     let text = invert::text(&found.rows, &found.problem, found.noise_floor);
-    // A pathology that had no effect was seen to have none.
-    let absent = found.rows.iter().all(|row| row.happened.is_none()).then_some(INVERT);
+    let absent = (!found.rows.iter().any(InvertRow::is_finding)).then_some(INVERT);
     let mut answer = verdict_answer::show_without(one, call, &tried, Aim::Invert, absent, own, &text)?;
     if found.noise_floor.is_none() {
         let why = "the unharmed kernel could not be compared with itself";
@@ -129,17 +128,18 @@ fn row(bench: &mut HarmBench<'_, '_>, plan: HarmPlan) -> Result<InvertRow, CliEr
             Err(why) => return Ok(InvertRow { how_known: not_run(why), ..row }),
         }
     }
-    let changed = row.doses.iter().filter(|dose| dose.changed).count();
-    row.happened = Some(changed > 0);
+    row.happened = row.doses.iter().filter_map(|dose| dose.changed).reduce(|one, other| one || other);
     let is_measured = row.doses.iter().any(|dose| dose.ratio.is_some());
     row.how_known = match row.doses.first() {
-        _ if changed == 0 => "no_effect: machine code and launches are the unharmed kernel's".to_string(),
+        _ if row.happened == Some(false) => {
+            "no_effect: machine code and launches are the unharmed kernel's".to_string()
+        }
         Some(first) if !is_measured => format!("not measured: {}", first.verdict),
         _ => shows_as.to_string(),
     };
     if lightens {
         // Answers are wrong, so only the time that is left says something.
-        let ratios = row.doses.iter().filter(|dose| dose.changed).filter_map(|dose| dose.ratio);
+        let ratios = row.doses.iter().filter(|dose| dose.has_changed()).filter_map(|dose| dose.ratio);
         row.upper_bound_of_cure_ratio = ratios.reduce(f64::min);
         return Ok(row);
     }

@@ -1,16 +1,15 @@
 //! Where `evo invert` keeps what it found: `invert-<hash>.json` and `.md` in the folder of the candidate's study.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 
 use evo_protocol::invert::InvertRow;
 
 use super::call::Call;
-use super::described;
+use super::candidate_folder;
 use super::error::CliError;
 use super::invert_args::InvertArgs;
 use super::trial::Tried;
-use crate::journal::own_folder::OwnFolder;
 use crate::report::invert;
 
 /// Digits of the candidate's hash in a file's name.
@@ -39,7 +38,8 @@ pub fn keep(
     let own_source = evaluation.source_hash.as_ref().filter(|_| arguments.one.candidate.source.is_some());
     let hash = own_source.unwrap_or(&evaluation.configuration_hash).as_str();
     let name = format!("invert-{}", &hash[..DIGITS.min(hash.len())]);
-    let folder = folder(arguments, call, tried)?;
+    let folder = candidate_folder::open(&arguments.one.candidate, tried, &call.facts())
+        .map_err(|(path, error)| unwritable(&path, &error))?;
     let rows = serde_json::to_string_pretty(&found.rows)
         .map_err(|error| CliError::harness(format!("the rows cannot be written: {error}")))?;
     let conditions = invert::InvertSetting {
@@ -59,22 +59,6 @@ pub fn keep(
     Ok(folder.place(&format!("{name}.json")).display().to_string())
 }
 
-fn unwritable(path: &std::path::Path, error: &io::Error) -> CliError {
+fn unwritable(path: &Path, error: &io::Error) -> CliError {
     CliError::harness(format!("cannot write `{}`: {error}", path.display()))
-}
-
-/// The folder of the study that names the candidate, or the one that a sweep of its kernel would begin with.
-fn folder(arguments: &InvertArgs, call: &Call, tried: &Tried<Inverted>) -> Result<OwnFolder, CliError> {
-    let candidate = &arguments.one.candidate;
-    let named = described::study(&call.facts());
-    // A study may be named by its path.
-    let path = candidate.study.as_ref().filter(|name| named.is_some() && name.contains('/'));
-    let kind = tried.device.as_ref().map_or("host", |device| device.kind.as_str());
-    let study = named.unwrap_or_else(|| format!("{}-{kind}", tried.setting.kernel));
-    let place = path.map_or_else(|| candidate.out.join(&study), PathBuf::from);
-    let opened = match path {
-        Some(path) => OwnFolder::open(path.as_ref()),
-        None => OwnFolder::create(&candidate.out).and_then(|out| out.create_folder(&study)),
-    };
-    opened.map_err(|error| unwritable(&place, &error))
 }

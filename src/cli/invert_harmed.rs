@@ -15,6 +15,7 @@ use super::error::CliError;
 use super::one_args::TestOneArgs;
 use super::trial::{self, Bench};
 use super::{candidate, session};
+use crate::engine::candidate::ResolvedCandidate;
 use crate::engine::ports::{Evaluate, Rivals};
 use crate::engine::single::{self, Single};
 use crate::kernel::harm::{Dose, HarmFacts, apply};
@@ -65,12 +66,8 @@ impl<'b, 'a> HarmBench<'b, 'a> {
         self.noise_floor
     }
 
-    /// Judges a harmed copy and compares it with the unharmed kernel; the inner error says why that cannot be done. One that
-    /// `lightens` may be wrong.
-    ///
-    /// # Errors
-    /// The device is lost, or evo itself fails.
-    pub fn measure(&mut self, dose: &Dose, lightens: bool) -> Result<Result<InvertDose, String>, CliError> {
+    /// The candidate with a dose put into its kernel and its configuration; the inner error says why that cannot be done.
+    fn harmed(&self, dose: &Dose) -> Result<Result<ResolvedCandidate, String>, CliError> {
         let one = self.one;
         let access = one.run.access.access();
         let mut harmed = candidate::resolve(&one.words, &one.candidate, &one.run.device, access)?;
@@ -81,10 +78,6 @@ impl<'b, 'a> HarmBench<'b, 'a> {
         if let Err(why) = apply(kernel, &dose.change) {
             return Ok(Err(why));
         }
-        let kernel = session::kernel_of(&harmed.file)?;
-        let Bench { setup, lane, seed, .. } = &mut *self.bench;
-        let problems = session::problems(kernel, setup.choice.kind, &one.problems)?;
-        let recipe = session::recipe(kernel, &problems, setup, lane, *seed)?;
         let set: BTreeMap<&str, &Value> =
             dose.set.iter().map(|(name, value)| (name.as_str(), value)).collect();
         let pair = |(name, value): (&str, &Value)| {
@@ -94,7 +87,19 @@ impl<'b, 'a> HarmBench<'b, 'a> {
         let Some(genome) = harmed.file.space.genome(&configuration) else {
             return Ok(Err(format!("`{configuration}` is not a point of this space")));
         };
-        let refused = single::constraint_verdict(&harmed.file.space, &configuration);
+        Ok(Ok(ResolvedCandidate { configuration, genome, ..harmed }))
+    }
+
+    /// Judges a harmed copy and compares it with the unharmed kernel; the inner error says why that cannot be done. One that
+    /// `lightens` may be wrong.
+    ///
+    /// # Errors
+    /// The device is lost, or evo itself fails.
+    pub fn measure(&mut self, dose: &Dose, lightens: bool) -> Result<Result<InvertDose, String>, CliError> {
+        let ResolvedCandidate { file, genome, configuration, .. } = match self.harmed(dose)? {
+            Ok(harmed) => harmed,
+            Err(why) => return Ok(Err(why)),
+        };
         let mut found = InvertDose {
             dose: dose.amount,
             unit: String::new(),
@@ -103,12 +108,16 @@ impl<'b, 'a> HarmBench<'b, 'a> {
             ratio_low: None,
             ratio_high: None,
             verdict: String::new(),
-            changed: true,
+            changed: None,
         };
-        if let Some(refused) = refused {
+        if let Some(refused) = single::constraint_verdict(&file.space, &configuration) {
             found.verdict = refused.verdict.label();
             return Ok(Ok(found));
         }
+        let kernel = session::kernel_of(&file)?;
+        let Bench { setup, lane, seed, .. } = &mut *self.bench;
+        let problems = session::problems(kernel, setup.choice.kind, &self.one.problems)?;
+        let recipe = session::recipe(kernel, &problems, setup, lane, *seed)?;
         let compiled = single::job(&recipe, genome, configuration, false, |prepared| {
             trial::compile(self.bench.setup, prepared)
         })?;
@@ -125,10 +134,10 @@ impl<'b, 'a> HarmBench<'b, 'a> {
             return Err(CliError::device("the device was lost while a harmed variant was judged"));
         }
         found.verdict = judged.evaluation.verdict.label();
-        found.changed = self.differs(&judged, &job);
+        found.changed = Some(self.differs(&judged, &job));
         let verdict = &judged.evaluation.verdict;
         let is_wrong = verdict.kind.class() == VerdictClass::Wrong;
-        if found.changed && (verdict.is_pass() || lightens && is_wrong) {
+        if found.has_changed() && (verdict.is_pass() || lightens && is_wrong) {
             self.compare(&job, &mut found);
         }
         Ok(Ok(found))

@@ -13,6 +13,7 @@ mod build;
 mod cache;
 mod call;
 mod candidate;
+mod candidate_folder;
 mod compile;
 mod compile_columns;
 mod compile_run;

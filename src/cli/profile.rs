@@ -1,7 +1,5 @@
 //! `evo profile`: what a profiler sees of one candidate that passed its gates, and what that means.
 
-use std::path::PathBuf;
-
 use evo_protocol::device::DeviceInfo;
 use evo_protocol::envelope::{EnvelopeError, ErrorCode, LimitName};
 use evo_space::shell::quote;
@@ -15,10 +13,8 @@ use super::device_lane;
 use super::error::CliError;
 use super::profile_args::{CounterSet, ProfileArgs};
 use super::trial::{self, Tried};
-use super::{described, output, session, verdict_answer};
+use super::{candidate_folder, output, session, verdict_answer};
 use crate::inspect::profile::{self, MetricSet, UnknownMetric};
-use crate::journal::own_folder::OwnFolder;
-use crate::report::envelope::CallFacts;
 use crate::report::profile::{ProfileFields, fields, text};
 use crate::report::single;
 use crate::study::{KeptProfile, ProfileFile, ProfileFileError, keep_profile};
@@ -145,7 +141,8 @@ fn keep<T>(
     let evaluation = &tried.single.evaluation;
     let hashes = [evaluation.source_hash.as_ref(), evaluation.code_hash.as_ref()];
     let object = document(&facts, hashes, told, error);
-    let folder = folder(arguments, tried, &facts)?;
+    let folder = candidate_folder::open(&arguments.one.candidate, tried, &facts)
+        .map_err(|(path, source)| ProfileFileError::Unwritable { path, source })?;
     let own_source = evaluation.source_hash.as_ref().filter(|_| arguments.one.candidate.source.is_some());
     let file = ProfileFile {
         hash: own_source.unwrap_or(&evaluation.configuration_hash).as_str(),
@@ -155,22 +152,6 @@ fn keep<T>(
         report: looked.report.as_deref(),
     };
     Ok(keep_profile(&folder, &file)?)
-}
-
-/// The folder of the study that names the candidate, or the one that a sweep of its kernel would begin with.
-fn folder<T>(arguments: &ProfileArgs, tried: &Tried<T>, facts: &CallFacts) -> Result<OwnFolder, CliError> {
-    let candidate = &arguments.one.candidate;
-    let named = described::study(facts);
-    // A study may be named by its path.
-    let path = candidate.study.as_ref().filter(|name| named.is_some() && name.contains('/'));
-    let kind = tried.device.as_ref().map_or("host", |device| device.kind.as_str());
-    let study = named.unwrap_or_else(|| format!("{}-{kind}", tried.setting.kernel));
-    let place = path.map_or_else(|| candidate.out.join(&study), PathBuf::from);
-    let opened = match path {
-        Some(path) => OwnFolder::open(path.as_ref()),
-        None => OwnFolder::create(&candidate.out).and_then(|out| out.create_folder(&study)),
-    };
-    opened.map_err(|source| ProfileFileError::Unwritable { path: place, source }.into())
 }
 
 /// Tells where the files are, or why there are none.

@@ -156,6 +156,20 @@ fn what_changes_nothing_says_so() {
     assert!(row["how_known"].as_str().unwrap().starts_with("no_effect"), "{row:#}");
 }
 
+/// A copy that violates a constraint is never built.
+#[test]
+fn what_was_refused_is_no_finding() {
+    let narrow = SPACE.replace(
+        "[[arguments]]\nname = \"x\"",
+        "[[constraints]]\nrequire = \"STEPS == 8\"\n[[arguments]]\nname = \"x\"",
+    );
+    let (code, answer, said) = run(&folder(&narrow), "--only another_kernel");
+    assert_eq!(code, Some(1), "{answer:#} {said}");
+    let row = &answer["rows"][0];
+    assert_eq!((&row["happened"], &row["doses"][0]["changed"]), (&Value::Null, &Value::Null));
+    assert_eq!(row["how_known"], "not measured: rejected_constraint");
+}
+
 /// On the host device nobody counts registers.
 #[test]
 fn what_did_not_run_is_no_finding() {

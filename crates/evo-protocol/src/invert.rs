@@ -48,16 +48,28 @@ pub struct InvertDose {
     pub ratio_high: Option<f64>,
     /// The harmed kernel's verdict.
     pub verdict: String,
-    /// Whether machine code or launches differ from the unharmed kernel's.
-    pub changed: bool,
+    /// Whether machine code or launches differ from the unharmed kernel's; null for a copy that was never built.
+    pub changed: Option<bool>,
+}
+
+impl InvertDose {
+    /// Whether it was built and is another kernel than the unharmed one.
+    pub fn has_changed(&self) -> bool {
+        self.changed == Some(true)
+    }
 }
 
 impl InvertRow {
+    /// Whether it says anything: a dose was timed, or all that were built changed nothing.
+    pub fn is_finding(&self) -> bool {
+        self.happened == Some(false) || self.doses.iter().any(|dose| dose.ratio.is_some())
+    }
+
     /// Relative time that a unit of dose adds: the line through no harm at no dose that fits the measured ratios best, by
     /// least squares, Σ d(r − 1) / Σ d². The ends are the same line through the ends of the intervals.
     #[must_use]
     pub fn sloped(mut self) -> InvertRow {
-        let measured = || self.doses.iter().filter(|own| own.changed && own.ratio.is_some());
+        let measured = || self.doses.iter().filter(|own| own.has_changed() && own.ratio.is_some());
         let weight: f64 = measured().map(|own| own.dose * own.dose).sum();
         let line = |of: fn(&InvertDose) -> Option<f64>| {
             let sum: f64 = measured().map(|own| own.dose * (of(own).unwrap_or(1.0) - 1.0)).sum();
@@ -70,8 +82,9 @@ impl InvertRow {
 
     /// Whether it certainly costs time, where the unharmed kernel differs from itself by `noise_floor` (relative).
     pub fn is_steep(&self, noise_floor: f64) -> bool {
-        let beyond =
-            |dose: &InvertDose| dose.changed && dose.ratio_low.is_some_and(|low| low > 1.0 + noise_floor);
+        let beyond = |dose: &InvertDose| {
+            dose.has_changed() && dose.ratio_low.is_some_and(|low| low > 1.0 + noise_floor)
+        };
         self.slope_low.is_some_and(|low| low > 0.0) && self.doses.iter().any(beyond)
     }
 }
@@ -99,7 +112,7 @@ mod tests {
             ratio_low: Some(ratio - 0.02),
             ratio_high: Some(ratio + 0.02),
             verdict: "pass".into(),
-            changed: true,
+            changed: Some(true),
         };
         InvertRow {
             rank: None,
@@ -126,7 +139,7 @@ mod tests {
         assert!(!row("flat", &[(1.0, 1.01)]).is_steep(0.0));
         // A dose that changed nothing says nothing.
         let mut unchanged = row("barriers", &[(1.0, 1.5)]);
-        unchanged.doses[0].changed = false;
+        unchanged.doses[0].changed = Some(false);
         assert_eq!(unchanged.sloped().slope, None);
     }
 

@@ -48,7 +48,7 @@ fn slope(row: &InvertRow) -> String {
 fn dose(own: &InvertDose) -> String {
     let found = match own.ratio {
         Some(ratio) => format!("{ratio:.3}x"),
-        None if !own.changed => "no_effect".to_string(),
+        None if own.changed == Some(false) => "no_effect".to_string(),
         None => own.verdict.clone(),
     };
     format!("{} {found}", own.what)
@@ -100,7 +100,7 @@ mod tests {
             ratio_low: ratio.map(|own| own - 0.01),
             ratio_high: ratio.map(|own| own + 0.01),
             verdict: "pass".into(),
-            changed: true,
+            changed: Some(true),
         };
         let row = InvertRow {
             rank: Some(1),

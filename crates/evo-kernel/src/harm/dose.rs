@@ -139,7 +139,7 @@ fn levels(kind: DeviceKind) -> Vec<Dose> {
         };
         Dose::of(amount, format!("level {level}"), change)
     };
-    // Nothing at all is kept in registers at level 0: that tells of no kernel what it lacks.
+    // At level 0 nothing stays in registers, which slows every kernel alike and tells nothing.
     let levels: &[(f64, u32)] = match kind {
         DeviceKind::Cuda => &[(1.0, 2), (2.0, 1)],
         // The host device compiles at level 2.

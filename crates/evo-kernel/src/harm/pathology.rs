@@ -93,8 +93,8 @@ impl Pathology {
                 "fewer barriers: warp-level synchronization, double buffering, larger steps between barriers"
             }
             Pathology::L1Bypass => {
-                "more reuse close by: staging in shared memory or registers, __ldg, neighbouring threads on \
-                 neighbouring data"
+                "more reuse close by: staging in shared memory or registers, __ldg, neighboring threads on \
+                 neighboring data"
             }
             Pathology::CompilerLevel => {
                 "unroll and reorder by hand what the compiler schedules; --use_fast_math"
