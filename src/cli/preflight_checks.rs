@@ -23,8 +23,10 @@ const PROBE_DEADLINE: Duration = Duration::from_secs(60);
 /// What to do about a compiler that does not compile.
 const CXX_HINT: &str = "install g++ (`apt install g++`) or let `CXX` name a C++ compiler";
 
-/// Less free disk than this will not hold a sweep's cache and evidence.
-const DISK_MIN: u64 = 1 << 30;
+/// Less free disk than this, bytes, does not hold even a short sweep's cache and evidence.
+const DISK_MIN: u64 = 128 << 20;
+/// Less than this may not hold a long one's.
+const DISK_AMPLE: u64 = 1 << 30;
 
 /// One thing that was looked for.
 #[derive(Debug, Serialize)]
@@ -54,7 +56,7 @@ pub fn all(setup: &DeviceSetup) -> Vec<Finding> {
         Finding::of("cache", true, cache_folder()),
         Finding::of("sandbox", false, sandbox(setup)),
         Finding::of("worker", true, worker(setup)),
-        Finding::of("free disk", true, free_disk()),
+        free_disk(),
         Finding::of("gpu state", false, gpu_states()),
         Finding::of("profiling", false, profiling()),
     ]
@@ -136,14 +138,23 @@ fn worker(setup: &DeviceSetup) -> Result<String, String> {
 }
 
 /// Room for the cache.
-fn free_disk() -> Result<String, String> {
+fn free_disk() -> Finding {
     let folder = cache::default_dir();
     let existing = folder.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
-    let state =
-        rustix::fs::statvfs(existing).map_err(|error| format!("`{}`: {error}", existing.display()))?;
-    let bytes = state.f_bavail.saturating_mul(state.f_frsize);
+    match rustix::fs::statvfs(existing) {
+        Ok(state) => room_left(state.f_bavail.saturating_mul(state.f_frsize)),
+        Err(error) => Finding::of("free disk", true, Err(format!("`{}`: {error}", existing.display()))),
+    }
+}
+
+/// What so many free bytes are good for: a sweep may be short, so only a disk as good as full keeps one from starting.
+fn room_left(bytes: u64) -> Finding {
     let text = format!("{:.1} GiB beside the cache", bytes as f64 / f64::from(1 << 30));
-    if bytes < DISK_MIN { Err(text) } else { Ok(text) }
+    let answer = match bytes {
+        DISK_AMPLE.. => Ok(text),
+        _ => Err(format!("{text}: a long sweep may fill it")),
+    };
+    Finding::of("free disk", bytes < DISK_MIN, answer)
 }
 
 /// What else runs on the GPUs, and how they are set: whatever changes times.
@@ -187,5 +198,13 @@ mod tests {
     fn what_is_not_needed_is_absent_and_not_missing() {
         assert_eq!(Finding::of("gpu", false, Err("none".into())).ok, None);
         assert_eq!(Finding::of("gpu", true, Err("none".into())).ok, Some(false));
+    }
+
+    #[test]
+    fn little_room_is_said_and_a_full_disk_keeps_a_sweep_from_starting() {
+        assert_eq!(room_left(2 << 30).ok, Some(true));
+        assert_eq!(room_left(500 << 20).ok, None);
+        assert!(room_left(500 << 20).message.contains("0.5 GiB beside the cache: a long sweep may fill it"));
+        assert_eq!(room_left(1 << 20).ok, Some(false));
     }
 }

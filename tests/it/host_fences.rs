@@ -109,7 +109,7 @@ fn what_only_looks_like_either_compiles() {
 /// What `evo preflight` says of the fences, and whether it found all of them.
 fn fences(words: &[&str]) -> (String, Option<bool>) {
     let output = sweep::Bench::new().run(&[&["preflight", "--device", "host", "--json"], words].concat());
-    assert!(output.status.success(), "{}", sweep::text(&output.stderr));
+    assert!(output.status.success(), "{} {}", sweep::text(&output.stdout), sweep::text(&output.stderr));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let findings = report["findings"].as_array().unwrap();
     let own = findings.iter().find(|one| one["name"] == "sandbox").expect("a line about the fences");

@@ -96,7 +96,12 @@ fn preflight_lists_each_tool_with_its_state_and_keeps_it() {
         .env("EVO_NCU", tools.path().join("ncu"))
         .env("EVO_PYTHON", "/bin/false");
     let output = command.output().unwrap();
-    assert!(output.status.success(), "tools are not needed for a sweep: {}", text(&output.stderr));
+    assert!(
+        output.status.success(),
+        "tools are not needed for a sweep: {}{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
     let told: Json = serde_json::from_slice(&output.stdout).unwrap();
     let kept: Json =
         serde_json::from_slice(&std::fs::read(bench.path().join("kept/toolchain.json")).unwrap()).unwrap();

@@ -303,7 +303,7 @@ fn both_kinds_of_workers_are_the_named_program() {
             .env("EVO_CACHE_DIR", folder.path().join("cache"))
             .output()
             .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{output:?}");
         let words = std::fs::read_to_string(&started).unwrap_or_default();
         // What ends strays beside it does not work, and comes at any time.
         words.split_inclusive('\n').filter(|line| !line.starts_with("worker --keep")).collect::<String>()

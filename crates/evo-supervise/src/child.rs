@@ -182,7 +182,10 @@ impl DeviceWorker {
                 return Err(death_in(Some(&progress), death));
             }
             let limit = deadlines.of(progress.phase.unwrap_or(progress.assumed));
-            let latest = (progress.since + limit * PATIENCE).min(begun + deadlines.total);
+            // The limit of a phase is always given, and patience ends with the request's own limit, which is looked at
+            // above: a request that runs into it between two reports is one that reports for ever.
+            let patient = (progress.since + limit * PATIENCE).min(begun + deadlines.total);
+            let latest = patient.max(progress.since + limit);
             let frame = self.conversation.next_patiently(progress.since, limit, latest);
             let frame = frame.map_err(|death| death_in(Some(&progress), death))?;
             // Checked before the number: a fault ends the request, whatever number the frame carries.
