@@ -80,9 +80,8 @@ pub fn check_names(names: &[String], aim: Aim) -> Result<(), CliError> {
         Aim::Gate => known.extend(GOALS.into_iter().chain([SANITIZE])),
         Aim::Profile => known.push(PROFILE),
         Aim::Sanitize => known.push(SANITIZE),
-        Aim::Evaluate => known.push(SANITIZE),
+        Aim::Evaluate | Aim::Whole | Aim::Gates => known.push(SANITIZE),
         Aim::Invert => known.push(INVERT),
-        Aim::Whole | Aim::Gates => {}
     }
     let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
     let hint = match nearest(unknown, known.iter().copied()) {

@@ -17,6 +17,7 @@ use super::gate_args::GateArgs;
 use super::history_args::{HistoryArgs, RestoreArgs};
 use super::init_args::{ImportArgs, InitArgs};
 use super::invert_args::InvertArgs;
+pub use super::judge_args::JudgeArgs;
 use super::limits::{LimitArgs, TotalLimit};
 use super::mcp_args::McpArgs;
 use super::micro_args::MicroArgs;
@@ -58,10 +59,10 @@ pub enum Command {
         name = "test-one",
         after_help = "Example: evo test-one 32 8 4\n         evo test-one my_kernel.toml BLOCK=128 VEC=4"
     )]
-    TestOne(TestOneArgs),
+    TestOne(JudgeArgs),
     /// Run one configuration through every gate on correctness, and time nothing
     #[command(after_help = "Example: evo test 32 8 4 --json")]
-    Test(TestOneArgs),
+    Test(JudgeArgs),
     /// Time one configuration, and compare it with the default one in the same run
     #[command(
         after_help = "Example: evo benchmark attention_simt 32 8 4 --json\n\nAll gates run, and a variant that fails one has no number."
@@ -181,9 +182,8 @@ impl Command {
     pub fn is_json(&self) -> bool {
         match self {
             Command::Sweep(arguments) => arguments.json,
-            Command::TestOne(arguments) | Command::Test(arguments) | Command::Benchmark(arguments) => {
-                arguments.run.json
-            }
+            Command::TestOne(arguments) | Command::Test(arguments) => arguments.one.run.json,
+            Command::Benchmark(arguments) => arguments.run.json,
             Command::Evaluate(arguments) => arguments.one.run.json,
             Command::Bench(arguments) => arguments.run.json,
             Command::Gate(arguments) => arguments.run.json,

@@ -65,7 +65,8 @@ fn run(command: &mut Command, call: &Call) -> Result<Answer, CliError> {
 /// The candidate of a command that judges one.
 fn one_candidate(command: &mut Command) -> Option<&mut TestOneArgs> {
     match command {
-        Command::TestOne(own) | Command::Test(own) | Command::Benchmark(own) => Some(own),
+        Command::TestOne(own) | Command::Test(own) => Some(&mut own.one),
+        Command::Benchmark(own) => Some(own),
         Command::Evaluate(own) => Some(&mut own.one),
         Command::Profile(own) => Some(&mut own.one),
         Command::Invert(own) => Some(&mut own.one),

@@ -63,6 +63,7 @@ mod invert_args;
 mod invert_file;
 mod invert_harmed;
 mod json_out;
+mod judge_args;
 mod judged_candidate;
 mod leaderboard;
 mod limits;

@@ -30,6 +30,7 @@ use crate::supervise::lane::Lane;
 
 /// What became of the candidate.
 pub struct Tried<T> {
+    pub asked: AskedCandidate,
     pub setting: Setting,
     pub single: Single,
     /// As it was judged; absent for one that was refused before.
@@ -189,14 +190,28 @@ pub fn run<T>(
     aim: Aim,
     further: impl FnOnce(&mut Bench<'_>) -> Result<T, CliError>,
 ) -> Result<Tried<T>, CliError> {
-    let asked = ask(arguments, call, aim)?;
+    run_asked(ask(arguments, call, aim)?, arguments, call, aim, further)
+}
+
+/// The same for what [`ask`] has read.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_asked<T>(
+    asked: AskedCandidate,
+    arguments: &TestOneArgs,
+    call: &Call,
+    aim: Aim,
+    further: impl FnOnce(&mut Bench<'_>) -> Result<T, CliError>,
+) -> Result<Tried<T>, CliError> {
     let mut setting = asked.setting.clone();
     let kernel = asked.kernel()?;
     let (is_persistent, mode) = (kernel.is_persistent, kernel.objective.ranking.timing());
     // Before a worker is started, because this verdict needs no device.
     if let Some(evaluation) = asked.refused() {
         let single = Single::refused(evaluation);
-        return Ok(Tried { setting, single, job: None, device: None, mode, is_persistent, found: None });
+        let (job, device, found) = (None, None, None);
+        return Ok(Tried { asked, setting, single, job, device, mode, is_persistent, found });
     }
     let mut opened = asked.open(arguments, call)?;
     let device = opened.lane.info().clone();
@@ -228,7 +243,8 @@ pub fn run<T>(
         }
         _ => None,
     };
-    Ok(Tried { setting, single, job, device: Some(device), mode, is_persistent, found })
+    drop(opened);
+    Ok(Tried { asked, setting, single, job, device: Some(device), mode, is_persistent, found })
 }
 
 /// Compiles the sources of a configuration.

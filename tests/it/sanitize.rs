@@ -25,6 +25,7 @@ use tempfile::TempDir;
 
 use crate::lane::{job_of, options, own_worker};
 use crate::skip::skipped;
+use crate::sweep::Bench;
 
 fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tools")
@@ -512,4 +513,32 @@ fn the_real_tool_around_a_worker_without_cuda_gives_no_answer() {
         let message = outcome.failure.unwrap().message;
         assert!(message.contains("saw nothing of the worker"), "{message}");
     }
+}
+
+/// Nothing that the tool knows runs on the host device, so its answer is missing there where somebody demands it.
+#[test]
+fn one_candidate_passes_without_an_answer_that_is_demanded_only_where_that_is_allowed() {
+    let bench = Bench::new();
+    let judge = |words: &[&str]| {
+        let one = ["test", "scale.toml", "BLOCK=32", "VEC=1", "FACTOR=2", "--device", "host", "--json"];
+        let output = bench.run(&[&one[..], words].concat());
+        let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), object["status"].as_str().unwrap().to_string(), object)
+    };
+    let (code, status, _) = judge(&[]);
+    assert_eq!((code, &*status), (Some(0), "pass"));
+    let (code, status, object) = judge(&["--sanitize", "on"]);
+    assert_eq!((code, &*status), (Some(1), "not_run"));
+    assert_eq!(object["result"]["not_run"], serde_json::json!(["sanitize"]));
+    assert!(object["repro"].as_str().unwrap().ends_with("--sanitize on"), "{object}");
+    let (code, _, object) = judge(&["--sanitize", "on", "--allow-not-run", "sanitize"]);
+    assert_eq!((code, &object["allowed_not_run"]), (Some(0), &serde_json::json!(["sanitize"])));
+    let space = fs::read_to_string(bench.path().join("scale.toml")).unwrap();
+    let required = space.replace("[check]", "[check]\nsanitize = \"required\"");
+    assert_ne!(required, space);
+    fs::write(bench.path().join("scale.toml"), required).unwrap();
+    assert_eq!(judge(&[]).0, Some(1));
+    let (code, _, object) = judge(&["--sanitize", "off"]);
+    assert_eq!(code, Some(2));
+    assert!(object["error"]["message"].as_str().unwrap().contains("the space file demands"), "{object}");
 }

@@ -33,17 +33,19 @@ pub(super) fn several_tiles(tile: i64, step: i64, most: i64) -> Option<i64> {
     (value <= most).then_some(value)
 }
 
-/// Values of a size that no tile divides: small primes, and primes above a block's threads, so that loops
-/// over it run more than once. All are multiples of `step` and at most `most`.
+/// Values of a size that no tile divides: small primes in turn with sizes round a block's threads, over which blocks
+/// loop: one element more than threads, primes above, just as many, and one less. All are multiples of `step` and at
+/// most `most`.
 pub(super) fn untiled(threads: i64, step: i64, most: i64) -> Vec<i64> {
-    let mut large = threads.saturating_add(1);
+    let above = prime_from(threads.saturating_add(2));
+    let large = [threads.saturating_add(1), above, threads, prime_from(above + 1), threads - 1];
     let mut values = Vec::new();
-    for small in SMALL {
-        large = prime_from(large);
-        values.extend([small, large].map(|prime| prime.saturating_mul(step)));
-        large += 1;
+    for value in SMALL.into_iter().zip(large).flat_map(|(small, large)| [small, large]) {
+        let value = value.saturating_mul(step);
+        if (1..=most).contains(&value) && !values.contains(&value) {
+            values.push(value);
+        }
     }
-    values.retain(|value| *value <= most);
     let only = most / step * step;
     if values.is_empty() && only > 0 {
         values.push(only);
@@ -89,10 +91,10 @@ mod tests {
     }
 
     #[test]
-    fn sizes_without_a_tile_are_primes() {
-        assert_eq!(untiled(256, 1, 4096), [3, 257, 5, 263, 7, 269, 11, 271, 13, 277]);
+    fn sizes_without_a_tile_are_small_primes_and_lie_round_the_threads() {
+        assert_eq!(untiled(256, 1, 4096), [3, 257, 5, 263, 7, 256, 11, 269, 13, 255]);
         assert_eq!(untiled(256, 1, 8), [3, 5, 7]);
-        assert_eq!(untiled(32, 8, 1024)[..4], [24, 296, 40, 328]);
+        assert_eq!(untiled(32, 8, 1024)[..4], [24, 264, 40, 296]);
         assert_eq!(untiled(256, 1, 1), [1]);
         assert_eq!(untiled(256, 8, 4), [0; 0]);
     }
