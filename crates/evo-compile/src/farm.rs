@@ -346,7 +346,8 @@ impl CompileLane {
             Ok(worker) => worker,
             Err(verdict) => return (Err(verdict), Vec::new()),
         };
-        match worker.ask(&CompileOrder::Compile(Box::new(source)), self.shared.options.deadline) {
+        let order = CompileOrder::Compile(Box::new(source));
+        match worker.ask(&order, self.shared.options.deadline) {
             Ok(CompileAnswer::Done { outcome, read }) => {
                 // Set before the answer is told: whoever asks again is to meet a fresh worker.
                 if outcome.as_ref().is_err_and(|one| one.is_trouble() || one.is_in_doubt()) {
@@ -403,7 +404,7 @@ impl CompileLane {
     /// What the death of a worker says about the source that it was compiling.
     fn lost(&self, death: &ProcessDeath) -> Box<Verdict> {
         match &death.cause {
-            DeathCause::Deadline { .. } => self.timeout(),
+            DeathCause::Deadline { .. } => self.timeout(death),
             DeathCause::Exit(status) => {
                 let limit = self.shared.options.memory_bytes;
                 let memory = MemoryUse { peak: death.memory_peak, limit };
@@ -415,13 +416,16 @@ impl CompileLane {
         }
     }
 
-    fn timeout(&self) -> Box<Verdict> {
+    /// A compiler that was ended for its time. One that waited for a processor for most of it may be quicker another time.
+    fn timeout(&self, death: &ProcessDeath) -> Box<Verdict> {
         let deadline = self.shared.options.deadline;
         let message = format!("the compiler did not finish in {} s and was killed", deadline.as_secs_f64());
-        Box::new(
-            Verdict::new(VerdictKind::CompileTimeout, message)
-                .with("deadline_ms", deadline.as_millis() as u64),
-        )
+        let mut verdict = Verdict::new(VerdictKind::CompileTimeout, message)
+            .with("deadline_ms", deadline.as_millis() as u64);
+        if !death.waited.is_zero() {
+            verdict = verdict.with("waited_ms", death.waited.as_millis() as u64);
+        }
+        Box::new(if death.waited > deadline { verdict.in_doubt() } else { verdict })
     }
 }
 

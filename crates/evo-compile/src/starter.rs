@@ -36,12 +36,15 @@ pub struct CompileProcess {
     _scratch: ScratchFolder,
 }
 
+/// A compiler that waits for a processor has up to so many times its limit, as a variant on the device has.
+const PATIENCE: u32 = 6;
+
 impl CompileProcess {
-    /// Sends an order and waits for its answer.
+    /// Sends an order and waits for its answer: for `limit`, and for as long as the worker waits for a processor.
     pub fn ask(&mut self, order: &CompileOrder, limit: Duration) -> Result<CompileAnswer, Box<ProcessDeath>> {
         // The log of a death is about this order alone.
         self.conversation.clear_log();
-        self.conversation.ask(order, limit).map_err(Box::new)
+        self.conversation.ask_patiently(order, limit, PATIENCE).map_err(Box::new)
     }
 }
 

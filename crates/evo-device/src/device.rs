@@ -453,6 +453,16 @@ pub trait Device {
         Ok(false)
     }
 
+    /// Gives kernels copies of these buffers that they can only read, as they are now, until it is called again; none gives
+    /// them all buffers themselves. A write to one is `crash_illegal_address`. For devices that cannot `protect` a buffer in
+    /// place. Returns whether the device can do it now: it takes as much memory again.
+    ///
+    /// # Errors
+    /// A buffer does not exist, or work enqueued before has failed.
+    fn show_read_only(&mut self, _buffers: &[BufferId]) -> Result<bool, DeviceError> {
+        Ok(false)
+    }
+
     /// What a module's own variables (`__device__`, static locals) hold after everything enqueued. Empty where it has
     /// none, or where the device cannot find them.
     ///

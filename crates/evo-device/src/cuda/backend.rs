@@ -187,6 +187,10 @@ impl Device for CudaDevice {
         Ok(())
     }
 
+    fn show_read_only(&mut self, buffers: &[BufferId]) -> Result<bool, DeviceError> {
+        self.context.memory.show_read_only(buffers)
+    }
+
     fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
         let multiprocessors = self.info.multiprocessors;
         let residue = self.conditions.residue.filter(|_| self.checks.include(GateCheck::SharedResidue));

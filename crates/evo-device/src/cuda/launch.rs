@@ -223,13 +223,15 @@ fn argument_values(
     maps: &mut EncodedMaps,
 ) -> Result<Vec<ArgumentSlot>, DeviceError> {
     let value = |argument: &BoundArgument| match argument {
-        BoundArgument::Buffer(id) => Ok(ArgumentSlot::word(memory.get(*id)?.pointer())),
+        BoundArgument::Buffer(id) => Ok(ArgumentSlot::word(memory.kernel_pointer(*id)?)),
         BoundArgument::Scalar(bytes) => {
             let mut wide = [0u8; 8];
             wide[..bytes.len().min(8)].copy_from_slice(&bytes[..bytes.len().min(8)]);
             Ok(ArgumentSlot::word(u64::from_le_bytes(wide)))
         }
-        BoundArgument::TensorMap { buffer, map } => maps.get(map, memory.get(*buffer)?),
+        BoundArgument::TensorMap { buffer, map } => {
+            maps.get(map, memory.kernel_pointer(*buffer)?, memory.get(*buffer)?.bytes)
+        }
     };
     launch.arguments.iter().map(value).collect()
 }

@@ -12,6 +12,7 @@ use evo_protocol::verdict::VerdictKind;
 
 use super::buffer::{Buffer, GUARD_BYTES, Zone};
 use super::driver::check;
+use super::read_only::ReadOnlyCopy;
 use super::support::Support;
 use super::zone_table::ZoneTable;
 use crate::device::{BufferId, CopiedPart, GuardDamage};
@@ -26,6 +27,8 @@ pub struct GuardedMemory {
     next: u32,
     pattern: u32,
     table: ZoneTable,
+    /// What kernels get in place of a buffer.
+    shown: BTreeMap<BufferId, ReadOnlyCopy>,
     /// Bytes of each guard zone of new buffers.
     guard_bytes: u64,
     /// Whether buffers came or went since the table was written.
@@ -42,6 +45,7 @@ impl GuardedMemory {
             next: 0,
             pattern: GUARD_PATTERN,
             table,
+            shown: BTreeMap::new(),
             guard_bytes: GUARD_BYTES,
             stale: true,
         }
@@ -52,6 +56,27 @@ impl GuardedMemory {
         self.buffers
             .get(&id)
             .ok_or_else(|| DeviceError::plain(VerdictKind::HarnessError, format!("no buffer {}", id.0)))
+    }
+
+    /// Where kernels find a buffer: in its copy, if there is one that they can only read.
+    pub fn kernel_pointer(&self, id: BufferId) -> Result<sys::CUdeviceptr, DeviceError> {
+        let own = self.get(id)?.pointer();
+        Ok(self.shown.get(&id).map_or(own, ReadOnlyCopy::address))
+    }
+
+    /// Gives kernels copies of these buffers, as they are now, that they can only read, and the buffers themselves of all
+    /// others. Whether the device can do it.
+    pub fn show_read_only(&mut self, ids: &[BufferId]) -> Result<bool, DeviceError> {
+        self.shown.clear();
+        for id in ids {
+            let (source, bytes) = self.get(*id)?.span();
+            let Some(copy) = ReadOnlyCopy::of(source, bytes, self.stream)? else {
+                self.shown.clear();
+                return Ok(false);
+            };
+            self.shown.insert(*id, copy);
+        }
+        Ok(true)
     }
 
     /// Whether new buffers get guard zones. Those that are there keep what they have.

@@ -13,6 +13,7 @@ mod info;
 mod launch;
 mod memory;
 mod persistence;
+mod read_only;
 mod support;
 mod tensor_map;
 mod timing;

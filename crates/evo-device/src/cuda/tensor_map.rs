@@ -15,7 +15,6 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::tensor_map::{OutsideFill, RANK_MAX, Swizzle, TensorMap};
 
-use super::buffer::Buffer;
 use super::driver::check;
 use crate::tensor_maps::{self, ArgumentSlot};
 
@@ -27,12 +26,12 @@ const KEPT: usize = 4096;
 pub struct EncodedMaps(HashMap<(TensorMap, u64), ArgumentSlot>);
 
 impl EncodedMaps {
-    /// The map for a buffer, which must not be shorter than the map reaches.
+    /// The map for a buffer of so many bytes at an address, which must not be shorter than the map reaches.
     ///
     /// # Errors
     /// `launch_fail:tensor_map`: a rule is broken, or the driver refuses the map or has no tensor maps.
-    pub fn get(&mut self, map: &TensorMap, buffer: &Buffer) -> Result<ArgumentSlot, DeviceError> {
-        self.get_by(map, buffer.pointer(), buffer.bytes, encode)
+    pub fn get(&mut self, map: &TensorMap, address: u64, bytes: u64) -> Result<ArgumentSlot, DeviceError> {
+        self.get_by(map, address, bytes, encode)
     }
 
     fn get_by(

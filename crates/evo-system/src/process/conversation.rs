@@ -131,6 +131,14 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         self.check_number(frame)
     }
 
+    /// The same, and what the child waited for a processor comes on top of its limit, up to `patience` times the limit in all.
+    pub fn ask_patiently(&mut self, request: &Q, limit: Duration, patience: u32) -> Result<R, ProcessDeath> {
+        self.begin(request)?;
+        let begun = Instant::now();
+        let frame = self.next_patiently(begun, limit, begun + limit * patience)?;
+        self.check_number(frame)
+    }
+
     /// The next frame, whatever its number; it must come within `limit` of `since`.
     pub fn next(&mut self, since: Instant, limit: Duration) -> Result<Frame<R>, ProcessDeath> {
         self.next_patiently(since, limit, since + limit)
@@ -347,5 +355,8 @@ mod tests {
         let death = start("echo first >&2; yes >&2").ask(&String::new(), limit).unwrap_err();
         assert_eq!(death.cause, DeathCause::Deadline { limit });
         assert!(death.log.text().starts_with("first\n") && death.log.truncated());
+        // Patience is for who waits for a processor: a sleeper does not, and would end in another way a minute later.
+        let death = start("sleep 60").ask_patiently(&String::new(), limit, 1_000).unwrap_err();
+        assert_eq!(death.cause, DeathCause::Deadline { limit });
     }
 }

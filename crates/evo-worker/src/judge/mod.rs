@@ -7,6 +7,7 @@
 mod afterwards;
 pub mod agreement;
 mod answers;
+mod borrowed;
 mod bounds;
 mod buffer_family;
 mod case;

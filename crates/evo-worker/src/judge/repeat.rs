@@ -14,7 +14,7 @@ use super::case::Case;
 use super::element::{self, Poison};
 use super::run::{PhaseSink, PreparedCase, RunSetting};
 use super::state::Judge;
-use super::{deep, disagree, inputs, module_state, near, workspace, wrong};
+use super::{borrowed, deep, disagree, inputs, module_state, near, workspace, wrong};
 
 /// Repetitions at quick depth; at full depth the space file decides.
 const REPEATS_QUICK: u32 = 8;
@@ -84,10 +84,7 @@ pub(super) fn check(
             return Ok(found);
         }
     }
-    if depth == Depth::Deep
-        && let Some(failure) = at_small_shape(judge, slot, &check, phase)
-    {
-        found.refuse(failure);
+    if depth == Depth::Deep && !passes_further(judge, slot, &plans[0], &check, &mut found, phase) {
         return Ok(found);
     }
     let agreement = match check.deterministic {
@@ -99,6 +96,36 @@ pub(super) fn check(
     found.report.evidence.insert("repeats", repeats);
     found.report.evidence.insert("bitwise", check.deterministic);
     Ok(found)
+}
+
+/// What only finalists meet: many calls at a small shape, and inputs that cannot be written at a problem.
+fn passes_further(
+    judge: &mut Judge,
+    slot: u8,
+    plan: &ProblemPlan,
+    check: &CheckPlan,
+    found: &mut GateAnswer,
+    phase: &mut PhaseSink<'_>,
+) -> bool {
+    if let Some(failure) = at_small_shape(judge, slot, check, phase) {
+        found.refuse(failure);
+        return false;
+    }
+    // Last, because a fault ends the worker.
+    let case = Case::first(plan);
+    let prepared = judge.prepare_case(slot, &case, phase);
+    match prepared.and_then(|prepared| borrowed::check(judge, &prepared, phase)) {
+        Ok(0) => true,
+        Ok(shown) => {
+            found.report.evidence.insert("read_only_inputs", shown);
+            true
+        }
+        Err(error) => {
+            judge.note_error(&error);
+            found.refuse(wrong::from_error(&error, Some(&case)));
+            false
+        }
+    }
 }
 
 fn bitwise(

@@ -108,8 +108,7 @@ pub const FAULTS: &[FaultRow] = &[
     both("local_overrun", &["W12"], "reads behind a local array and drops the value", &["oob_read:local"], &["local variable"])
         .on_cuda(Open("a local array lies among a thread's other values, which no tool tells apart")),
     both("input_mutated", &["W16"], "sets an element of its input to 0", &["input_mutated"], &["`x`"]),
-    both("input_borrowed", &["W16"], "uses its input as workspace and puts it back", &["input_mutated"], &["`x`"])
-        .on_cuda(Open("inputs are not mapped read-only, and they are whole again when the launch ends")),
+    both("input_borrowed", &["W16"], "uses its input as workspace and puts it back", &["input_mutated"], &["`x`"]),
     // Right answers, false times.
     both("memo", &["T2"], "does not work for inputs whose fingerprint it knows", REMEMBERS, REMEMBERS_SAYS),
     both("pointer_memo", &["T2", "T13"], "does not work if its pointers are those of the last call", REMEMBERS, REMEMBERS_SAYS),

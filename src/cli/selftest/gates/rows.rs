@@ -139,7 +139,8 @@ impl GateRow {
     }
 }
 
-const NO_PAGES: &str = "buffers have guard zones and no guard pages; they are not mapped read-only";
+const NO_PAGES: &str =
+    "buffers have guard zones and no guard pages; only finalists find inputs that cannot be written";
 const NO_MARKS: &str = "what shared memory and stacks hold when a kernel begins cannot be set for sure";
 const NO_INSTRUMENTS: &str = "there are no instrumented runs";
 const NO_PLACES: &str = "both ends of a buffer have a guard zone, so buffers do not move";

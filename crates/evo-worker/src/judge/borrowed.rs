@@ -1,0 +1,77 @@
+//! Inputs that a kernel uses as workspace and puts back before it ends.
+//!
+//! What lies in an input before and after a call does not show it. Devices that can protect a buffer in place do so in every
+//! run; on the others finalists are called once for each input, with a copy of it in its place that cannot be written.
+
+use evo_protocol::check::GateCheck;
+use evo_protocol::device::DeviceError;
+use evo_protocol::plan::{BufferPlan, Role};
+use evo_protocol::verdict::VerdictKind;
+
+use super::element::Poison;
+use super::run::{PhaseSink, PreparedCase};
+use super::state::Judge;
+
+/// An input with more bytes is left out: its copy takes as many.
+const BYTES_MAX: u64 = 1 << 30;
+
+/// Calls once for each input that can be shown as one that cannot be written; how many there are.
+///
+/// # Errors
+/// `input_mutated`: such a call faults. The calls before it, on the same contents, did not.
+pub(super) fn check(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+    phase: &mut PhaseSink<'_>,
+) -> Result<usize, DeviceError> {
+    if !prepared.checks.include(GateCheck::ReadOnlyInputs) || prepared.launches.is_empty() {
+        return Ok(0);
+    }
+    let is_shown = |own: &BufferPlan| {
+        own.role == Role::Input && own.symbol.is_none() && (1..=BYTES_MAX).contains(&own.bytes())
+    };
+    let plan = &prepared.case.plan;
+    let mut shown = 0;
+    for (own, buffer) in plan.buffers.iter().zip(&prepared.buffers).filter(|(own, _)| is_shown(own)) {
+        prepared.restore(judge.device.as_mut(), &mut judge.pool)?;
+        prepared.poison_outputs(judge.device.as_mut(), Poison::A)?;
+        prepared.poison_scratch(judge.device.as_mut(), Poison::A)?;
+        if !judge.device.show_read_only(&[*buffer])? {
+            break;
+        }
+        let called = prepared.call(judge.device.as_mut(), phase);
+        called.map_err(|error| borrowed(error, &own.name))?;
+        shown += 1;
+    }
+    if shown > 0 {
+        judge.device.show_read_only(&[])?;
+    }
+    Ok(shown)
+}
+
+/// The fault of a call that met an input which cannot be written.
+fn borrowed(error: DeviceError, name: &str) -> DeviceError {
+    if error.kind != VerdictKind::CrashIllegalAddress {
+        return error;
+    }
+    let message = format!(
+        "input `{name}` is written to and put back: where it can be read only, the kernel faults ({})",
+        error.message
+    );
+    DeviceError { kind: VerdictKind::InputMutated, message, ..error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_fault_of_the_address_is_a_write() {
+        let fault = |kind| DeviceError { sticky: true, ..DeviceError::plain(kind, "why") };
+        let own = borrowed(fault(VerdictKind::CrashIllegalAddress), "x");
+        assert_eq!((own.kind, own.sticky), (VerdictKind::InputMutated, true));
+        assert!(own.message.contains("`x`") && own.message.contains("why"), "{}", own.message);
+        let other = fault(VerdictKind::Hang);
+        assert_eq!(borrowed(other.clone(), "x"), other);
+    }
+}
