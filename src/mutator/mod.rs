@@ -4,6 +4,7 @@
 //! `species` plays the rounds, `process` keeps the program going or gives it up, and `records` is `mutators.jsonl`. Nothing here compiles, judges or
 //! times. The protocol is in `docs/MUTATORS.md`.
 
+pub mod archive;
 pub mod command;
 pub mod edits;
 pub mod process;

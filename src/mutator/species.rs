@@ -6,13 +6,15 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use evo_protocol::mutator::{
-    MutatorFailure, MutatorOperator, MutatorOrder, MutatorParent, MutatorProposal, MutatorResult,
+    MutatorFailure, MutatorKnowledge, MutatorOperator, MutatorOrder, MutatorParent, MutatorProposal,
+    MutatorResult,
 };
 use evo_space::Neighborhood;
 use evo_space::genome::Configuration;
 use evo_space::space::SearchSpace;
 use serde_json::Value;
 
+use super::archive::SpeciesArchive;
 use super::edits::{edited, replaced};
 use super::process::Proposer;
 use super::records::{MutatorEvent, MutatorRecords};
@@ -96,6 +98,8 @@ pub struct SpeciesTask<'a> {
     pub source: &'a str,
     /// What searches begin with: the champion's configuration.
     pub start: &'a Configuration,
+    /// What the search before has learned.
+    pub knows: Option<&'a MutatorKnowledge>,
     pub bounds: SpeciesBounds,
 }
 
@@ -150,7 +154,15 @@ pub fn run(
     judge: &mut dyn SpeciesJudge,
     records: &mut MutatorRecords,
 ) -> SpeciesOutcome {
-    let mut round = SpeciesRounds { task, judge, records, known: BTreeMap::new(), elites: Vec::new() };
+    let mut round = SpeciesRounds {
+        task,
+        judge,
+        records,
+        known: BTreeMap::new(),
+        elites: Vec::new(),
+        archive: SpeciesArchive::default(),
+        passed: BTreeMap::new(),
+    };
     round.begin();
     let mut outcome = SpeciesOutcome { rounds: 0, rows: Vec::new(), why: String::new() };
     let mut last: Vec<Species> = Vec::new();
@@ -199,6 +211,9 @@ struct SpeciesRounds<'r> {
     known: BTreeMap<String, SpeciesCandidate>,
     /// Species that passed: the best first.
     elites: Vec<Species>,
+    archive: SpeciesArchive,
+    /// Every species that passed, for those of the archive.
+    passed: BTreeMap<String, Species>,
 }
 
 impl SpeciesRounds<'_> {
@@ -213,7 +228,16 @@ impl SpeciesRounds<'_> {
         let mut own = species(OWN.to_string(), MutatorProposal::default(), candidate.clone(), true);
         self.known.insert(OWN.to_string(), candidate);
         self.try_one(&mut own, self.task.start.clone());
+        self.archived(&own);
         self.elites.push(own);
+    }
+
+    /// Takes a species into the archive, if it passed.
+    fn archived(&mut self, own: &Species) {
+        if let Some(objective_ns) = own.verdict.objective_ns {
+            self.archive.add(&own.id, &own.verdict.resources, &own.candidate.configuration, objective_ns);
+            self.passed.insert(own.id.clone(), own.clone());
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -228,16 +252,27 @@ impl SpeciesRounds<'_> {
     }
 
     /// The next question.
-    fn order(&self, round: u32, last: &[Species], failures: Vec<MutatorFailure>) -> MutatorOrder {
+    fn order(&mut self, round: u32, last: &[Species], failures: Vec<MutatorFailure>) -> MutatorOrder {
         let failed = || last.iter().filter(|own| own.verdict.objective_ns.is_none());
         let all_failed = !last.is_empty() && failed().count() == last.len();
-        let (operator, parents): (MutatorOperator, Vec<&Species>) = match round {
-            0 => (MutatorOperator::Init, self.elites.iter().take(1).collect()),
+        let best = || self.elites.iter().take(1);
+        // Another kind than the best is a beginning in two rounds of three.
+        let other = match self.elites.first() {
+            Some(best) if round > 0 && !all_failed && round % 3 != 1 => self.archive.other(&best.id),
+            _ => None,
+        };
+        let other = other.and_then(|id| self.passed.get(&id));
+        let (operator, parents): (MutatorOperator, Vec<&Species>) = match (round, other) {
+            (0, _) => (MutatorOperator::Init, best().collect()),
             _ if all_failed => (MutatorOperator::Repair, failed().take(PARENTS_MAX).collect()),
-            _ if round.is_multiple_of(3) && self.elites.len() > PARENTS_MAX => {
+            (_, Some(other)) if round.is_multiple_of(3) => {
+                (MutatorOperator::Crossover, best().chain([other]).collect())
+            }
+            (_, None) if round.is_multiple_of(3) && self.elites.len() > PARENTS_MAX => {
                 (MutatorOperator::Crossover, self.elites.iter().take(PARENTS_MAX).collect())
             }
-            _ => (MutatorOperator::Mutate, self.elites.iter().take(1).collect()),
+            (_, Some(other)) => (MutatorOperator::Mutate, vec![other]),
+            _ => (MutatorOperator::Mutate, best().collect()),
         };
         let left = self.task.bounds.until.saturating_duration_since(Instant::now());
         MutatorOrder {
@@ -247,6 +282,8 @@ impl SpeciesRounds<'_> {
             operator,
             parents: parents.into_iter().map(|own| self.parent(own)).collect(),
             failures,
+            archive: self.archive.elites(),
+            knows: self.task.knows.cloned(),
         }
     }
 
@@ -298,6 +335,7 @@ impl SpeciesRounds<'_> {
         }
         for own in all.iter().filter(|own| own.verdict.objective_ns.is_some()) {
             self.known.insert(own.id.clone(), own.candidate.clone());
+            self.archived(own);
             match own.confirmed.as_ref().is_some_and(|own| own.accepted) {
                 true => self.elites.insert(0, own.clone()),
                 false => self.elites.push(own.clone()),

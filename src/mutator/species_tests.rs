@@ -63,7 +63,10 @@ impl PlayedJudge {
 impl SpeciesJudge for PlayedJudge {
     fn screen(&mut self, candidate: &SpeciesCandidate) -> SpeciesVerdict {
         self.seen.borrow_mut().push(format!("screen {}", candidate.configuration));
-        PlayedJudge::verdict(PlayedJudge::time(candidate))
+        // A source that says so uses tensor cores, and takes as long as one that does not.
+        let is_tensor = candidate.source.as_deref().is_some_and(|text| text.contains("tensor"));
+        let resources = json!({ "arithmetic": if is_tensor { "mma" } else { "fma" } });
+        SpeciesVerdict { resources, ..PlayedJudge::verdict(PlayedJudge::time(candidate)) }
     }
 
     fn confirm(&mut self, candidate: &SpeciesCandidate) -> SpeciesVerdict {
@@ -152,7 +155,7 @@ fn play_with(
     let (space, start) = (space(), block(64));
     let until = Instant::now() + time;
     let bounds = SpeciesBounds { rounds, proposals: 4, deadline: Duration::from_secs(1), until };
-    let task = SpeciesTask { space: &space, source: SOURCE, start: &start, bounds };
+    let task = SpeciesTask { space: &space, source: SOURCE, start: &start, knows: None, bounds };
     run(&task, proposer, judge, &mut MutatorRecords::default())
 }
 
@@ -257,6 +260,31 @@ fn what_fails_at_full_depth_is_no_parent() {
     assert_eq!((fragile.verdict.as_str(), fragile.objective_ns), ("compile_error", None));
     assert_eq!(proposer.orders[1].failures.len(), 1);
     assert_eq!(proposer.orders[1].parents[0].id, OWN);
+}
+
+#[test]
+fn other_kinds_of_sources_are_kept_and_come_back_as_parents() {
+    let (_, proposer, _) = play(vec![
+        vec![word("fast"), word("slow tensor")],
+        vec![MutatorProposal { parent: Some(OWN.into()), ..word("slower") }],
+        vec![MutatorProposal { parent: Some(OWN.into()), ..word("slower still") }],
+        vec![MutatorProposal { parent: Some(OWN.into()), ..word("slowest") }],
+    ]);
+    let archive: Vec<(Option<&str>, &str, usize)> = (proposer.orders[1].archive.iter())
+        .map(|own| (own.cell.arithmetic.as_deref(), own.id.as_str(), own.passed))
+        .collect();
+    assert_eq!(archive, [(Some("fma"), "1.1", 2), (Some("mma"), "1.2", 1)]);
+    let seen: Vec<(MutatorOperator, Vec<&str>)> = (proposer.orders.iter())
+        .map(|own| (own.operator, own.parents.iter().map(|parent| parent.id.as_str()).collect()))
+        .collect();
+    let expected = [
+        (MutatorOperator::Init, vec![OWN]),
+        (MutatorOperator::Mutate, vec!["1.1"]),
+        (MutatorOperator::Mutate, vec!["1.2"]),
+        (MutatorOperator::Crossover, vec!["1.1", "1.2"]),
+    ];
+    assert_eq!(seen[..4], expected);
+    assert!(proposer.orders[2].parents[0].source.contains("tensor"));
 }
 
 #[test]

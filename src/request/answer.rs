@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::compile::instructions::InstructionUse;
 use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::envelope::{EnvelopeError, ErrorCode, ErrorPlace};
 use evo_protocol::evaluation::Evaluation;
@@ -59,6 +60,8 @@ pub struct JudgedRequest<'a> {
     /// What a profiler said, or why nothing is known of it.
     pub profile: Result<Value, String>,
     pub device: Option<&'a DeviceInfo>,
+    /// Which units its machine code uses, where that can be read.
+    pub instructions: Option<InstructionUse>,
     pub seed: u64,
     /// A command line that does the same again.
     pub repro: Option<String>,
@@ -95,7 +98,7 @@ pub fn judged(head: &AnswerHead, own: &JudgedRequest<'_>) -> Value {
     let cause = reasons.tell("cause", seen.cause.as_deref(), "the verdict has no cause that is told");
     let (correctness, performance, scores) = merit(own, passed, seen.cause.as_deref(), &mut reasons);
     let provenance = provenance(own, &mut reasons);
-    let features = features(evaluation, &mut reasons);
+    let features = features(own, &mut reasons);
     let feedback = feedback(own, &errors, &seen.message, &mut reasons);
     let visible_repro = own.repro.as_ref().filter(|_| own.visibility == Visibility::Owner);
     let repro = reasons.tell("repro", visible_repro.map(String::as_str), HIDDEN);
@@ -301,18 +304,23 @@ fn correctness(own: &JudgedRequest<'_>, cause: Option<&str>, reasons: &mut Answe
     })
 }
 
-fn features(evaluation: &Evaluation, reasons: &mut AnswerReasons) -> Value {
-    let facts = evaluation.facts.unwrap_or_default();
+fn features(own: &JudgedRequest<'_>, reasons: &mut AnswerReasons) -> Value {
+    let facts = own.evaluation.facts.unwrap_or_default();
     let unknown = "the compiler does not say";
-    let unread = "this evo does not read instructions";
+    let unread = "its instructions are not read: they are on GPUs from sm_70 to sm_90";
+    let (used, stages) = (own.instructions, own.evaluation.configuration.get("STAGES"));
     json!({
         "registers": reasons.tell("features.registers", facts.registers, unknown),
         "shared_bytes": reasons.tell("features.shared_bytes", facts.shared_bytes, unknown),
         "occupancy": reasons.tell("features.occupancy", facts.occupancy, unknown),
         "spills": reasons.tell("features.spills", facts.spill_bytes, unknown),
-        "arithmetic": reasons.tell("features.arithmetic", None::<Value>, unread),
-        "loads": reasons.tell("features.loads", None::<Value>, unread),
-        "stages": reasons.tell("features.stages", None::<Value>, unread),
+        "arithmetic": reasons.tell("features.arithmetic", used.map(|used| used.arithmetic.as_str()), unread),
+        "loads": reasons.tell("features.loads", used.map(|used| used.loads.as_str()), unread),
+        "stages": reasons.tell(
+            "features.stages",
+            stages.and_then(|own| own.as_int()),
+            "the space has no parameter `STAGES`",
+        ),
     })
 }
 

@@ -91,6 +91,7 @@ mod included_files;
 mod included_host_code;
 mod init;
 mod insight;
+mod instructions;
 mod instrumented;
 mod intruders;
 mod invert;

@@ -208,6 +208,8 @@ fn asked(mode: &str, limit: Duration) -> MutatorFault {
         operator: MutatorOperator::Init,
         parents: Vec::new(),
         failures: Vec::new(),
+        archive: Vec::new(),
+        knows: None,
     };
     let mut records = MutatorRecords::default();
     program.ask(1, &order, limit, &mut records).unwrap_err()

@@ -26,6 +26,7 @@ mod host_half;
 pub mod hostcxx;
 pub mod image;
 pub mod includes;
+pub mod instructions;
 mod known_options;
 pub mod locate;
 mod manifest;

@@ -176,6 +176,75 @@ pub struct MutatorOrder {
     pub parents: Vec<MutatorParent>,
     /// Proposals that failed since the last question.
     pub failures: Vec<MutatorFailure>,
+    /// The fastest source of each kind that passed so far, the fastest first.
+    #[serde(default)]
+    pub archive: Vec<MutatorElite>,
+    /// What the search over parameters has learned; null where there was none.
+    #[serde(default)]
+    pub knows: Option<MutatorKnowledge>,
+}
+
+/// The fastest source of its kind. Each can be named as a `parent`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MutatorElite {
+    /// Its kind.
+    pub cell: MutatorCell,
+    /// `space`, or a proposal.
+    pub id: String,
+    /// Its best configuration.
+    #[schemars(with = "BTreeMap<String, Value>")]
+    pub configuration: Configuration,
+    /// Of a screening, nanoseconds.
+    pub objective_ns: f64,
+    /// Sources of this kind that passed.
+    pub passed: usize,
+}
+
+/// What kind of kernel a source is, by what its machine code does. Null is what cannot be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct MutatorCell {
+    /// `wgmma`, `mma`, `fma` or `none`.
+    pub arithmetic: Option<String>,
+    /// `tma`, `cp.async`, `ld` or `none`.
+    pub loads: Option<String>,
+    /// The parameter `STAGES` of its best configuration.
+    pub stages: Option<i64>,
+}
+
+/// What a search over parameters has learned about the space's own source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MutatorKnowledge {
+    /// Evaluations that it rests on.
+    pub evaluations: usize,
+    /// Share of the variance of log time that the parameters explain on points that were held out; null where there is
+    /// too little to learn from. At 0 or below `importance` means nothing.
+    pub explained: Option<f64>,
+    /// Parameters with their share of the importance, 0 to 1, the most important first.
+    pub importance: Vec<MutatorImportance>,
+    /// Values that some valid point has and no evaluation had.
+    pub untried: Vec<MutatorValues>,
+    /// Values that were tried and never passed.
+    pub never_passed: Vec<MutatorValues>,
+    /// Parameters that change neither machine code nor launches.
+    pub dead: Vec<String>,
+}
+
+/// How much a parameter matters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MutatorImportance {
+    /// Its name.
+    pub parameter: String,
+    /// Its share, 0 to 1.
+    pub share: f64,
+}
+
+/// Values of a parameter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MutatorValues {
+    /// Its name.
+    pub parameter: String,
+    /// In the order of the space.
+    pub values: Vec<Value>,
 }
 
 /// What a question asks for.

@@ -200,6 +200,8 @@ fn order(limit: Duration) -> MutatorOrder {
             log_tail: String::new(),
         }],
         failures: Vec::new(),
+        archive: Vec::new(),
+        knows: None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use evo_protocol::device::DeviceInfo;
-use evo_protocol::mutator::{MutatorOrder, MutatorProposal, MutatorResult};
+use evo_protocol::mutator::{MutatorKnowledge, MutatorOrder, MutatorProposal, MutatorResult};
 use evo_space::genome::Configuration;
 use evo_space::shell::quote;
 use evo_space::space::SearchSpace;
@@ -77,6 +77,8 @@ pub struct MutatedSweep<'a> {
     /// Whether the start has to take its place among what `evo evaluate` accepted first.
     pub confirms_start: bool,
     pub seed: u64,
+    /// What the search has learned.
+    pub knows: Option<MutatorKnowledge>,
     pub bounds: SpeciesBounds,
 }
 
@@ -144,7 +146,7 @@ fn played(
         judge.confirm(&candidate);
     }
     let (start, source) = (&own.start, kernel.source.text.as_str());
-    let task = SpeciesTask { space: own.space, source, start, bounds: own.bounds };
+    let task = SpeciesTask { space: own.space, source, start, knows: own.knows.as_ref(), bounds: own.bounds };
     let mut told = TellingProposer(proposer);
     let outcome = species::run(&task, &mut told, &mut judge, &mut records);
     let beside = beside_champion(own, &outcome, &mut judge);

@@ -18,6 +18,7 @@ use crate::cli::exit_code::ExitCode;
 use crate::cli::judged_candidate::{JudgedCandidate, problems, without_comparison};
 use crate::cli::rival::{self, ChosenRival};
 use crate::cli::trial::OpenedCandidate;
+use crate::compile::instructions::{InstructionUse, instruction_use};
 use crate::engine::single::Single;
 use crate::journal::iterations::{self, IterationLog};
 use crate::kernel::render::render;
@@ -230,9 +231,17 @@ fn told(
             feedback_bytes: request.feedback.bytes,
             profile,
             device: own.device.as_ref(),
+            instructions: instructions(own),
             seed: session.seed,
             repro: Some(ready.asked.setting.repro.clone()),
             wall_ms: began.elapsed().as_secs_f64() * 1e3,
         },
     )
+}
+
+/// Which units the machine code of its first build uses.
+fn instructions(own: &JudgedCandidate) -> Option<InstructionUse> {
+    let binary = &own.job.as_ref()?.candidate.builds.first()?.binary;
+    let bytes = std::fs::read(binary.path.as_ref()?).ok()?;
+    instruction_use(&own.device.as_ref()?.arch, &bytes)
 }

@@ -1,6 +1,8 @@
 //! `evo sweep --mutator`: what an outside program proposes is judged once the search is over. Sources of its own are not
 //! points of the study's space, so they are judged and recorded as those of `evo evaluate` are, beside the study.
 
+use evo_protocol::mutator::{MutatorImportance, MutatorKnowledge, MutatorValues};
+use evo_search::insight::{Insight, ParameterShare, Values};
 use evo_space::genome::Configuration;
 use serde_json::{Value, json};
 
@@ -98,9 +100,31 @@ fn played(
         champion: section.map(|own| own.champion.configuration_hash.to_string()),
         start,
         seed: plan.seed,
+        knows: outcome.summary.insight.as_ref().map(knowledge),
         bounds: bounds(own.rounds, own.proposals, own.timeout, time),
     };
     swept(ready, &mutated)
+}
+
+/// What the search tells the mutator.
+fn knowledge(own: &Insight) -> MutatorKnowledge {
+    let values = |all: &[Values]| {
+        let one = |own: &Values| MutatorValues {
+            parameter: own.parameter.clone(),
+            values: own.values.iter().map(|value| json!(value)).collect(),
+        };
+        all.iter().map(one).collect()
+    };
+    let importance = own.importance.iter().flat_map(|own| &own.parameters);
+    let share = |own: &ParameterShare| MutatorImportance { parameter: own.name.clone(), share: own.share };
+    MutatorKnowledge {
+        evaluations: own.evaluations,
+        explained: own.importance.as_ref().map(|own| own.explained),
+        importance: importance.map(share).collect(),
+        untried: values(&own.untried),
+        never_passed: values(&own.never_passed),
+        dead: own.dead.iter().map(|own| own.parameter.clone()).collect(),
+    }
 }
 
 /// What searches of proposals begin with: the champion, else the best that passed, else the default.

@@ -1,0 +1,129 @@
+//! Which units a kernel's machine code uses, read off its instructions.
+//!
+//! From sm_70 on an instruction is 16 bytes, and the lowest nine bits name the operation; three more choose a form of
+//! its operands. The numbers are not documented: they were read off kernels compiled for sm_75 to sm_90a that hold one of
+//! these instructions each, and a test compiles such kernels again.
+
+use object::elf::FileHeader64;
+use object::endian::LittleEndian;
+use object::read::elf::{FileHeader, SectionHeader};
+
+/// Bytes of an instruction.
+const BYTES: usize = 16;
+/// The bits of an instruction that name its operation.
+const OPERATION: u64 = 0x1ff;
+/// The bits that choose the form of its operands.
+const FORM: u64 = 0xe00;
+
+/// `wgmma`: HGMMA, QGMMA and IGMMA in machine code.
+const WARP_GROUP: [u64; 3] = [0x1f0, 0x1f3, 0x1f1];
+/// `mma.sync`: HMMA, IMMA, DMMA.
+const WARP: [u64; 3] = [0x03c, 0x037, 0x03f];
+/// Products and sums of floats on cores: FFMA, FMUL, FADD, HFMA2, HMUL2, HADD2, DFMA, DMUL, DADD.
+const CORES: [u64; 9] = [0x023, 0x020, 0x021, 0x031, 0x032, 0x030, 0x02b, 0x028, 0x029];
+/// HFMA2.MMA of sm_80 and later, whose form with a constant in place of a register is how compilers set registers.
+const HALVES: u64 = 0x035;
+const OF_REGISTERS: u64 = 0x200 | HALVES;
+/// Copies by the tensor memory accelerator: UTMALDG, UBLKCP.
+const BULK: [u64; 2] = [0x1b4, 0x1ba];
+/// `cp.async`: LDGSTS.
+const ASYNC: u64 = 0x1ae;
+/// LDG and LD.
+const PLAIN: [u64; 2] = [0x181, 0x180];
+
+/// What computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ArithmeticUnit {
+    /// No floats are added or multiplied.
+    None,
+    /// Cores.
+    Fma,
+    /// Tensor cores, a warp at a time.
+    Mma,
+    /// Tensor cores, four warps at a time.
+    Wgmma,
+}
+
+/// How data comes from global memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LoadPath {
+    /// Not at all.
+    None,
+    /// Through registers.
+    Plain,
+    /// Past registers, a few bytes a thread.
+    Async,
+    /// By the tensor memory accelerator.
+    Bulk,
+}
+
+impl ArithmeticUnit {
+    /// Its name in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ArithmeticUnit::None => "none",
+            ArithmeticUnit::Fma => "fma",
+            ArithmeticUnit::Mma => "mma",
+            ArithmeticUnit::Wgmma => "wgmma",
+        }
+    }
+}
+
+impl LoadPath {
+    /// Its name in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LoadPath::None => "none",
+            LoadPath::Plain => "ld",
+            LoadPath::Async => "cp.async",
+            LoadPath::Bulk => "tma",
+        }
+    }
+}
+
+/// The most capable unit of each kind that occurs in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InstructionUse {
+    pub arithmetic: ArithmeticUnit,
+    pub loads: LoadPath,
+}
+
+/// Reads a cubin. `None` where it is none, or is for an architecture (`sm_90a`) whose instructions are not known here.
+pub fn instruction_use(arch: &str, cubin: &[u8]) -> Option<InstructionUse> {
+    let number: String = arch.strip_prefix("sm_")?.chars().take_while(char::is_ascii_digit).collect();
+    if !(70..=90).contains(&number.parse::<u32>().ok()?) {
+        return None;
+    }
+    let header = FileHeader64::<LittleEndian>::parse(cubin).ok()?;
+    let endian = header.endian().ok()?;
+    let table = header.sections(endian, cubin).ok()?;
+    let mut used = InstructionUse { arithmetic: ArithmeticUnit::None, loads: LoadPath::None };
+    for section in table.iter() {
+        let name = table.section_name(endian, section).ok()?;
+        if name.starts_with(b".text.") {
+            section.data(endian, cubin).ok()?.chunks_exact(BYTES).for_each(|bytes| used.see(bytes));
+        }
+    }
+    Some(used)
+}
+
+impl InstructionUse {
+    fn see(&mut self, instruction: &[u8]) {
+        let low = u16::from_le_bytes([instruction[0], instruction[1]]);
+        let (operation, form) = (u64::from(low) & OPERATION, u64::from(low) & (OPERATION | FORM));
+        let arithmetic = match operation {
+            own if WARP_GROUP.contains(&own) => ArithmeticUnit::Wgmma,
+            own if WARP.contains(&own) => ArithmeticUnit::Mma,
+            own if CORES.contains(&own) || form == OF_REGISTERS => ArithmeticUnit::Fma,
+            _ => ArithmeticUnit::None,
+        };
+        let loads = match operation {
+            own if BULK.contains(&own) => LoadPath::Bulk,
+            ASYNC => LoadPath::Async,
+            own if PLAIN.contains(&own) => LoadPath::Plain,
+            _ => LoadPath::None,
+        };
+        self.arithmetic = self.arithmetic.max(arithmetic);
+        self.loads = self.loads.max(loads);
+    }
+}
