@@ -30,3 +30,4 @@ pub use run::{BenchError, BenchOrder, Keep, run};
 pub use seats::PeerSeat;
 pub use shapes::{BenchShape, of_grid, of_problems};
 pub use summary::{MeanRatio, summary};
+pub use turns::peer_problem;

@@ -125,7 +125,7 @@ impl BenchRunner<'_, '_> {
         }
         fs::create_dir_all(folder.path().join("outputs"))?;
         let operator = operator(self.order.kernel).map(String::from);
-        let problem = problem(plan, &self.order.kernel.name, operator, folder.path());
+        let problem = peer_problem(plan, &self.order.kernel.name, operator, folder.path());
         let peer = &mut self.order.peers[seat];
         let listed = match peer.prepare(&problem) {
             Ok(listed) => listed,
@@ -405,7 +405,12 @@ impl BenchRunner<'_, '_> {
 }
 
 /// A problem as a peer sees it, with files in a folder.
-fn problem(plan: &ProblemPlan, kernel: &str, operator: Option<String>, folder: &Path) -> PeerProblem {
+pub fn peer_problem(
+    plan: &ProblemPlan,
+    kernel: &str,
+    operator: Option<String>,
+    folder: &Path,
+) -> PeerProblem {
     let array = |own: &BufferPlan, place: &str| PeerArray {
         path: folder.join(place).join(format!("{}.npy", own.name)),
         dtype: own.dtype.as_str(),

@@ -1,6 +1,6 @@
 //! What `test-one`, `test`, `benchmark`, `evaluate`, `gate`, `profile` and `sanitize` ask of a candidate, and what may be left out of that.
 
-use evo_protocol::verdict::Gate;
+use evo_protocol::verdict::{Gate, Verdict, VerdictClass};
 use evo_space::diagnostic::nearest;
 
 use super::error::CliError;
@@ -11,6 +11,11 @@ pub const BASELINE: &str = "baseline";
 pub const PROFILE: &str = "profile";
 /// The work of `evo sanitize`, as `--allow-not-run` names it.
 pub const SANITIZE: &str = "sanitize";
+
+/// The work of `evo crosscheck`, as `--allow-not-run` names it.
+pub const CROSSCHECK: &str = "crosscheck";
+/// Its harnesses, as `--allow-not-run` names them.
+pub const HARNESSES: [&str; 5] = ["nvbench", "torch", "kernelbench", "cutlass", "command"];
 
 /// The work of `evo invert`, as `--allow-not-run` names it.
 pub const INVERT: &str = "invert";
@@ -35,6 +40,8 @@ pub enum Aim {
     Profile,
     /// Every gate, its time, and that of harmed copies beside it.
     Invert,
+    /// Every gate, its time, and that of others' clocks beside it.
+    Crosscheck,
     /// No gate: a tool watches its launches.
     Sanitize,
 }
@@ -50,23 +57,26 @@ impl Aim {
             Aim::Gate => "gate",
             Aim::Profile => PROFILE,
             Aim::Invert => INVERT,
+            Aim::Crosscheck => CROSSCHECK,
             Aim::Sanitize => SANITIZE,
         }
     }
 
-    /// Whether something is asked of a candidate that passed.
-    pub fn goes_further(self) -> bool {
-        matches!(self, Aim::Times | Aim::Profile | Aim::Invert)
+    /// Whether something is asked of a candidate beyond its verdict. Others may find right what is wrong.
+    pub fn goes_beyond(self, verdict: &Verdict) -> bool {
+        match self {
+            Aim::Times | Aim::Profile | Aim::Invert => verdict.is_pass(),
+            Aim::Crosscheck => verdict.is_pass() || verdict.kind.class() == VerdictClass::Wrong,
+            _ => false,
+        }
     }
 
     /// The gates that it demands. `confirmation` compares two variants, which only a sweep does.
     pub fn demanded(self) -> impl Iterator<Item = Gate> {
         let last = match self {
-            Aim::Whole | Aim::Times | Aim::Evaluate | Aim::Gate | Aim::Profile | Aim::Invert => {
-                Some(Gate::Honesty)
-            }
             Aim::Gates => Some(Gate::Repeatability),
             Aim::Sanitize => None,
+            _ => Some(Gate::Honesty),
         };
         Gate::ALL.iter().copied().filter(move |gate| last.is_some_and(|last| *gate <= last))
     }
@@ -82,6 +92,7 @@ pub fn check_names(names: &[String], aim: Aim) -> Result<(), CliError> {
         Aim::Sanitize => known.push(SANITIZE),
         Aim::Evaluate | Aim::Whole | Aim::Gates => known.push(SANITIZE),
         Aim::Invert => known.push(INVERT),
+        Aim::Crosscheck => known.extend(HARNESSES.into_iter().chain([CROSSCHECK])),
     }
     let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
     let hint = match nearest(unknown, known.iter().copied()) {

@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::bench_args::BenchArgs;
 use super::candidate::CandidateArgs;
+use super::crosscheck_args::CrosscheckArgs;
 use super::evaluate_args::EvaluateArgs;
 use super::explain_args::ExplainArgs;
 use super::export_args::ExportArgs;
@@ -108,6 +109,11 @@ pub enum Command {
         after_help = "Example: evo invert my_kernel.toml @champion\n         evo invert gemm --only barriers,entry_delay --json\n\nEach harmed copy meets the gates and is timed beside the unharmed kernel; none is kept."
     )]
     Invert(InvertArgs),
+    /// Have other clocks and checks measure one configuration too: NVBench, PyTorch, KernelBench, CUTLASS, a program of yours
+    #[command(
+        after_help = "Example: evo crosscheck my_kernel.toml @champion --harness nvbench,torch\n         evo crosscheck gemm --command \"python3 mine.py\" --json\n\nA disagreement on time or answers: exit code 1. Who is not installed does not count as agreeing."
+    )]
+    Crosscheck(CrosscheckArgs),
     /// Look for bad accesses, races and barriers in one configuration with compute-sanitizer
     #[command(
         after_help = "Example: evo sanitize attention_simt 32 8 4\n         evo sanitize my_kernel.toml BLOCK=128 --tool racecheck --json\n\nA check that gives no answer does not pass: exit code 1."
@@ -194,6 +200,7 @@ impl Command {
             Command::Import(arguments) => arguments.target.json,
             Command::Profile(arguments) => arguments.one.run.json,
             Command::Invert(arguments) => arguments.one.run.json,
+            Command::Crosscheck(arguments) => arguments.one.run.json,
             Command::Sanitize(arguments) => arguments.one.run.json,
             Command::Space(arguments) => arguments.json,
             Command::Render(arguments) => arguments.json,

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use super::candidate::CandidateArgs;
 use super::described;
-use super::trial::Tried;
 use crate::journal::own_folder::OwnFolder;
 use crate::report::envelope::CallFacts;
 
@@ -13,16 +12,15 @@ use crate::report::envelope::CallFacts;
 ///
 /// # Errors
 /// It cannot be opened: its place, and why.
-pub fn open<T>(
+pub fn open(
     candidate: &CandidateArgs,
-    tried: &Tried<T>,
+    (kernel, kind): (&str, &str),
     facts: &CallFacts,
 ) -> Result<OwnFolder, (PathBuf, io::Error)> {
     let named = described::study(facts);
     // A study may be named by its path.
     let path = candidate.study.as_ref().filter(|name| named.is_some() && name.contains('/'));
-    let kind = tried.device.as_ref().map_or("host", |device| device.kind.as_str());
-    let study = named.unwrap_or_else(|| format!("{}-{kind}", tried.setting.kernel));
+    let study = named.unwrap_or_else(|| format!("{kernel}-{kind}"));
     let place = path.map_or_else(|| candidate.out.join(&study), PathBuf::from);
     let opened = match path {
         Some(path) => OwnFolder::open(path.as_ref()),

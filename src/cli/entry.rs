@@ -13,9 +13,9 @@ use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{
-    bench, benchmark, build, cache, compile, completions, evaluate, explain, export, gate, guard, history,
-    import, init, invert, leaderboard, man, mcp, micro, mutator, output, preflight, profile, render, report,
-    restore, sanitize, selftest, space, sweep, test_one, watch, worker,
+    bench, benchmark, build, cache, compile, completions, crosscheck, evaluate, explain, export, gate, guard,
+    history, import, init, invert, leaderboard, man, mcp, micro, mutator, output, preflight, profile, render,
+    report, restore, sanitize, selftest, space, sweep, test_one, watch, worker,
 };
 use crate::process::{keep_with, worker_program};
 
@@ -70,6 +70,7 @@ fn one_candidate(command: &mut Command) -> Option<&mut TestOneArgs> {
         Command::Evaluate(own) => Some(&mut own.one),
         Command::Profile(own) => Some(&mut own.one),
         Command::Invert(own) => Some(&mut own.one),
+        Command::Crosscheck(own) => Some(&mut own.one),
         Command::Export(own) => Some(&mut own.one),
         Command::Sanitize(own) => Some(&mut own.one),
         _ => None,
@@ -154,6 +155,7 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Gate(arguments) => gate::run(arguments, call),
         Command::Micro(arguments) => micro::run(arguments, call),
         Command::Invert(arguments) => invert::run(arguments, call),
+        Command::Crosscheck(arguments) => crosscheck::run(arguments, call),
         Command::Mutator(arguments) => mutator::run(arguments, call),
         Command::Export(arguments) => export::run(arguments, call),
         Command::Init(arguments) => init::run(arguments, call),

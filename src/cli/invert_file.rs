@@ -38,7 +38,9 @@ pub fn keep(
     let own_source = evaluation.source_hash.as_ref().filter(|_| arguments.one.candidate.source.is_some());
     let hash = own_source.unwrap_or(&evaluation.configuration_hash).as_str();
     let name = format!("invert-{}", &hash[..DIGITS.min(hash.len())]);
-    let folder = candidate_folder::open(&arguments.one.candidate, tried, &call.facts())
+    let kind = tried.device.as_ref().map_or("host", |device| device.kind.as_str());
+    let of = (tried.setting.kernel.as_str(), kind);
+    let folder = candidate_folder::open(&arguments.one.candidate, of, &call.facts())
         .map_err(|(path, error)| unwritable(&path, &error))?;
     let rows = serde_json::to_string_pretty(&found.rows)
         .map_err(|error| CliError::harness(format!("the rows cannot be written: {error}")))?;

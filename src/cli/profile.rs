@@ -141,7 +141,8 @@ fn keep<T>(
     let evaluation = &tried.single.evaluation;
     let hashes = [evaluation.source_hash.as_ref(), evaluation.code_hash.as_ref()];
     let object = document(&facts, hashes, told, error);
-    let folder = candidate_folder::open(&arguments.one.candidate, tried, &facts)
+    let kind = tried.device.as_ref().map_or("host", |device| device.kind.as_str());
+    let folder = candidate_folder::open(&arguments.one.candidate, (&tried.setting.kernel, kind), &facts)
         .map_err(|(path, source)| ProfileFileError::Unwritable { path, source })?;
     let own_source = evaluation.source_hash.as_ref().filter(|_| arguments.one.candidate.source.is_some());
     let file = ProfileFile {

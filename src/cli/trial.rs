@@ -183,7 +183,7 @@ impl<'a> OpenedCandidate<'a> {
     }
 }
 
-/// Judges the candidate that the arguments name; `further` is asked of one that passed and is to be timed.
+/// Judges the candidate that the arguments name; `further` is asked of one of which the aim wants to know more.
 pub fn run<T>(
     arguments: &TestOneArgs,
     call: &Call,
@@ -224,7 +224,7 @@ pub fn run_asked<T>(
         Err(evaluation) => (Single::refused(*evaluation), None),
     };
     let found = match &job {
-        Some(job) if aim.goes_further() && single.evaluation.verdict.is_pass() && !single.lost => {
+        Some(job) if aim.goes_beyond(&single.evaluation.verdict) && !single.lost => {
             // What a source stands in for is the space's own kernel.
             let space = match asked.candidate.provenance.kind {
                 CandidateKind::Source => {

@@ -38,7 +38,7 @@ pub fn show_without<T>(
     call: &Call,
     tried: &Tried<T>,
     aim: Aim,
-    absent: Option<&'static str>,
+    absent: impl IntoIterator<Item = &'static str>,
     mut own: Value,
     more: &str,
 ) -> Result<Answer, CliError> {

@@ -70,6 +70,7 @@ mod compile_ends;
 mod compiled_facts;
 mod contract;
 mod crash;
+mod crosscheck;
 mod data_files;
 mod derived_shapes;
 mod device_references;

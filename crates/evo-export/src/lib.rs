@@ -20,4 +20,4 @@ pub mod source;
 mod templates;
 pub mod translate;
 
-pub use templates::VERIFY_PEER;
+pub use templates::{CROSSCHECK, VERIFY_PEER};

@@ -14,6 +14,8 @@ pub(crate) const EXACT_PY: &str = include_str!("../templates/exact.py");
 pub(crate) const RECORD_RUNTIME: &str = include_str!("../templates/record_runtime.hpp");
 /// A peer that calls the exported files; it needs `evo_peer.py` beside it.
 pub const VERIFY_PEER: &str = include_str!("../templates/verify_peer.py");
+/// What times and checks exported files with other people's tools; it needs the two beside it.
+pub const CROSSCHECK: &str = include_str!("../templates/crosscheck.py");
 pub(crate) const DRIVER_PY: &str = include_str!("../templates/driver.py");
 
 const TEMPLATES: [(&str, &str); 15] = [

@@ -14,32 +14,39 @@ import sys
 import evo_peer
 from evo_peer import Peer, TorchBackend, Unable
 
-FOLDER = sys.argv[1]
+FOLDER = sys.argv[1] if len(sys.argv) > 1 else ""
 FORMATS = sys.argv[2:]
-sys.path.insert(0, FOLDER)
-
-
-def module(path):
-    spec = importlib.util.spec_from_file_location("exported_" + os.path.basename(path)[:-3], os.path.join(FOLDER, path))
-    own = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(own)
-    return own
 
 
 class ExportBackend(TorchBackend):
     """Tensors of PyTorch for all forms; what a form needs beside them is imported when it is asked for."""
 
-    def __init__(self, device):
+    def __init__(self, device, folder=FOLDER):
         super().__init__(device)
+        self.folder = folder
         if not self.is_cuda:
             raise Unable("an exported cubin runs on a GPU only")
         # A context that is current in this thread.
         self.torch.zeros(1, device=self.device)
         self.made = {}
 
+    def module(self, path):
+        """An exported file as a module. Other exports have files of the same names, which must not be found in its place."""
+        name = os.path.basename(path)[:-3]
+        spec = importlib.util.spec_from_file_location("exported_" + name, os.path.join(self.folder, path))
+        own = importlib.util.module_from_spec(spec)
+        for other in ("launch_plan", "exact", "driver"):
+            sys.modules.pop(other, None)
+        sys.path.insert(0, self.folder)
+        try:
+            spec.loader.exec_module(own)
+        finally:
+            sys.path.remove(self.folder)
+        return own
+
     def implementations(self, task, inputs):
         self.graphs = {}
-        import launch_plan as plan
+        plan = self.once("plan", lambda: self.module("launch_plan.py"))
         known = {"torch-op": self.torch_op, "torch": self.torch_ext, "tvm-ffi": self.tvm_ffi, "cupy": self.cupy,
                  "cuda-core": self.cuda_core}
         listed = self.names()
@@ -78,7 +85,7 @@ class ExportBackend(TorchBackend):
 
     def names(self):
         """Names of the task to identifiers of the files."""
-        with open(os.path.join(FOLDER, "manifest.json"), encoding="utf-8") as file:
+        with open(os.path.join(self.folder, "manifest.json"), encoding="utf-8") as file:
             arguments = json.load(file)["arguments"]
         return {kind: {own["name"]: own["ident"] for own in arguments[kind]} for kind in ("sizes", "buffers")}
 
@@ -97,19 +104,19 @@ class ExportBackend(TorchBackend):
         return self.made[name]
 
     def torch_op(self, plan, tensors, sizes):
-        own = self.once("torch-op", lambda: module("torch_op.py"))
+        own = self.once("torch-op", lambda: self.module("torch_op.py"))
         operator = next(value for name, value in vars(own).items()
                         if type(value).__name__ == "CustomOpDef" and not name.endswith("_new"))
         more = self.open_sizes(plan, sizes)
         return lambda: operator(*self.given(plan, tensors), **more)
 
     def torch_ext(self, plan, tensors, sizes):
-        own = self.once("torch", lambda: module("torch_ext/load.py").load())
+        own = self.once("torch", lambda: self.module("torch_ext/load.py").load())
         return lambda: own.call(*(tensors[buffer.name] for buffer in plan.BUFFERS), [sizes[name] for name in plan.SIZES])
 
     def tvm_ffi(self, plan, tensors, sizes):
         import tvm_ffi
-        own = self.once("tvm-ffi", lambda: module("tvm_ffi/load.py").load())
+        own = self.once("tvm-ffi", lambda: self.module("tvm_ffi/load.py").load())
         arguments = [tensors[buffer.name] for buffer in plan.BUFFERS]
 
         def call():
@@ -120,7 +127,7 @@ class ExportBackend(TorchBackend):
 
     def cupy(self, plan, tensors, sizes):
         import cupy
-        own = self.once("cupy", lambda: module("cupy_example.py"))
+        own = self.once("cupy", lambda: self.module("cupy_example.py"))
         pointers = {name: tensor.data_ptr() for name, tensor in tensors.items()}
 
         def call():
@@ -130,7 +137,7 @@ class ExportBackend(TorchBackend):
         return call
 
     def cuda_core(self, plan, tensors, sizes):
-        own = self.once("cuda-core", lambda: module("cuda_core_example.py"))
+        own = self.once("cuda-core", lambda: self.module("cuda_core_example.py"))
         device = own.Device(self.device.index or 0)
         device.set_current()
         pointers = {name: tensor.data_ptr() for name, tensor in tensors.items()}

@@ -177,6 +177,7 @@ const COMMANDS: &[CommandFields] = &[
         answers: &[&["file", "kernel", "space_hash", "problem", "tried", "passed", "ranked"]],
     },
     CommandFields { command: "invert", version: 1, fields: VERDICT, answers: &[JUDGED] },
+    CommandFields { command: "crosscheck", version: 1, fields: VERDICT, answers: &[JUDGED] },
     CommandFields {
         command: "mutator",
         version: 1,

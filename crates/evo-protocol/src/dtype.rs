@@ -48,6 +48,12 @@ impl DType {
         matches!(self, DType::F16 | DType::Bf16 | DType::F32 | DType::F64)
     }
 
+    /// The type in which answers to an output of this type are handed out: rounding to `f32` is far below any tolerance of
+    /// a float of 32 bits and less, and everything else is written in `f64`.
+    pub fn answered(self) -> DType {
+        if matches!(self, DType::F16 | DType::Bf16 | DType::F32) { DType::F32 } else { DType::F64 }
+    }
+
     /// NumPy's name in `.npy` files, little-endian. It has none for bf16, which is written as f32.
     pub fn npy(self) -> &'static str {
         match self {

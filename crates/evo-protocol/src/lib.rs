@@ -11,6 +11,7 @@ pub mod binary;
 pub mod candidate;
 pub mod check;
 pub mod command_schemas;
+pub mod crosscheck;
 pub mod device;
 pub mod dtype;
 pub mod entry_name;

@@ -12,6 +12,26 @@ pub(crate) type Field = (&'static str, &'static str);
 const TRIED: &[Field] =
     &[("verdict", "string"), ("class", "string"), ("message", "string"), ("not_run[]", "string")];
 
+/// Beside those of `test-one`; no rows of a candidate that the harnesses were not asked about.
+const CROSSCHECKED: &[Field] = &[
+    ("headline?", "string"),
+    ("rows[]?.harness", "string"),
+    ("rows[]?.version", "string|null"),
+    ("rows[]?.problem", "string"),
+    ("rows[]?.mode", "=hot/cold/eager|null"),
+    ("rows[]?.time_ns", "number|null"),
+    ("rows[]?.spread_ratio", "number|null"),
+    ("rows[]?.evo_ns", "number|null"),
+    ("rows[]?.ratio", "number|null"),
+    ("rows[]?.agrees", "boolean|null"),
+    ("rows[]?.correct", "boolean|null"),
+    ("rows[]?.evo_correct", "boolean|null"),
+    ("rows[]?.faster_than_baseline", "boolean|null"),
+    ("rows[]?.faster_than_peer", "boolean|null"),
+    ("rows[]?.sign_kept", "boolean|null"),
+    ("rows[]?.reason", "string|null"),
+];
+
 /// Beside those of `test-one`.
 const TIMED: &[Field] = &[
     ("latency_ms", "number|null"),
@@ -327,6 +347,7 @@ pub fn of(command: &str) -> Option<(Value, Value)> {
     let fields = match command {
         "test-one" | "test" => plain(TRIED),
         "benchmark" => [plain(TRIED), plain(TIMED)].concat(),
+        "crosscheck" => [plain(TRIED), plain(CROSSCHECKED)].concat(),
         "build" => plain(COMPILED),
         // Many variants have no result of one.
         "compile" => COMPILED.iter().map(|(path, types)| (format!("{path}?"), *types)).collect(),

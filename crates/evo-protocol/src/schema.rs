@@ -5,6 +5,7 @@ use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema, json_schema};
 
+use crate::crosscheck::{CrosscheckLine, CrosscheckRequest, CrosscheckRow};
 use crate::envelope::CommandEnvelope;
 use crate::evaluation::Evaluation;
 use crate::export::ExportManifest;
@@ -26,6 +27,21 @@ pub fn evaluation() -> Schema {
 /// The schema of `invert-<hash>.json`: an array of rows.
 pub fn invert() -> Schema {
     of::<Vec<InvertRow>>("evo.invert.v1", "what harming a kernel costs it")
+}
+
+/// The schema of `crosscheck.json`: an array of rows.
+pub fn crosscheck() -> Schema {
+    of::<Vec<CrosscheckRow>>("evo.crosscheck-file.v1", "what other clocks and checks say of a candidate")
+}
+
+/// The schema of what a harness is asked.
+pub fn crosscheck_request() -> Schema {
+    of::<CrosscheckRequest>("evo.crosscheck-request.v1", "evo to a harness")
+}
+
+/// The schema of what a harness answers, a line.
+pub fn crosscheck_line() -> Schema {
+    of::<CrosscheckLine>("evo.crosscheck-line.v1", "a harness to evo, a line")
 }
 
 /// The schema of `micro_best.json`.
@@ -110,6 +126,9 @@ mod tests {
         check(&evaluation(), "docs/schemas/evaluation.schema.json");
         check(&envelope(), "docs/schemas/envelope.schema.json");
         check(&invert(), "docs/schemas/invert-file.schema.json");
+        check(&crosscheck(), "docs/schemas/crosscheck-file.schema.json");
+        check(&crosscheck_request(), "docs/schemas/crosscheck-request.schema.json");
+        check(&crosscheck_line(), "docs/schemas/crosscheck-line.schema.json");
         check(&micro(), "docs/schemas/micro-best.schema.json");
         check(&mutator_request(), "docs/schemas/mutator-request.schema.json");
         check(&mutator_answer(), "docs/schemas/mutator-answer.schema.json");

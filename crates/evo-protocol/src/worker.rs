@@ -148,6 +148,10 @@ pub enum Request {
         seed_index: u32,
         /// An empty folder.
         folder: PathBuf,
+        /// Whether the answers are written too, as `expected/NAME.npy`. Only programs that check by themselves need them: who
+        /// computes could copy them.
+        #[serde(default)]
+        expected: bool,
     },
     /// Compares `outputs/NAME.npy` in a folder with the answers to a case, as a candidate's outputs are compared;
     /// answered by `GateDone` for the gate of full shapes.

@@ -2,6 +2,7 @@
 
 pub mod benchmark;
 pub mod closing;
+pub mod crosscheck;
 pub mod csv;
 pub mod envelope;
 pub mod evaluate;

@@ -59,8 +59,26 @@ impl BlockWorker {
     /// # Errors
     /// The worker died, the reference has no answer, or the files cannot be written.
     pub fn hand_out(&mut self, plan: &ProblemPlan, seed_index: u32, folder: &Path) -> Result<(), LaneError> {
-        let folder = folder.to_path_buf();
-        let request = Request::HandOut { slot: 0, plan: Box::new(plan.clone()), seed_index, folder };
+        self.hand(plan, seed_index, folder, false)
+    }
+
+    /// The same with the answers in `expected/NAME.npy`, for a program that does its own check.
+    ///
+    /// # Errors
+    /// As `hand_out`.
+    pub fn hand_out_answers(&mut self, plan: &ProblemPlan, folder: &Path) -> Result<(), LaneError> {
+        self.hand(plan, 0, folder, true)
+    }
+
+    fn hand(
+        &mut self,
+        plan: &ProblemPlan,
+        seed_index: u32,
+        folder: &Path,
+        expected: bool,
+    ) -> Result<(), LaneError> {
+        let (plan, folder) = (Box::new(plan.clone()), folder.to_path_buf());
+        let request = Request::HandOut { slot: 0, plan, seed_index, folder, expected };
         match self.request(&request)? {
             Response::HandedOut => Ok(()),
             other => Err(LaneError::unexpected(&other)),

@@ -108,11 +108,12 @@ impl Server {
             Request::Block { slot, plan, mode, block_ms, check } => {
                 Ok(self.block(slot, &plan, mode, block_ms, check))
             }
-            Request::HandOut { slot, plan, seed_index, folder } => {
+            Request::HandOut { slot, plan, seed_index, folder, expected } => {
                 let Server { wire, judge, .. } = self;
                 let judge = judge.as_mut().ok_or_else(no_device)?;
                 let mut report = |phase, detail: &str| wire.phase(phase, detail);
-                judge.hand_out(slot, &plan, seed_index, &folder, &mut report).map_err(refusal_error)?;
+                let handed = judge.hand_out(slot, &plan, seed_index, (&folder, expected), &mut report);
+                handed.map_err(refusal_error)?;
                 Ok(Response::HandedOut)
             }
             Request::JudgeForeign { slot, plan, seed_index, folder } => {

@@ -21,7 +21,8 @@ use super::timed::TimedProblem;
 use super::{element, parity, wrong};
 
 impl Judge {
-    /// Writes a case's inputs as `inputs/NAME.npy` in a folder. They are the inputs to which the answers belong.
+    /// Writes a case's inputs as `inputs/NAME.npy` in a folder. They are the inputs to which the answers belong, which are
+    /// written to `expected/` where that is asked for too.
     ///
     /// # Errors
     /// The reference has no answer to the case, or the files cannot be written.
@@ -30,7 +31,7 @@ impl Judge {
         slot: u8,
         plan: &ProblemPlan,
         seed_index: u32,
-        folder: &Path,
+        (folder, expected): (&Path, bool),
         phase: &mut PhaseSink<'_>,
     ) -> Result<(), CaseRefusal> {
         let done = self.answered(slot, plan, seed_index, phase).and_then(|prepared| {
@@ -45,9 +46,26 @@ impl Judge {
                 let path = inputs.join(format!("{}.npy", buffer.name));
                 npy::write(&path, buffer.dtype, &buffer.shape, &bytes[..length]).map_err(failed)?;
             }
-            Ok(())
+            if expected { self.write_answers(&prepared, &folder.join("expected")) } else { Ok(()) }
         });
         self.or_refusal(plan, done)
+    }
+
+    /// Writes the answers to a case. Of an output that is compared through a view there is no answer for each element.
+    fn write_answers(&mut self, prepared: &PreparedCase, folder: &Path) -> Result<(), DeviceError> {
+        let failed = |error: std::io::Error| task_error(format!("answers cannot be written: {error}"));
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        let targets = prepared.targets().into_iter();
+        for (buffer, _, answer) in targets.filter(|(buffer, ..)| buffer.view.is_none()) {
+            let bytes = self.device.read(answer)?;
+            let values = element::widen(&bytes, DType::F64);
+            let count = usize::try_from(buffer.elements()).unwrap_or(usize::MAX).min(values.len());
+            let dtype = buffer.dtype.answered();
+            let path = folder.join(format!("{}.npy", buffer.name));
+            npy::write(&path, dtype, &buffer.shape, &element::narrow(&values[..count], dtype))
+                .map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Compares `outputs/NAME.npy` in a folder with the answers to a case.

@@ -1,0 +1,374 @@
+//! `evo crosscheck`: others who time and check a kernel, here programs of our own on the host device.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use evo_protocol::crosscheck::CrosscheckLine;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::skip::has_programs;
+use crate::support::{answer, cache};
+
+const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/crosscheck/fake.py");
+const SCRIPTS: [(&str, &str); 3] = [
+    ("crosscheck.py", evo_export::CROSSCHECK),
+    ("verify_peer.py", evo_export::VERIFY_PEER),
+    ("evo_peer.py", evo::peer::SCRIPT),
+];
+
+const KERNEL: &str = r#"extern "C" __global__ void steps(const float* x, float* y, int n) {
+    int i = blockIdx.x * BLOCK + threadIdx.x;
+    float own = i < n ? x[i] : 0.0f;
+    for (int k = 0; k < STEPS; ++k) own = 0.5f * own + 1.0f;
+    if (i < n) y[i] = own + BIAS;
+}
+"#;
+
+const NAIVE: &str = r#"extern "C" __global__ void naive(const float* x, float* y, int n) {
+    for (int i = 0; i < n; ++i) {
+        double own = x[i];
+        for (int k = 0; k < 64; ++k) own = 0.5 * own + 1.0;
+        y[i] = own;
+    }
+}
+"#;
+
+const SPACE: &str = r#"[kernel]
+name = "steps"
+source = "steps.cu"
+[parameters]
+BLOCK = { values = [32, 64], default = 32 }
+STEPS = [64]
+BIAS = { values = [0, 1], default = 0 }
+[[arguments]]
+name = "x"
+dtype = "f32"
+shape = ["N"]
+role = "input"
+[[arguments]]
+name = "y"
+dtype = "f32"
+shape = ["N"]
+role = "output"
+[[arguments]]
+name = "n"
+dtype = "i32"
+value = "N"
+[[launches]]
+entry = "steps"
+grid = "ceil_div(N, BLOCK)"
+block = "BLOCK"
+[[problems]]
+name = "p"
+sizes = { N = 4096 }
+[[problems]]
+name = "q"
+sizes = { N = 2048 }
+[check]
+seeds = 1
+repeats = 2
+[check.reference]
+source = "naive.cu"
+launches = [{ entry = "naive", grid = 1, block = 1 }]
+"#;
+
+fn stage() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [("steps.toml", SPACE), ("steps.cu", KERNEL), ("naive.cu", NAIVE)] {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+fn evo(folder: &Path, words: &[&str]) -> Output {
+    command(folder, words).output().unwrap()
+}
+
+fn command(folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
+    command.current_dir(folder).env("EVO_CACHE_DIR", cache()).stdin(Stdio::null());
+    command.args(["crosscheck", "./steps.toml", "--device", "host", "--seed", "3", "--json"]);
+    command.args(["--limit-sampling", "100ms"]).args(words);
+    command
+}
+
+/// The answer where our fake is the only harness.
+#[track_caller]
+fn with_fake(folder: &Path, candidate: &[&str], how: &str, code: i32, status: &str) -> Value {
+    let fake = format!("python3 {FAKE} {how}");
+    let words = [candidate, &["--harness", "command", "--command", &fake]].concat();
+    let found = answer::judged("crosscheck", how, &evo(folder, &words), code, status);
+    answer::hold_nulls(&found);
+    found
+}
+
+fn rows(found: &Value) -> &Vec<Value> {
+    found["result"]["rows"].as_array().unwrap()
+}
+
+#[track_caller]
+fn reason(found: &Value) -> &str {
+    rows(found)[0]["reason"].as_str().unwrap()
+}
+
+/// The fake computes the answers itself, from the inputs that it is handed.
+#[test]
+fn a_program_of_ours_agrees_and_all_is_kept() {
+    if !has_programs(&["python3"], "a harness of our own") {
+        return;
+    }
+    let folder = stage();
+    let first = with_fake(folder.path(), &["BLOCK=64"], "time=1", 1, "fail");
+    let times: Vec<String> =
+        rows(&first).iter().map(|row| row["evo_ns"].as_f64().unwrap().to_string()).collect();
+    // Three attempts: beside other tests one run of evo may take far longer than another.
+    let how = format!("like={}", times.join("/"));
+    let fake = format!("python3 {FAKE} {how}");
+    let words = ["BLOCK=64", "--harness", "command", "--command", &fake];
+    let output = (0..3).map(|_| evo(folder.path(), &words)).find(|own| own.status.code() == Some(0));
+    let found = answer::judged("crosscheck", &how, &output.expect("an agreement"), 0, "pass");
+    answer::hold_nulls(&found);
+    assert_eq!(found["result"]["headline"], "2 comparisons agree with evo (command)");
+    for (row, problem) in rows(&found).iter().zip(["p", "q"]) {
+        assert_eq!(
+            (&row["problem"], &row["version"], &row["mode"]),
+            (&problem.into(), &"fake 1".into(), &"hot".into())
+        );
+        assert_eq!(
+            (&row["agrees"], &row["correct"], &row["evo_correct"]),
+            (&true.into(), &true.into(), &true.into())
+        );
+        // The fake says that the default takes three times as long.
+        assert_eq!(row["faster_than_baseline"], true);
+        assert_eq!(row.as_object().unwrap().len(), 15, "{row}");
+    }
+    let study = folder.path().join("evidence/steps-host");
+    let kept: Value = serde_json::from_slice(&fs::read(study.join("crosscheck.json")).unwrap()).unwrap();
+    assert_eq!(&kept, &found["result"]["rows"]);
+    assert_eq!(found["file"], "evidence/steps-host/crosscheck.json");
+    let page = fs::read_to_string(study.join("crosscheck.md")).unwrap();
+    assert!(page.contains("**2 comparisons agree with evo (command)**"), "{page}");
+    assert!(page.contains("--harness command --command"), "{page}");
+    // KernelBench was not asked, and no board or journal knows of this.
+    let names: Vec<_> = fs::read_dir(&study).unwrap().flatten().map(|own| own.file_name()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(!folder.path().join("evidence/leaderboard.json").exists());
+}
+
+#[test]
+fn a_disagreement_on_time_or_answers_fails() {
+    if !has_programs(&["python3"], "a harness of our own") {
+        return;
+    }
+    let folder = stage();
+    let slow = with_fake(folder.path(), &[], "time=1e12", 1, "fail");
+    assert!(reason(&slow).contains("of evo's, beyond"), "{slow:#}");
+    assert!(slow["result"]["headline"].as_str().unwrap().starts_with("disagreement: command on `p`"));
+    // The candidate is the default, so there is nothing to be faster than.
+    assert_eq!(rows(&slow)[0]["faster_than_baseline"], Value::Null);
+    let wrong = with_fake(folder.path(), &[], "wrong", 1, "fail");
+    assert!(
+        wrong["result"]["headline"].as_str().unwrap().starts_with("DISAGREEMENT ON THE ANSWERS: command")
+    );
+    assert_eq!((&rows(&wrong)[0]["correct"], &rows(&wrong)[0]["evo_correct"]), (&false.into(), &true.into()));
+    // The other way round: evo refuses what the fake finds right.
+    let lenient = with_fake(folder.path(), &["BIAS=1"], "right", 1, "fail");
+    assert!(reason(&lenient).starts_with("it says that the answers are right, evo wrong"), "{lenient:#}");
+    assert_eq!(lenient["result"]["class"], "wrong");
+    // Both find it wrong: that is an agreement about a candidate that fails.
+    let both = with_fake(folder.path(), &["BIAS=1"], "wrong", 1, "fail");
+    assert_eq!(both["result"]["headline"], "2 comparisons agree with evo (command)", "{both:#}");
+}
+
+#[test]
+fn what_hangs_babbles_or_dies_is_a_row_with_the_reason() {
+    if !has_programs(&["python3"], "a harness of our own") {
+        return;
+    }
+    let folder = stage();
+    let seen = |how: &str, more: &[&str]| {
+        let found = with_fake(folder.path(), more, how, 1, "not_run");
+        assert_eq!(found["result"]["not_run"], json!(["command"]), "{found:#}");
+        reason(&found).to_string()
+    };
+    assert_eq!(
+        seen("hang", &["--limit-tool", "2s"]),
+        "not run: it did not end within 2 s, see `--limit-tool`"
+    );
+    assert_eq!(seen("garbage", &[]), "not run: it printed something that is not a row: `[12, \"rows\"`");
+    assert_eq!(seen("die", &[]), "not run: its process ended with exit code 3 (last words: no licence)");
+    assert_eq!(seen("silent", &[]), "not run: it said nothing of this problem");
+    assert_eq!(seen("modeless", &[]), "not run: it gave a time without a mode");
+    // It answers one problem of two before it dies.
+    let half = with_fake(folder.path(), &["--allow-not-run", "command"], "half", 1, "fail");
+    assert_eq!((&rows(&half)[0]["correct"], &rows(&half)[1]["correct"]), (&true.into(), &Value::Null));
+    let allowed = with_fake(folder.path(), &["--allow-not-run", "command"], "silent", 0, "pass");
+    assert_eq!(allowed["allowed_not_run"], json!(["command"]));
+}
+
+#[test]
+fn who_is_not_there_does_not_agree() {
+    let folder = stage();
+    let output = evo(folder.path(), &[]);
+    let found = answer::judged("crosscheck", "all", &output, 1, "not_run");
+    answer::hold_nulls(&found);
+    let harnesses: Vec<&str> = rows(&found).iter().map(|row| row["harness"].as_str().unwrap()).collect();
+    assert_eq!(harnesses[..3], ["nvbench", "nvbench", "torch"]);
+    for row in rows(&found) {
+        assert_eq!(row["reason"], "not run: it runs on a GPU only, and this is the host device");
+        assert_eq!(row["agrees"], Value::Null);
+    }
+    assert_eq!(found["result"]["not_run"], json!(["crosscheck"]));
+    let report = fs::read(folder.path().join("evidence/steps-host/kernelbench_report.json")).unwrap();
+    let report: Value = serde_json::from_slice(&report).unwrap();
+    assert!(report["reason"].as_str().unwrap().contains("GPU only"), "{report}");
+}
+
+#[test]
+fn bad_words_write_nothing() {
+    let folder = stage();
+    let refused = |words: &[&str]| {
+        let output = evo(folder.path(), words);
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(
+            (output.status.code(), &found["status"]),
+            (Some(2), &"error".into()),
+            "{words:?}: {found}"
+        );
+        assert!(!folder.path().join("evidence").exists(), "{words:?}");
+        let error = &found["error"];
+        assert!(error["hint"].is_string(), "{found}");
+        error["message"].as_str().unwrap().to_string()
+    };
+    assert!(refused(&["--harness", "nvbensh"]).contains("nvbensh"));
+    assert_eq!(refused(&["--harness", "command"]), "the harness `command` has no program");
+    assert!(refused(&["--harness", "torch", "--command", "true"]).contains("`--harness` leaves out"));
+    let absent = refused(&["--command", "no-such-program --fast"]);
+    assert_eq!(absent, "the harness `command` does not start: there is no program `no-such-program`");
+    assert!(refused(&["--command", "'"]).contains("does not start"));
+    assert!(refused(&["--peer", "tosch"]).contains("there is no peer `tosch`"));
+    assert!(refused(&["--allow-not-run", "nvbensh"]).contains("nvbensh"));
+}
+
+#[test]
+fn ctrl_c_leaves_what_is_finished() {
+    if !has_programs(&["python3"], "a harness of our own") {
+        return;
+    }
+    let folder = stage();
+    let fake = format!("python3 {FAKE} hang");
+    let mut command = command(folder.path(), &["--command", &fake]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let kept = folder.path().join("evidence/steps-host/crosscheck.json");
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(300);
+    let rows = || -> usize {
+        let bytes = fs::read(&kept).unwrap_or_default();
+        serde_json::from_slice::<Value>(&bytes).map_or(0, |own| own.as_array().unwrap().len())
+    };
+    while rows() < 8 && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    answer::judged("crosscheck", "hang", &output, 5, "interrupted");
+    // The four harnesses before the one that hung.
+    assert_eq!(rows(), 8);
+}
+
+/// A request about a GPU, for the scripts alone.
+fn asked(folder: &Path, harness: &str, request: &Value, path: &str) -> Vec<CrosscheckLine> {
+    for (name, text) in SCRIPTS {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    fs::write(folder.join("request.json"), request.to_string()).unwrap();
+    let mut command = Command::new("python3");
+    command.current_dir(folder).args(["-B", "crosscheck.py", harness, "request.json"]);
+    command.env("PYTHONPATH", path).stdin(Stdio::null());
+    if harness == "cutlass" {
+        command.env("EVO_CUTLASS_PROFILER", folder.join("cutlass_profiler"));
+    }
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn gemm() -> Value {
+    let array = |rows: u64, columns: u64| json!({ "path": "x.npy", "dtype": "f16", "npy": "<f2", "shape": [rows, columns] });
+    json!({
+        "schema": "evo.crosscheck.request", "version": 1, "harness": "torch", "role": "candidate", "device": "cuda:0",
+        "kernel": "gemm", "operator": "gemm", "mode": "hot", "limit_s": 60.0,
+        "problems": [{
+            "problem": "square", "sizes": { "M": 64, "N": 32, "K": 16 }, "scalars": {}, "folder": "candidate/0",
+            "inputs": { "a": array(64, 16), "b": array(16, 32) }, "expected": { "c": array(64, 32) },
+        }],
+    })
+}
+
+#[test]
+fn a_package_that_is_missing_old_or_broken_is_named() {
+    if !has_programs(&["python3"], "a harness of our own") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let fakes = folder.path().join("fakes");
+    let reason = |harness: &str| {
+        let lines = asked(folder.path(), harness, &gemm(), fakes.to_str().unwrap());
+        assert_eq!((lines.len(), lines[0].problem.as_str(), lines[0].time_ns), (1, "square", None));
+        lines[0].reason.clone().unwrap()
+    };
+    assert_eq!(reason("kernelbench"), "the Python package `kernelbench` is not installed");
+    assert_eq!(reason("nvbench"), "the Python package `cuda-bench` is not installed");
+    let package = |name: &str, version: &str| {
+        let own = fakes.join(format!("{}-{version}.dist-info", name.replace('-', "_")));
+        fs::create_dir_all(&own).unwrap();
+        fs::write(own.join("METADATA"), format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"))
+            .unwrap();
+        own
+    };
+    let old = package("cuda-bench", "0.2.1");
+    assert_eq!(reason("nvbench"), "`cuda-bench 0.2.1` is too old, it takes 0.3 or later");
+    fs::remove_dir_all(old).unwrap();
+    package("cuda-bench", "0.3.0");
+    fs::create_dir_all(fakes.join("cuda/bench")).unwrap();
+    fs::write(fakes.join("cuda/bench/__init__.py"), "import of_a_driver_that_is_not_here\n").unwrap();
+    assert_eq!(reason("nvbench"), "it cannot be imported: No module named 'of_a_driver_that_is_not_here'");
+    fs::create_dir_all(fakes.join("torch")).unwrap();
+    fs::write(fakes.join("torch/__init__.py"), "raise OSError('libcudart.so.13: cannot open')\n").unwrap();
+    assert_eq!(reason("torch"), "torch cannot be imported: OSError: libcudart.so.13: cannot open");
+}
+
+#[test]
+fn the_profiler_of_cutlass_is_a_point_of_reference() {
+    if !has_programs(&["python3"], "a harness of our own") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let script = r#"#!/bin/sh
+[ "$1" = --version ] && echo "CUTLASS 4.2.0" && exit
+echo "$@" >> calls
+for word; do case $word in --output=*) out=${word#--output=};; esac; done
+[ -n "$BROKEN" ] && echo "no kernel" && exit 1
+printf 'Problem,Operation,Status,Runtime\n1,slow,success,0.004\n1,fast,success,0.002\n1,none,failed,0\n' > "${out%.csv}.gemm.csv"
+"#;
+    let program = folder.path().join("cutlass_profiler");
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let lines = asked(folder.path(), "cutlass", &gemm(), "");
+    let line = &lines[0];
+    assert_eq!((line.time_ns, line.spread_ratio, line.correct), (Some(2000.0), Some(0.0), None));
+    assert_eq!(line.version.as_deref(), Some("cutlass_profiler 4.2.0"));
+    assert_eq!(line.reason.as_deref(), Some("the time of CUTLASS's own kernel fast"));
+    let calls = fs::read_to_string(folder.path().join("calls")).unwrap();
+    assert!(calls.contains("--m=64 --n=32 --k=16 --A=f16:row --B=f16:row --C=f16:row\n"), "{calls}");
+    assert_eq!(calls.lines().filter(|line| line.contains("--kernels=fast")).count(), 3);
+    let mut other = gemm();
+    other["operator"] = "softmax".into();
+    let lines = asked(folder.path(), "cutlass", &other, "");
+    assert_eq!(lines[0].reason.as_deref(), Some("the kernel is not a GEMM"));
+}
