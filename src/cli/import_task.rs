@@ -16,7 +16,7 @@ use super::error::CliError;
 use super::init_args::ImportArgs;
 use super::{first_space, import_write};
 use crate::process::{self, RunLimits};
-use crate::task::{self, PROBE, Task, TaskError, TaskForm};
+use crate::task::{self, BenchmarkTask, PROBE, TaskError, TaskForm};
 
 /// Most files of one import, and how deep folders are looked at.
 const FILES_MAX: usize = 1000;
@@ -37,7 +37,7 @@ pub fn run(form: TaskForm, arguments: &ImportArgs, call: &Call) -> Result<Answer
         .with_hint("name a folder that is not there with `--to`"));
     }
     let paths = chosen(form, arguments)?;
-    let tasks: Vec<Task> = paths
+    let tasks: Vec<BenchmarkTask> = paths
         .iter()
         .map(|path| match form {
             TaskForm::KernelBench => of_python(path, arguments),
@@ -127,7 +127,7 @@ fn has_model(path: &Path) -> bool {
     text.lines().any(|line| line.starts_with("class Model(") || line.starts_with("class Model:"))
 }
 
-fn of_definition(form: TaskForm, path: &Path, arguments: &ImportArgs) -> Result<Task, CliError> {
+fn of_definition(form: TaskForm, path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask, CliError> {
     let text = first_space::read(path)?;
     let beside = path.with_file_name("reference.py");
     let beside = if beside.is_file() { Some(first_space::read(&beside)?) } else { None };
@@ -164,7 +164,7 @@ fn places_of_workloads(path: &Path) -> Vec<PathBuf> {
     places
 }
 
-fn of_python(path: &Path, arguments: &ImportArgs) -> Result<Task, CliError> {
+fn of_python(path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask, CliError> {
     if !arguments.workload.is_empty() {
         return Err(CliError::usage("a task of KernelBench has one set of inputs and no workloads")
             .with_hint("leave `--workload` out"));

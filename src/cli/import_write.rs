@@ -14,7 +14,7 @@ use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{opened, output};
 use crate::journal::own_folder::OwnFolder;
-use crate::task::{self, Task};
+use crate::task::{self, BenchmarkTask};
 
 /// Guesses of a task that are printed; the object has all of them.
 const SHOWN: usize = 12;
@@ -32,7 +32,7 @@ struct Written {
 ///
 /// # Errors
 /// A folder is there already, or cannot be written. None is left then.
-pub fn all(tasks: &[Task], from: &Path, to: Option<&Path>, call: &Call) -> Result<Answer, CliError> {
+pub fn all(tasks: &[BenchmarkTask], from: &Path, to: Option<&Path>, call: &Call) -> Result<Answer, CliError> {
     let folders = folders(tasks, from, to)?;
     let mut files = Vec::new();
     for (at, (task, folder)) in tasks.iter().zip(&folders).enumerate() {
@@ -50,7 +50,7 @@ pub fn all(tasks: &[Task], from: &Path, to: Option<&Path>, call: &Call) -> Resul
 }
 
 /// Where each task goes.
-fn folders(tasks: &[Task], from: &Path, to: Option<&Path>) -> Result<Vec<PathBuf>, CliError> {
+fn folders(tasks: &[BenchmarkTask], from: &Path, to: Option<&Path>) -> Result<Vec<PathBuf>, CliError> {
     let folders: Vec<PathBuf> = match (tasks, to) {
         ([_], Some(to)) => vec![to.components().collect()],
         _ => tasks.iter().map(|own| to.unwrap_or(Path::new("")).join(&own.name)).collect(),
@@ -72,7 +72,7 @@ fn folders(tasks: &[Task], from: &Path, to: Option<&Path>) -> Result<Vec<PathBuf
     Ok(folders)
 }
 
-fn write(task: &Task, to: &Path) -> Result<Vec<PathBuf>, CliError> {
+fn write(task: &BenchmarkTask, to: &Path) -> Result<Vec<PathBuf>, CliError> {
     let trouble = |what: &Path, error: io::Error| {
         let text = format!("cannot write `{}`: {error}", what.display());
         match error.kind() {
@@ -92,7 +92,7 @@ fn write(task: &Task, to: &Path) -> Result<Vec<PathBuf>, CliError> {
 }
 
 /// Opens what was written.
-fn look(task: &Task, folder: &Path) -> Written {
+fn look(task: &BenchmarkTask, folder: &Path) -> Written {
     let space = folder.join("space.toml").display().to_string();
     let access = SpaceAccess { render_apart: true, ..SpaceAccess::default() };
     let (entry, guesses) = task::guesses(task);

@@ -5,7 +5,7 @@ use evo_protocol::dtype::DType;
 use evo_space::expr::Expr;
 
 use super::error::TaskError;
-use super::model::{Task, TaskAxis, TaskAxisKind, TaskForm, TaskShape, TaskTensor};
+use super::model::{BenchmarkTask, TaskAxis, TaskAxisKind, TaskForm, TaskTensor, TensorShape};
 use super::names::{NameBook, label};
 use super::read::{TaskNode, parsed, shown, whole};
 
@@ -37,7 +37,7 @@ const DTYPES: &[(&str, DType, &str)] = &[
 ///
 /// # Errors
 /// The text is not JSON, lacks what the form demands, or asks for something that evo does not have.
-pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Result<Task, TaskError> {
+pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Result<BenchmarkTask, TaskError> {
     let value = parsed(text, "")?;
     let root = TaskNode::root(&value, "");
     let name = root.need("name", "a definition has a name")?;
@@ -66,7 +66,7 @@ pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Result<Ta
         all.iter().map(|(name, own)| tensor(name, own, &axes, book)).collect()
     };
     let (inputs, outputs) = (tensors("inputs", &mut book)?, tensors("outputs", &mut book)?);
-    if let Some(own) = outputs.iter().find(|own| own.shape == TaskShape::Scalar) {
+    if let Some(own) = outputs.iter().find(|own| own.shape == TensorShape::Scalar) {
         let place = format!("outputs.{}.shape", shown(&own.name));
         let hint = "give the output a shape in the task: a kernel writes its answer to memory";
         return Err(TaskError::new(place, "an output that is a plain number is not supported", hint));
@@ -75,7 +75,7 @@ pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Result<Ta
         return Err(TaskError::new("outputs", "it is empty", "a task has at least one output"));
     }
     let about = root.find("description").and_then(|own| own.value.as_str());
-    Ok(Task {
+    Ok(BenchmarkTask {
         form,
         name: own,
         about: about.map(shown),
@@ -188,8 +188,8 @@ fn tensor(
         "a tensor is { \"shape\": [\"M\", \"K\"], \"dtype\": \"float16\" }; a number has the shape null";
     let (dtype, torch) = dtype(&node.need("dtype", hint)?)?;
     let shape = match node.find("shape") {
-        None => TaskShape::Scalar,
-        Some(own) => TaskShape::Extents(
+        None => TensorShape::Scalar,
+        Some(own) => TensorShape::Extents(
             own.items()?
                 .iter()
                 .map(|one| match one.value.as_u64() {
@@ -199,7 +199,7 @@ fn tensor(
                 .collect::<Result<_, TaskError>>()?,
         ),
     };
-    let is_scalar = shape == TaskShape::Scalar;
+    let is_scalar = shape == TensorShape::Scalar;
     let fill = match torch {
         "bool" => Some(("{ uniform = [0, 2] }".to_string(), "a boolean is a byte, 0 or 1".to_string())),
         _ if !dtype.is_float() => Some((

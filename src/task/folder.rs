@@ -2,7 +2,7 @@
 
 use evo_kernel::sketch::SketchGuess;
 
-use super::model::Task;
+use super::model::BenchmarkTask;
 use super::{script, skeleton, space};
 
 /// A file to write.
@@ -14,7 +14,7 @@ pub struct TaskFile {
 }
 
 /// The files: the space file first.
-pub fn files(task: &Task) -> Vec<TaskFile> {
+pub fn files(task: &BenchmarkTask) -> Vec<TaskFile> {
     let file = |name: &str, text: String| TaskFile { name: name.to_string(), text };
     vec![
         file("space.toml", space::text(task)),
@@ -25,6 +25,6 @@ pub fn files(task: &Task) -> Vec<TaskFile> {
 }
 
 /// What to look at before a number counts; the entry point's name first.
-pub fn guesses(task: &Task) -> (String, Vec<SketchGuess>) {
+pub fn guesses(task: &BenchmarkTask) -> (String, Vec<SketchGuess>) {
     (skeleton::entry(task), space::guesses(task))
 }

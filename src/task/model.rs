@@ -43,7 +43,7 @@ impl TaskForm {
 
 /// A task.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Task {
+pub struct BenchmarkTask {
     pub form: TaskForm,
     /// A name that can be a folder's, a file's and a leaderboard's.
     pub name: String,
@@ -88,7 +88,7 @@ pub(super) struct TaskTensor {
     pub(super) dtype: DType,
     /// PyTorch's word for the type.
     pub(super) torch: &'static str,
-    pub(super) shape: TaskShape,
+    pub(super) shape: TensorShape,
     /// What the kernel and the space file call it.
     pub(super) label: String,
     /// What the input is filled with, as a space file writes it, and why.
@@ -98,7 +98,7 @@ pub(super) struct TaskTensor {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum TaskShape {
+pub(super) enum TensorShape {
     /// A number.
     Scalar,
     /// Expressions of space files, outermost first.
@@ -133,7 +133,7 @@ impl TaskNumber {
     }
 }
 
-impl Task {
+impl BenchmarkTask {
     /// The variable axes in their order.
     pub(super) fn variable(&self) -> impl Iterator<Item = &TaskAxis> {
         self.axes.iter().filter(|own| own.kind == TaskAxisKind::Var)

@@ -5,7 +5,9 @@ use evo_protocol::worker::TaskTolerance;
 
 use super::definition::{dtype, scalar_type};
 use super::error::TaskError;
-use super::model::{Task, TaskAxis, TaskAxisKind, TaskForm, TaskNumber, TaskShape, TaskTensor, TaskWorkload};
+use super::model::{
+    BenchmarkTask, TaskAxis, TaskAxisKind, TaskForm, TaskNumber, TaskTensor, TaskWorkload, TensorShape,
+};
 use super::names::{NameBook, label};
 use super::read::{TaskNode, parsed, shown};
 
@@ -18,7 +20,7 @@ const HINT: &str = "the file prints or ends in a way that hides the answer";
 ///
 /// # Errors
 /// The probe refused the file, or its answer has something that evo does not have.
-pub fn module(answer: &str, name: &str, program: &str) -> Result<Task, TaskError> {
+pub fn module(answer: &str, name: &str, program: &str) -> Result<BenchmarkTask, TaskError> {
     let value = parsed(answer, "the answer of the Python process")?;
     let root = TaskNode::root(&value, "");
     if let Some(own) = root.find("refused") {
@@ -49,7 +51,7 @@ pub fn module(answer: &str, name: &str, program: &str) -> Result<Task, TaskError
         _ => TaskForm::KernelBench.tolerance(),
     };
     let about = root.find("about").and_then(|own| own.value.as_str()).map(shown);
-    Ok(Task {
+    Ok(BenchmarkTask {
         form: TaskForm::KernelBench,
         name: label(name, "task"),
         about: about.filter(|own| !own.is_empty()),
@@ -82,7 +84,7 @@ fn inputs(
     for own in root.need("inputs", HINT)?.items()? {
         let name = own.need("name", HINT)?.text()?;
         let input = tensor(&own, name, axes, book)?;
-        if input.shape == TaskShape::Scalar {
+        if input.shape == TensorShape::Scalar {
             let value = own.need("value", HINT)?;
             scalars.push(match value.value.as_i64() {
                 Some(own) => TaskNumber::Whole(own),
@@ -111,10 +113,10 @@ fn tensor(
         }
     };
     let shape = match node.find("shape") {
-        None => TaskShape::Scalar,
-        Some(own) => TaskShape::Extents(own.items()?.iter().map(extent).collect::<Result<_, TaskError>>()?),
+        None => TensorShape::Scalar,
+        Some(own) => TensorShape::Extents(own.items()?.iter().map(extent).collect::<Result<_, TaskError>>()?),
     };
-    let is_scalar = shape == TaskShape::Scalar;
+    let is_scalar = shape == TensorShape::Scalar;
     let guess = |text: &str, why: &str| Some((text.to_string(), why.to_string()));
     let fill = match torch {
         "bool" => guess("{ uniform = [0, 2] }", "a boolean is a byte, 0 or 1"),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::model::{Task, TaskForm, TaskShape, TaskTensor};
+use super::model::{BenchmarkTask, TaskForm, TaskTensor, TensorShape};
 
 /// What is the same for every task, and how its Python is called.
 const COMMON: &str = include_str!("reference.py");
@@ -15,7 +15,7 @@ const CALL_MODEL: &str = include_str!("call_model.py");
 const NARROW: &[&str] = &["float32", "float16", "bfloat16", ".float()", ".half()", ".bfloat16()"];
 
 /// The type of its answers: single precision where the task's source says itself that it computes no wider.
-pub(super) fn answers_in(task: &Task) -> &'static str {
+pub(super) fn answers_in(task: &BenchmarkTask) -> &'static str {
     match NARROW.iter().any(|word| task.program.contains(word)) {
         true => "float32",
         false => "float64",
@@ -23,7 +23,7 @@ pub(super) fn answers_in(task: &Task) -> &'static str {
 }
 
 /// The script.
-pub(super) fn reference(task: &Task) -> String {
+pub(super) fn reference(task: &BenchmarkTask) -> String {
     let mut text = format!(
         "\"\"\"The reference of `{}`, a task of {}: it runs `task.py`, the task's own source, on evo's inputs.\n\n\
          Written by `evo import {}`. docs/guide/import.md says what can be changed here.\n\"\"\"\n\n",
@@ -35,8 +35,8 @@ pub(super) fn reference(task: &Task) -> String {
         let mut rows = String::new();
         for own in tensors {
             let rank = match &own.shape {
-                TaskShape::Scalar => "None".to_string(),
-                TaskShape::Extents(all) => all.len().to_string(),
+                TensorShape::Scalar => "None".to_string(),
+                TensorShape::Extents(all) => all.len().to_string(),
             };
             let _ = writeln!(
                 rows,

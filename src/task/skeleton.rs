@@ -5,11 +5,11 @@ use std::fmt::Write;
 
 use evo_protocol::dtype::DType;
 
-use super::model::{Task, TaskAxisKind, TaskShape, TaskTensor};
+use super::model::{BenchmarkTask, TaskAxisKind, TaskTensor, TensorShape};
 use super::names::identifier;
 
 /// The source.
-pub(super) fn source(task: &Task) -> String {
+pub(super) fn source(task: &BenchmarkTask) -> String {
     let mut text = format!(
         "// `{}`, a task of {}: the signature is the task's, the body is yours.\n",
         task.name,
@@ -55,16 +55,16 @@ pub(super) fn source(task: &Task) -> String {
 }
 
 /// The name of the entry point.
-pub(super) fn entry(task: &Task) -> String {
+pub(super) fn entry(task: &BenchmarkTask) -> String {
     // A prefix keeps names of C's library, such as `exp`, apart.
     format!("{}_kernel", identifier(&task.name))
 }
 
 /// Inputs, outputs and sizes in the order in which the space file passes them.
-fn signature(task: &Task) -> String {
+fn signature(task: &BenchmarkTask) -> String {
     let input = |own: &TaskTensor| match own.shape {
-        TaskShape::Scalar => format!("{} {}", word(own.dtype), own.label),
-        TaskShape::Extents(_) => format!("const {}* __restrict__ {}", word(own.dtype), own.label),
+        TensorShape::Scalar => format!("{} {}", word(own.dtype), own.label),
+        TensorShape::Extents(_) => format!("const {}* __restrict__ {}", word(own.dtype), own.label),
     };
     let output = |own: &TaskTensor| format!("{}* __restrict__ {}", word(own.dtype), own.label);
     let all = task.inputs.iter().map(input).chain(task.outputs.iter().map(output));
@@ -73,8 +73,8 @@ fn signature(task: &Task) -> String {
 }
 
 /// The number of elements, where its extents are names and numbers.
-fn plain_count(shape: &TaskShape) -> Option<String> {
-    let TaskShape::Extents(all) = shape else { return None };
+fn plain_count(shape: &TensorShape) -> Option<String> {
+    let TensorShape::Extents(all) = shape else { return None };
     let is_plain = |own: &String| own.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let factors = all.iter().map(|own| own.as_str());
     all.iter().all(is_plain).then(|| {
@@ -85,8 +85,8 @@ fn plain_count(shape: &TaskShape) -> Option<String> {
 
 fn described(own: &TaskTensor) -> String {
     let what = match &own.shape {
-        TaskShape::Scalar => "a number".to_string(),
-        TaskShape::Extents(all) => format!("[{}]", all.join(", ")),
+        TensorShape::Scalar => "a number".to_string(),
+        TensorShape::Extents(all) => format!("[{}]", all.join(", ")),
     };
     let alias = if own.name == own.label { String::new() } else { format!(", the task's `{}`", own.name) };
     comment(&format!("{}: {} {what}{alias}", own.label, own.torch))

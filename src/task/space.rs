@@ -5,12 +5,12 @@ use std::fmt::Write;
 use evo_kernel::sketch::SketchGuess;
 use serde_json::Value;
 
-use super::model::{Task, TaskNumber, TaskShape, TaskTensor};
+use super::model::{BenchmarkTask, TaskNumber, TaskTensor, TensorShape};
 use super::script;
 use super::skeleton;
 
 /// The text.
-pub(super) fn text(task: &Task) -> String {
+pub(super) fn text(task: &BenchmarkTask) -> String {
     let mut text = format!(
         "# `{}`, taken over from a task of {} by `evo import {}`. What is marked `guess` is to be looked at before a\n\
          # number counts. docs/space_files.md explains every key.\n",
@@ -51,7 +51,7 @@ pub(super) fn text(task: &Task) -> String {
 }
 
 /// What to look at before a number counts.
-pub(super) fn guesses(task: &Task) -> Vec<SketchGuess> {
+pub(super) fn guesses(task: &BenchmarkTask) -> Vec<SketchGuess> {
     let mut all = Vec::new();
     let mut guess = |what: String, why: &str| all.push(SketchGuess { what, why: why.to_string() });
     guess(
@@ -82,7 +82,7 @@ pub(super) fn guesses(task: &Task) -> Vec<SketchGuess> {
 }
 
 /// Why small shapes are not derived.
-fn no_tiny(task: &Task) -> Option<&'static str> {
+fn no_tiny(task: &BenchmarkTask) -> Option<&'static str> {
     if !task.constraints.is_empty() {
         return Some("the task relates its axes to each other; list shapes that keep to it in `tiny`");
     }
@@ -94,14 +94,14 @@ fn quoted(text: &str) -> String {
 }
 
 /// The number of elements as an expression.
-fn count(shape: &TaskShape) -> String {
-    let TaskShape::Extents(all) = shape else { return "1".to_string() };
+fn count(shape: &TensorShape) -> String {
+    let TensorShape::Extents(all) = shape else { return "1".to_string() };
     let is_plain = |own: &str| own.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let factor = |own: &String| if is_plain(own) { own.clone() } else { format!("({own})") };
     if all.is_empty() { "1".to_string() } else { all.iter().map(factor).collect::<Vec<_>>().join(" * ") }
 }
 
-fn argument(task: &Task, own: &TaskTensor, role: &str, scalars: &mut usize, text: &mut String) {
+fn argument(task: &BenchmarkTask, own: &TaskTensor, role: &str, scalars: &mut usize, text: &mut String) {
     let _ = write!(
         text,
         "[[arguments]]\nname = {}\ndtype = {}\n",
@@ -109,11 +109,11 @@ fn argument(task: &Task, own: &TaskTensor, role: &str, scalars: &mut usize, text
         quoted(own.dtype.as_str())
     );
     match &own.shape {
-        TaskShape::Scalar => {
+        TensorShape::Scalar => {
             let _ = writeln!(text, "value = {}", value(task, &own.label, *scalars));
             *scalars += 1;
         }
-        TaskShape::Extents(all) => {
+        TensorShape::Extents(all) => {
             let all: Vec<String> = all.iter().map(|own| extent(own)).collect();
             let shape = if all.is_empty() { "1".to_string() } else { all.join(", ") };
             let _ = writeln!(text, "shape = [{shape}]\nrole = {}", quoted(role));
@@ -130,7 +130,7 @@ fn extent(text: &str) -> String {
 }
 
 /// The different values of a scalar, in the order of the workloads.
-fn values(task: &Task, at: usize) -> Vec<TaskNumber> {
+fn values(task: &BenchmarkTask, at: usize) -> Vec<TaskNumber> {
     let mut found: Vec<TaskNumber> = Vec::new();
     for own in task.workloads.iter().filter_map(|own| own.scalars.get(at)) {
         if !found.contains(own) {
@@ -142,7 +142,7 @@ fn values(task: &Task, at: usize) -> Vec<TaskNumber> {
 
 /// A scalar's value: a number, or a choice by a size that says which of the workloads' values it is. So small shapes take
 /// one of those too.
-fn value(task: &Task, label: &str, at: usize) -> String {
+fn value(task: &BenchmarkTask, label: &str, at: usize) -> String {
     let all = values(task, at);
     let [earlier @ .., last] = &all[..] else { return "0".to_string() };
     if earlier.is_empty() {
@@ -159,9 +159,9 @@ fn case_name(label: &str) -> String {
     format!("{label}_case")
 }
 
-fn problems(task: &Task, text: &mut String) {
+fn problems(task: &BenchmarkTask, text: &mut String) {
     let numbers: Vec<(usize, &TaskTensor)> =
-        task.inputs.iter().filter(|own| own.shape == TaskShape::Scalar).enumerate().collect();
+        task.inputs.iter().filter(|own| own.shape == TensorShape::Scalar).enumerate().collect();
     for own in &task.workloads {
         let mut sizes: Vec<String> =
             task.variable().zip(&own.axes).map(|(axis, value)| format!("{} = {value}", axis.label)).collect();
@@ -177,7 +177,7 @@ fn problems(task: &Task, text: &mut String) {
     }
 }
 
-fn check(task: &Task, text: &mut String) {
+fn check(task: &BenchmarkTask, text: &mut String) {
     for own in &task.constraints {
         let plain: String = own.chars().map(|c| if c.is_control() { '_' } else { c }).collect();
         let _ = writeln!(text, "# the task demands: {plain}");

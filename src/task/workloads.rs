@@ -7,7 +7,7 @@ use evo_space::expr::Expr;
 use evo_space::value::Value;
 
 use super::error::TaskError;
-use super::model::{Task, TaskAxisKind, TaskNumber, TaskShape, TaskWorkload};
+use super::model::{BenchmarkTask, TaskAxisKind, TaskNumber, TaskWorkload, TensorShape};
 use super::names::label;
 use super::read::{TaskNode, parsed, shown, whole};
 
@@ -20,7 +20,7 @@ const HINT: &str = "a line is { \"workload\": { \"uuid\": \"…\", \"axes\": { \
 ///
 /// # Errors
 /// A line is not JSON, none is of this task, or one asks for something that evo does not have.
-pub fn workloads(mut task: Task, text: &str, only: &[String]) -> Result<Task, TaskError> {
+pub fn workloads(mut task: BenchmarkTask, text: &str, only: &[String]) -> Result<BenchmarkTask, TaskError> {
     let (mut seen, mut rules) = (BTreeSet::new(), Vec::new());
     let mut names = Vec::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -94,7 +94,7 @@ fn tolerance(node: &TaskNode<'_>, usual: TaskTolerance) -> Result<Option<TaskTol
     Ok(Some(TaskTolerance { atol, rtol, matched }))
 }
 
-fn workload(task: &Task, node: &TaskNode<'_>, uuid: &str) -> Result<TaskWorkload, TaskError> {
+fn workload(task: &BenchmarkTask, node: &TaskNode<'_>, uuid: &str) -> Result<TaskWorkload, TaskError> {
     let given = node.need("axes", HINT)?;
     given.entries()?;
     let mut axes = Vec::new();
@@ -113,9 +113,9 @@ fn workload(task: &Task, node: &TaskNode<'_>, uuid: &str) -> Result<TaskWorkload
         let own = inputs.need(&input.name, HINT)?;
         let kind = own.need("type", HINT)?;
         match (kind.text()?, &input.shape) {
-            ("random", TaskShape::Extents(_)) => {}
-            ("scalar", TaskShape::Scalar) => scalars.push(scalar(&own.need("value", HINT)?)?),
-            ("random", TaskShape::Scalar) => {
+            ("random", TensorShape::Extents(_)) => {}
+            ("scalar", TensorShape::Scalar) => scalars.push(scalar(&own.need("value", HINT)?)?),
+            ("random", TensorShape::Scalar) => {
                 return Err(kind.unsupported("a random number for a scalar", "give it a value"));
             }
             ("safetensors", _) => {
@@ -148,14 +148,14 @@ fn scalar(node: &TaskNode<'_>) -> Result<TaskNumber, TaskError> {
 }
 
 /// Whether every extent of every tensor is a whole number at these sizes.
-fn fits(task: &Task, axes: &[u64], place: &str) -> Result<(), TaskError> {
+fn fits(task: &BenchmarkTask, axes: &[u64], place: &str) -> Result<(), TaskError> {
     let size = |name: &str| {
         let at = task.variable().position(|own| own.label == name)?;
         Some(Value::Int(i64::try_from(*axes.get(at)?).ok()?))
     };
-    let of_tensor = |shape: &TaskShape| match shape {
-        TaskShape::Extents(all) => all.clone(),
-        TaskShape::Scalar => Vec::new(),
+    let of_tensor = |shape: &TensorShape| match shape {
+        TensorShape::Extents(all) => all.clone(),
+        TensorShape::Scalar => Vec::new(),
     };
     let mut extents: Vec<String> =
         task.inputs.iter().chain(&task.outputs).flat_map(|own| of_tensor(&own.shape)).collect();

@@ -284,14 +284,20 @@ fn python_files_that_fail_are_named_and_ended() {
     refused("import time\ntime.sleep(1000)\n", "--limit-python 1", "within 1 s", "--limit-python");
     refused("import os\nos._exit(9)\n", "", "its Python process failed", "this Python");
     refused("import os\nos.write(1, b'x' * 5000000)\nos._exit(0)\n", "", "it is not JSON", "");
-    refused(&with("return torch.relu(self", "return 3 + 0 * len([self"), "", "", "");
+    let number = with("return torch.relu(self.linear(x))", "return 3");
+    refused(&number, "", "Model.forward, output 0: a `int` is not supported", "in a tuple");
     let dropout =
         with("nn.Linear(inner, outer)", "nn.Linear(inner, outer)\n        self.drop = nn.Dropout()");
     refused(&dropout, "", "Model.drop: a random `Dropout` in training mode", "p = 0");
     let hidden =
         with("nn.Linear(inner, outer)", "nn.Linear(inner, outer)\n        self.mask = torch.rand(3)");
     refused(&hidden, "", "Model.mask: a tensor that is neither", "register_buffer");
-    refused(&with("[torch.rand(rows, inner)]", "[torch.rand(rows, inner), 'a']"), "", "Model.forward", "");
+    refused(
+        &with("[torch.rand(rows, inner)]", "[torch.rand(rows, inner), 'a']"),
+        "",
+        "Model.forward: it does not run",
+        "this Python",
+    );
     let missing = support::evo(folder, "import kernelbench own.py --to made --json")
         .env("PYTHONPATH", data("tasks"))
         .env("PYTHONNOUSERSITE", "1")

@@ -97,10 +97,7 @@ pub(super) fn read(
     };
     let (atol, rtol) = (tolerance(reader, "atol", None), tolerance(reader, "rtol", None));
     let trusted_factor = tolerance(reader, "trusted_factor", Some(3.0)).flatten();
-    let task = match fields.get("task") {
-        Some(node) => read_task(reader, node).map(Some),
-        None => Some(None),
-    };
+    let task = read_task(reader, &fields);
     let flag = |reader: &mut Reader, key: &str, absent: bool| match fields.get(key) {
         Some(node) => reader.boolean(node, &fields.name(key)),
         None => Some(absent),
@@ -156,7 +153,8 @@ pub(super) fn read(
 }
 
 /// The rule of the benchmark from which the kernel comes.
-fn read_task(reader: &mut Reader, node: &Node) -> Option<TaskTolerance> {
+fn read_task(reader: &mut Reader, check: &Fields) -> Option<Option<TaskTolerance>> {
+    let Some(node) = check.get("task") else { return Some(None) };
     let fields = reader.fields(node, "`task` of `check`", &["atol", "rtol", "matched"])?;
     let mut number = |key: &str, absent: Option<f64>| match (fields.get(key), absent) {
         (Some(node), _) => reader.positive(node, &fields.name(key), true),
@@ -173,7 +171,7 @@ fn read_task(reader: &mut Reader, node: &Node) -> Option<TaskTolerance> {
         reader.error(&node.span, message);
         return None;
     }
-    Some(own)
+    Some(Some(own))
 }
 
 /// The parameters that the reference sees.
