@@ -299,21 +299,25 @@ fn correctness(own: &JudgedRequest<'_>, cause: Option<&str>, reasons: &mut Answe
         "norm": reasons.tell("correctness.norm", evidence("relative_norm"), why),
         "worst_case": reasons.tell("correctness.worst_case", case.or(axis), if wrong { why } else { "none failed" }),
     });
-    if let Some(task) = by_the_task(rows) {
+    if let Some(task) = by_the_task(rows, is_owner) {
         told["task"] = task;
     }
     told
 }
 
-/// What the rule of the task's own benchmark says, over all problems that were compared.
-fn by_the_task(rows: Option<&Vec<Value>>) -> Option<Value> {
+/// What the rule of the task's own benchmark says, over all problems that were compared. How much matches is a value of the
+/// outputs, which an agent is not told.
+fn by_the_task(rows: Option<&Vec<Value>>, is_owner: bool) -> Option<Value> {
     let told = rows?.iter().filter_map(|row| {
         let own = &row[GateReport::PARITY_TASK];
         own["matched_ratio"].as_f64().zip(own["within"].as_bool())
     });
     let (matched_ratio, within) =
         told.reduce(|(ratio, within), (other, also)| (ratio.min(other), within && also))?;
-    Some(json!({ "matched_ratio": matched_ratio, "within": within }))
+    Some(match is_owner {
+        true => json!({ "matched_ratio": matched_ratio, "within": within }),
+        false => json!({ "within": within }),
+    })
 }
 
 fn features(evaluation: &Evaluation, reasons: &mut AnswerReasons) -> Value {
