@@ -31,6 +31,8 @@ TYPES = {
 
 
 def load():
+    # No files of Python's own beside the task.
+    sys.dont_write_bytecode = True
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "task.py")
     spec = importlib.util.spec_from_file_location("task", path)
     module = importlib.util.module_from_spec(spec)
