@@ -23,6 +23,7 @@ use evo::mutator::wire::{self, MutatorLine};
 use evo::replay::Recording;
 use evo::report::text;
 use evo::request::lines::RequestLine;
+use evo::task::{TaskForm, definition, files, module, workloads};
 use evo_protocol::mutator::MutatorAnswer;
 use evo_protocol::worker::{BufferSpan, Frame, Request, Response};
 use evo_space::diagnostic::Diagnostics;
@@ -229,6 +230,33 @@ pub fn request(bytes: &[u8]) {
         },
         RequestLine::NotText { at, .. } => assert!(at < bytes.len()),
         RequestLine::TooLong { .. } => {}
+    }
+}
+
+/// A benchmark's definition with its workloads behind a line of `%`, or the description of a module: files with a space
+/// file that can be read, or a reason with its place.
+pub fn task(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let (head, lines) = text.split_once("\n%\n").unwrap_or((text, ""));
+    let read = |form| definition(head, form, None).and_then(|own| workloads(own, lines, &[]));
+    for found in [read(TaskForm::FlashInfer), read(TaskForm::Sol), module(head, "own", "")] {
+        let own = match found {
+            Ok(own) => own,
+            Err(error) => {
+                let told = error.to_string();
+                assert!(!error.place.is_empty() && !told.contains('\n') && told.len() < 4000, "{error:?}");
+                continue;
+            }
+        };
+        let all = files(&own);
+        let mut errors = Diagnostics::default();
+        let tree = document::parse(&all[0].text, &mut errors);
+        assert!(tree.is_some() && errors.list().is_empty(), "{errors:?}\n{}", all[0].text);
+        if let Err(errors) = SearchSpace::parse(&all[0].text) {
+            panic!("{errors:?}\n{}", all[0].text);
+        }
+        // A comment of the skeleton ends with its line.
+        assert!(!all[1].text.lines().any(|line| line.ends_with('\\')), "{}", all[1].text);
     }
 }
 

@@ -15,6 +15,7 @@ pub mod mcp;
 pub mod mutator;
 pub mod peer;
 pub mod request;
+pub mod task;
 
 // The layers below, under the names by which the product's code calls them.
 pub use evo_compile as compile;

@@ -1,4 +1,5 @@
-//! `evo import FORMAT FILE`: a tuning problem in another tool's form as a space file beside it.
+//! `evo import FORMAT PATH`: a tuning problem in another tool's form as a space file beside it, or a benchmark's tasks as
+//! folders of their own.
 
 use evo_kernel::t1;
 
@@ -6,13 +7,28 @@ use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
 use super::first_space::{self, folder_of};
-use super::init_args::ImportArgs;
+use super::import_task;
+use super::init_args::{ImportArgs, ImportFormat};
+use crate::task::TaskForm;
 
 /// Runs the command: 0 when the file is written and opens, 1 when it is written and needs a hand first.
 ///
 /// # Errors
 /// The file cannot be read, asks for something that evo does not have, or the space file is in the way.
 pub fn run(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
+    match arguments.format {
+        ImportFormat::T1 => of_t1(arguments, call),
+        ImportFormat::Flashinfer => import_task::run(TaskForm::FlashInfer, arguments, call),
+        ImportFormat::Sol => import_task::run(TaskForm::Sol, arguments, call),
+        ImportFormat::Kernelbench => import_task::run(TaskForm::KernelBench, arguments, call),
+    }
+}
+
+fn of_t1(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
+    if !arguments.task.is_empty() || !arguments.workload.is_empty() {
+        return Err(CliError::usage("a T1 file has neither tasks nor workloads")
+            .with_hint("leave `--task` and `--workload` out"));
+    }
     let text = first_space::read(&arguments.file)?;
     let to = first_space::target(arguments.target.to.as_ref(), &arguments.file)?;
     if folder_of(&to) != folder_of(&arguments.file) {

@@ -25,6 +25,12 @@ pub struct InitArgs {
 pub enum ImportFormat {
     /// T1 of Kernel Tuner, KTT and BAT
     T1,
+    /// A definition of FlashInfer-Bench with its workloads, or a folder of them
+    Flashinfer,
+    /// A task folder of SOL-ExecBench, or a folder of them
+    Sol,
+    /// A Python file of KernelBench, or a folder of them; it is run to find out what it computes
+    Kernelbench,
 }
 
 /// `evo import`
@@ -33,9 +39,18 @@ pub struct ImportArgs {
     /// The form of the file
     #[arg(value_name = "FORMAT")]
     pub format: ImportFormat,
-    /// The file; it is read and not changed
-    #[arg(value_name = "FILE")]
+    /// The file, or for tasks a folder; it is read and not changed
+    #[arg(value_name = "PATH")]
     pub file: PathBuf,
+    /// The task of this name in a folder of several; may be given several times [default: all of them]
+    #[arg(long, value_name = "NAME")]
+    pub task: Vec<String>,
+    /// The workload with this `uuid`; may be given several times [default: all of them]
+    #[arg(long, value_name = "UUID")]
+    pub workload: Vec<String>,
+    /// Seconds that a Python file may take to say what it computes
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub limit_python: u64,
     #[command(flatten)]
     pub target: FirstSpaceArgs,
 }
@@ -43,8 +58,9 @@ pub struct ImportArgs {
 /// Where a space file goes that evo writes.
 #[derive(Debug, Args)]
 pub struct FirstSpaceArgs {
-    /// The space file to write, from which the kernel's source is in the same folder or below [default: beside the file that is read]
-    #[arg(long, value_name = "FILE.toml")]
+    /// The space file to write, from which the kernel's source is in the same folder or below [default: beside the file that is
+    /// read]; for tasks the folder to write, which must not exist [default: the task's name]
+    #[arg(long, value_name = "PATH")]
     pub to: Option<PathBuf>,
     /// Replace files of these names
     #[arg(long)]

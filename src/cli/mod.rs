@@ -62,6 +62,8 @@ mod guard;
 mod history;
 mod history_args;
 mod import;
+mod import_task;
+mod import_write;
 mod init;
 mod init_args;
 mod invert;

@@ -296,11 +296,30 @@ fn correctness(own: &JudgedRequest<'_>, cause: Option<&str>, reasons: &mut Answe
     let case = case.map(String::from);
     // A hidden failure says its axis.
     let axis = cause.filter(|_| wrong && !is_owner).map(String::from);
-    json!({
+    let mut told = json!({
         "max_abs": reasons.tell("correctness.max_abs", abs, why),
         "max_rel": reasons.tell("correctness.max_rel", largest("max_rel_error").filter(|_| !wrong), why),
         "norm": reasons.tell("correctness.norm", evidence("relative_norm"), why),
         "worst_case": reasons.tell("correctness.worst_case", case.or(axis), if wrong { why } else { "none failed" }),
+    });
+    if let Some(task) = by_the_task(rows, is_owner) {
+        told["task"] = task;
+    }
+    told
+}
+
+/// What the rule of the task's own benchmark says, over all problems that were compared. How much matches is a value of the
+/// outputs, which an agent is not told.
+fn by_the_task(rows: Option<&Vec<Value>>, is_owner: bool) -> Option<Value> {
+    let told = rows?.iter().filter_map(|row| {
+        let own = &row[GateReport::PARITY_TASK];
+        own["matched_ratio"].as_f64().zip(own["within"].as_bool())
+    });
+    let (matched_ratio, within) =
+        told.reduce(|(ratio, within), (other, also)| (ratio.min(other), within && also))?;
+    Some(match is_owner {
+        true => json!({ "matched_ratio": matched_ratio, "within": within }),
+        false => json!({ "within": within }),
     })
 }
 

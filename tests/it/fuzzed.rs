@@ -166,6 +166,11 @@ fn sanitizer_files() {
 }
 
 #[test]
+fn tasks() {
+    run("task", bodies::task);
+}
+
+#[test]
 fn baselines() {
     run("baseline", bodies::baseline);
 }

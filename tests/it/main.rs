@@ -87,6 +87,7 @@ mod history;
 mod honest;
 mod host_fences;
 mod host_loops;
+mod import_tasks;
 mod include_dirs;
 mod included_files;
 mod included_host_code;

@@ -393,6 +393,7 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
             _ => false,
         },
         checks: CheckSet::default(),
+        task: check.task,
     }
 }
 

@@ -12,7 +12,7 @@ use evo_protocol::plan::{Fill, Role};
 use evo_protocol::sanitizer::SanitizerCheck;
 use evo_protocol::tensor_map::{OutsideFill, Swizzle};
 use evo_protocol::view::ComparedForm;
-use evo_protocol::worker::{CommandReference, SpecialValues};
+use evo_protocol::worker::{CommandReference, SpecialValues, TaskTolerance};
 use evo_space::expr::Expr;
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
@@ -363,6 +363,8 @@ pub struct CheckSpec {
     pub rtol: Option<f64>,
     /// Allowed multiple of a trusted same-dtype computation's error.
     pub trusted_factor: f64,
+    /// The rule of the benchmark from which the kernel comes; it is reported and decides nothing.
+    pub task: Option<TaskTolerance>,
     /// How many seeds the full shapes are checked with.
     pub seeds: u32,
     /// Small shapes that every variant is checked at.

@@ -161,6 +161,21 @@ pub struct CheckPlan {
     /// Which checks judge: all, except in the self-test of the gates.
     #[serde(default, skip_serializing_if = "CheckSet::are_all")]
     pub checks: CheckSet,
+    /// The rule of the benchmark from which the kernel comes; it is reported and decides nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskTolerance>,
+}
+
+/// When a benchmark that states a task takes an output for correct: this share of its elements is within
+/// `atol + rtol * |expected|`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskTolerance {
+    /// Absolute.
+    pub atol: f64,
+    /// Relative to the expected element.
+    pub rtol: f64,
+    /// Of the elements, from 0 to 1.
+    pub matched: f64,
 }
 
 /// [`CheckPlan::series_ms`] of a variant that is judged alone.

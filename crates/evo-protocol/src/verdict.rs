@@ -456,6 +456,8 @@ impl GateReport {
     /// The numbers of a problem's parity.
     pub const PARITY_NUMBERS: [&'static str; 4] =
         ["max_abs_error", "max_rel_error", "allclose_1e-3", "allclose_1e-2"];
+    /// The verdict of the task's own rule beside them, where the file states one: `matched_ratio` and `within`.
+    pub const PARITY_TASK: &'static str = "task";
     /// What follows the name of a number in the name of the reason why it is null.
     pub const PARITY_REASON: &'static str = "_reason";
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::candidate::{
     BinaryRef, Candidate, CandidateBuild, CheckPlan, CommandReference, InstrumentedBuild, ReferencePlan,
-    SERIES_MS, SpecialValues,
+    SERIES_MS, SpecialValues, TaskTolerance,
 };
 use crate::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
 use crate::measurement::{Measurement, TimingMode};

@@ -38,6 +38,13 @@ pub fn of(evaluation: &Evaluation) -> Parity {
             }
             object[name] = value.cloned().unwrap_or_default();
         }
+        let task = numbers.get(GateReport::PARITY_TASK);
+        if let Some((ratio, within)) = task
+            .and_then(|own| own["matched_ratio"].as_f64().zip(own["within"].as_bool()))
+            .filter(|(ratio, _)| (0.0..=1.0).contains(ratio))
+        {
+            object[GateReport::PARITY_TASK] = json!({ "matched_ratio": ratio, "within": within });
+        }
         object
     });
     let fields = Value::Array(problems.collect());
@@ -55,8 +62,16 @@ pub fn text(evaluation: &Evaluation) -> String {
             Some(false) => "no",
             None => "unknown",
         };
+        let task = match one[GateReport::PARITY_TASK]["within"].as_bool() {
+            Some(within) => {
+                let ratio = one[GateReport::PARITY_TASK]["matched_ratio"].as_f64().unwrap_or_default();
+                let word = if within { "passes" } else { "fails" };
+                format!(", by the task's own rule it {word} ({:.2} % of the elements match)", 100.0 * ratio)
+            }
+            None => String::new(),
+        };
         format!(
-            "  {:<20} parity: max abs error {}, max rel error {}, allclose 1e-3 {}, 1e-2 {}\n",
+            "  {:<20} parity: max abs error {}, max rel error {}, allclose 1e-3 {}, 1e-2 {}{task}\n",
             one["problem"].as_str().unwrap_or_default(),
             number("max_abs_error"),
             number("max_rel_error"),

@@ -252,6 +252,7 @@ pub mod example {
             reference_f64: false,
             series_ms: evo_protocol::worker::SERIES_MS,
             checks: CheckSet::default(),
+            task: None,
         };
         Job {
             number: 1,

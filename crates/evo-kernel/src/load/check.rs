@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use evo_protocol::sanitizer::SanitizerCheck;
-use evo_protocol::worker::SpecialValues;
+use evo_protocol::worker::{SpecialValues, TaskTolerance};
 use evo_space::diagnostic::nearest;
 use evo_space::document::{Data, Node};
 use evo_space::expr::Expr;
@@ -23,6 +23,7 @@ const KEYS: &[&str] = &[
     "atol",
     "rtol",
     "trusted_factor",
+    "task",
     "seeds",
     "tiny",
     "multiple_of",
@@ -96,6 +97,7 @@ pub(super) fn read(
     };
     let (atol, rtol) = (tolerance(reader, "atol", None), tolerance(reader, "rtol", None));
     let trusted_factor = tolerance(reader, "trusted_factor", Some(3.0)).flatten();
+    let task = read_task(reader, &fields);
     let flag = |reader: &mut Reader, key: &str, absent: bool| match fields.get(key) {
         Some(node) => reader.boolean(node, &fields.name(key)),
         None => Some(absent),
@@ -135,6 +137,7 @@ pub(super) fn read(
         atol: atol?,
         rtol: rtol?,
         trusted_factor: trusted_factor?,
+        task: task?,
         seeds: seeds?,
         tiny: tiny?,
         multiple_of: multiple_of?,
@@ -147,6 +150,28 @@ pub(super) fn read(
         demands_sanitizer: demands_sanitizer?,
         sanitizers: sanitizers?,
     })
+}
+
+/// The rule of the benchmark from which the kernel comes.
+fn read_task(reader: &mut Reader, check: &Fields) -> Option<Option<TaskTolerance>> {
+    let Some(node) = check.get("task") else { return Some(None) };
+    let fields = reader.fields(node, "`task` of `check`", &["atol", "rtol", "matched"])?;
+    let mut number = |key: &str, absent: Option<f64>| match (fields.get(key), absent) {
+        (Some(node), _) => reader.positive(node, &fields.name(key), true),
+        (None, Some(absent)) => Some(absent),
+        (None, None) => {
+            let hint = format!("add {key} = 1e-2");
+            reader.required(&fields, key, &hint).map(|_| 0.0)
+        }
+    };
+    let (atol, rtol, matched) = (number("atol", None), number("rtol", None), number("matched", Some(1.0)));
+    let own = TaskTolerance { atol: atol?, rtol: rtol?, matched: matched? };
+    if own.matched > 1.0 {
+        let message = format!("{} is {}, expected a share from 0 to 1", fields.name("matched"), own.matched);
+        reader.error(&node.span, message);
+        return None;
+    }
+    Some(Some(own))
 }
 
 /// The parameters that the reference sees.

@@ -100,7 +100,8 @@ impl Judge {
     ) -> Result<Value, DeviceError> {
         let prepared = timed.first();
         prepared.run(self.device.as_mut(), &mut self.pool, RunSetting::plain(Poison::A), phase)?;
-        parity::of(self.device.as_mut(), prepared)
+        let task = self.slot(prepared.slot)?.candidate.check.task;
+        parity::of(self.device.as_mut(), prepared, task)
     }
 
     fn answered(
@@ -138,8 +139,9 @@ impl Judge {
             }
         }
         let compared = prepared.compare(self.device.as_mut())?;
+        let task = self.slot(prepared.slot)?.candidate.check.task;
         let mut seen = Map::new();
-        seen.insert(plan.name.clone(), parity::of(self.device.as_mut(), prepared)?);
+        seen.insert(plan.name.clone(), parity::of(self.device.as_mut(), prepared, task)?);
         answer.report.evidence.insert(GateReport::PARITY, Value::Object(seen));
         if let Some(mismatch) = prepared.mismatch(&compared) {
             answer.refuse(wrong::mismatch(prepared, &mismatch));

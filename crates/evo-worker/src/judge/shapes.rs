@@ -382,7 +382,7 @@ fn attempt(
     phase: &mut PhaseSink<'_>,
 ) -> Result<Seen, DeviceError> {
     let check = &judge.slot(prepared.slot)?.candidate.check;
-    let deterministic = check.deterministic;
+    let (deterministic, task) = (check.deterministic, check.task);
     let case = &prepared.case;
     let failed = |verdict: Verdict| Ok(Seen { failure: Some(verdict), relative_norm: 0.0, parity: None });
 
@@ -413,7 +413,7 @@ fn attempt(
     };
     let relative_norm = largest_norm(&outputs);
     let parity = match questions.wants_parity(case) {
-        true => Some(parity::of(judge.device.as_mut(), prepared)?),
+        true => Some(parity::of(judge.device.as_mut(), prepared, task)?),
         false => None,
     };
     let hash = match deterministic {

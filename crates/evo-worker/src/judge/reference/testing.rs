@@ -30,6 +30,7 @@ pub fn check_plan(reference: &str) -> CheckPlan {
         reference_f64: false,
         series_ms: evo_protocol::worker::SERIES_MS,
         checks: CheckSet::default(),
+        task: None,
     }
 }
 

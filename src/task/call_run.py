@@ -1,0 +1,2 @@
+def call(case, wide):
+    return task.run(*arguments(case, wide))

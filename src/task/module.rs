@@ -1,0 +1,137 @@
+//! A module of PyTorch, as a child process that ran its file describes it.
+
+use evo_protocol::dtype::DType;
+use evo_protocol::worker::TaskTolerance;
+
+use super::definition::{dtype, scalar_type};
+use super::error::TaskError;
+use super::model::{
+    BenchmarkTask, TaskAxis, TaskAxisKind, TaskForm, TaskNumber, TaskTensor, TaskWorkload, TensorShape,
+};
+use super::names::{NameBook, label};
+use super::read::{TaskNode, parsed, shown};
+
+/// The program that runs a task's file and describes its module: `python3 -c PROBE task.py`.
+pub const PROBE: &str = include_str!("probe.py");
+
+const HINT: &str = "the file prints or ends in a way that hides the answer";
+
+/// The task that a probe's answer describes. `program` is the file's own text.
+///
+/// # Errors
+/// The probe refused the file, or its answer has something that evo does not have.
+pub fn module(answer: &str, name: &str, program: &str) -> Result<BenchmarkTask, TaskError> {
+    let value = parsed(answer, "the answer of the Python process")?;
+    let root = TaskNode::root(&value, "");
+    if let Some(own) = root.find("refused") {
+        let word =
+            |key: &str| own.find(key).and_then(|own| own.value.as_str()).map(shown).unwrap_or_default();
+        return Err(TaskError::new(word("place"), word("what"), word("hint")));
+    }
+    let mut book = NameBook::default();
+    let (axes, sizes) = axes(&root, &mut book)?;
+    let (mut inputs, scalars) = inputs(&root, &axes, &mut book)?;
+    for own in root.need("weights", HINT)?.items()? {
+        let name = own.need("name", HINT)?.text()?;
+        let fill = name.contains("var").then(|| {
+            ("{ uniform = [0.5, 1.5] }".to_string(), "a name with `var` is taken for a variance".to_string())
+        });
+        inputs.push(TaskTensor { fill, is_weight: true, ..tensor(&own, name, &axes, &mut book)? });
+    }
+    let mut outputs = Vec::new();
+    for (at, own) in root.need("outputs", HINT)?.items()?.iter().enumerate() {
+        let name = if at == 0 { "out".to_string() } else { format!("out{}", at + 1) };
+        outputs.push(tensor(own, &name, &axes, &mut book)?);
+    }
+    let Some(first) = outputs.first() else {
+        return Err(TaskError::new("Model.forward", "it returns nothing", "a task has at least one output"));
+    };
+    let tolerance = match first.dtype {
+        DType::F16 | DType::Bf16 => TaskTolerance { atol: 1e-2, rtol: 1e-2, matched: 1.0 },
+        _ => TaskForm::KernelBench.tolerance(),
+    };
+    let about = root.find("about").and_then(|own| own.value.as_str()).map(shown);
+    Ok(BenchmarkTask {
+        form: TaskForm::KernelBench,
+        name: label(name, "task"),
+        about: about.filter(|own| !own.is_empty()),
+        axes,
+        constraints: Vec::new(),
+        inputs,
+        outputs,
+        program: program.to_string(),
+        workloads: vec![TaskWorkload { name: "task".to_string(), axes: sizes, scalars }],
+        tolerance,
+    })
+}
+
+fn axes(root: &TaskNode<'_>, book: &mut NameBook) -> Result<(Vec<TaskAxis>, Vec<u64>), TaskError> {
+    let (mut axes, mut sizes) = (Vec::new(), Vec::new());
+    for own in root.need("axes", HINT)?.items()? {
+        let name = own.need("name", HINT)?.text()?.to_string();
+        sizes.push(own.need("value", HINT)?.extent()?);
+        axes.push(TaskAxis { label: book.take(&name), name, kind: TaskAxisKind::Var });
+    }
+    Ok((axes, sizes))
+}
+
+fn inputs(
+    root: &TaskNode<'_>,
+    axes: &[TaskAxis],
+    book: &mut NameBook,
+) -> Result<(Vec<TaskTensor>, Vec<TaskNumber>), TaskError> {
+    let (mut inputs, mut scalars) = (Vec::new(), Vec::new());
+    for own in root.need("inputs", HINT)?.items()? {
+        let name = own.need("name", HINT)?.text()?;
+        let input = tensor(&own, name, axes, book)?;
+        if input.shape == TensorShape::Scalar {
+            let value = own.need("value", HINT)?;
+            scalars.push(match value.value.as_i64() {
+                Some(own) => TaskNumber::Whole(own),
+                None => TaskNumber::Real(value.number()?),
+            });
+        }
+        inputs.push(input);
+    }
+    Ok((inputs, scalars))
+}
+
+fn tensor(
+    node: &TaskNode<'_>,
+    name: &str,
+    axes: &[TaskAxis],
+    book: &mut NameBook,
+) -> Result<TaskTensor, TaskError> {
+    let word = node.need("dtype", HINT)?;
+    let named = TaskNode { place: shown(name), value: word.value };
+    let (dtype, torch) = dtype(&named)?;
+    let extent = |own: &TaskNode<'_>| match own.value.as_str() {
+        None => own.extent().map(|own| own.to_string()),
+        Some(name) => {
+            let axis = axes.iter().find(|axis| axis.name == name);
+            axis.map(|axis| axis.label.clone()).ok_or_else(|| own.wrong("no axis has that name"))
+        }
+    };
+    let shape = match node.find("shape") {
+        None => TensorShape::Scalar,
+        Some(own) => TensorShape::Extents(own.items()?.iter().map(extent).collect::<Result<_, TaskError>>()?),
+    };
+    let is_scalar = shape == TensorShape::Scalar;
+    let guess = |text: &str, why: &str| Some((text.to_string(), why.to_string()));
+    let fill = match torch {
+        "bool" => guess("{ uniform = [0, 2] }", "a boolean is a byte, 0 or 1"),
+        _ if !dtype.is_float() => {
+            guess("{ uniform = [0, 100] }", "the file does not say what the numbers mean")
+        }
+        _ => None,
+    };
+    Ok(TaskTensor {
+        name: name.to_string(),
+        dtype: if is_scalar { scalar_type(dtype, torch) } else { dtype },
+        torch,
+        shape,
+        label: book.take(name),
+        fill,
+        is_weight: false,
+    })
+}

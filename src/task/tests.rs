@@ -1,0 +1,124 @@
+//! Tasks of our own through the readers and writers, without running anything.
+
+use super::{TaskForm, definition, files, module, workloads};
+
+const DEFINITION: &str = r#"{
+  "name": "scaled_rows", "op_type": "rows", "description": "Rows times a number.",
+  "axes": { "M": { "type": "var" }, "K": { "type": "const", "value": 48 }, "H": { "type": "expr", "expression": "K // 2" } },
+  "inputs": { "x": { "shape": ["M", "K"], "dtype": "float16" }, "w": { "shape": ["H"], "dtype": "float32" },
+    "scale": { "shape": null, "dtype": "float32" } },
+  "outputs": { "y": { "shape": ["M", "H"], "dtype": "float16" } },
+  "reference": "def run(x, w, scale):\n    return x[:, :24] * w * scale\n"
+}"#;
+
+const LINE: &str = r#"{"definition":"scaled_rows","workload":{"uuid":"a-1","axes":{"M":5},"inputs":{"x":{"type":"random"},"w":{"type":"random"},"scale":{"type":"scalar","value":0.5}}}}"#;
+
+#[track_caller]
+fn refused(text: &str, lines: &str, place: &str, what: &str) {
+    let error = definition(text, TaskForm::Sol, None).and_then(|own| workloads(own, lines, &[])).unwrap_err();
+    assert!(error.place == place && error.what.contains(what), "{error}");
+    assert!(!error.hint.is_empty());
+}
+
+#[test]
+fn a_definition_becomes_a_space_file() {
+    let other = LINE.replace("a-1", "b").replace(":5", ":7").replace("0.5", "2");
+    let lines = format!("{LINE}\n\n{other}\n{LINE}\n");
+    let task = definition(DEFINITION, TaskForm::FlashInfer, None).unwrap();
+    let task = workloads(task, &lines, &[]).unwrap();
+    let all = files(&task);
+    let space = &all[0].text;
+    for part in [
+        "name = \"scaled_rows\"",
+        "shape = [\"M\", 48]",
+        "shape = [24]",
+        "value = \"0.5 if scale_case == 0 else 2\"",
+        "sizes = { M = 5, scale_case = 0 }",
+        "sizes = { M = 7, scale_case = 1 }",
+        "name = \"a-1\"",
+        "ceil_div(M * 24, BLOCK)",
+        "task = { atol = 0.01, rtol = 0.01, matched = 1.0 }",
+        "dtype = \"float64\"",
+    ] {
+        assert!(space.contains(part), "no `{part}` in:\n{space}");
+    }
+    let kernel = &all[1].text;
+    for part in ["const __half* __restrict__ x", "float scale", "__half* __restrict__ y", "int M", "K = 48;"]
+    {
+        assert!(kernel.contains(part), "no `{part}` in:\n{kernel}");
+    }
+    assert!(all[2].text.contains("(\"x\", \"x\", \"float16\", 2),"), "{}", all[2].text);
+    let only = definition(DEFINITION, TaskForm::Sol, None).unwrap();
+    assert_eq!(workloads(only, &lines, &["b".to_string()]).unwrap().workloads.len(), 1);
+}
+
+#[test]
+fn what_has_no_counterpart_is_refused_by_its_place() {
+    let with = |from: &str, to: &str| {
+        assert!(DEFINITION.contains(from) || LINE.contains(from), "{from}");
+        (DEFINITION.replace(from, to), LINE.replace(from, to))
+    };
+    let check =
+        |(text, lines): (String, String), place: &str, what: &str| refused(&text, &lines, place, what);
+    check(with("\"reference\"", "\"refrence\""), "the file", "it has no `reference`");
+    check(with("def run(", "def go("), "reference", "no function `run`");
+    check(with("float16\" },", "float8_e4m3fn\" },"), "inputs.x.dtype", "the type `float8_e4m3fn`");
+    check(with("K // 2", "K // J"), "axes.H", "no axis is called `J`");
+    check(with("K // 2", "K // 5 * 0.5"), "axes.H", "`K // 5 * 0.5`");
+    check(with("K // 2", "H + 1"), "axes.H", "too long");
+    check(with("[\"M\", \"H\"]", "null"), "outputs.y.shape", "a plain number is not supported");
+    check(with("\"type\": \"const\"", "\"type\": \"ragged\""), "axes.K.type", "the kind of axis `ragged`");
+    check(with("{\"M\":5}", "{}"), "line 1.workload.axes", "it has no `M`");
+    check(
+        with("\"w\":{\"type\":\"random\"}", "\"w\":{\"type\":\"safetensors\",\"path\":\"w.st\"}"),
+        "line 1.workload.inputs.w.type",
+        "an input from a safetensors file is not supported",
+    );
+    check(
+        with("\"w\":{\"type\":\"random\"}", "\"w\":{\"type\":\"custom\"}"),
+        "line 1.workload.inputs.w.type",
+        "an input that a function of the task makes",
+    );
+    refused(DEFINITION, "{", "line 1, column 1", "not JSON");
+    refused(DEFINITION, &LINE.replace("scaled_rows", "other"), "the workloads", "none is of `scaled_rows`");
+    refused("[", "", "line 1, column 1", "not JSON");
+}
+
+#[test]
+fn a_workload_s_tolerance_is_the_strictest() {
+    let task = definition(DEFINITION, TaskForm::Sol, None).unwrap();
+    assert_eq!(task.tolerance.matched, 0.99);
+    let with = |uuid: &str, own: &str| {
+        LINE.replace("a-1", uuid).replace("\"axes\"", &format!("\"tolerance\":{own},\"axes\""))
+    };
+    let lines = format!(
+        "{}\n{}\n",
+        with("a", "{\"max_atol\":0.1,\"max_rtol\":0.001,\"required_matched_ratio\":0.5}"),
+        with("b", "{\"max_atol\":0.2,\"max_rtol\":0.0001}")
+    );
+    let rule = workloads(task, &lines, &[]).unwrap().tolerance;
+    assert_eq!((rule.atol, rule.rtol, rule.matched), (0.1, 0.0001, 0.99));
+}
+
+#[test]
+fn a_module_becomes_a_space_file() {
+    let answer = r#"{"axes":[{"name":"rows","value":33}],"inputs":[{"name":"x","dtype":"float32","shape":["rows",48]},
+      {"name":"eps","dtype":"float32","value":0.5}],"weights":[{"name":"bn.running_var","dtype":"float32","shape":[48]}],
+      "outputs":[{"dtype":"float32","shape":["rows",48]}],"about":"Text."}"#;
+    let task = module(answer, "norm", "class Model: ...\n").unwrap();
+    let all = files(&task);
+    for part in
+        ["name = \"bn_running_var\"", "fill = { uniform = [0.5, 1.5] }", "value = \"0.5\"", "rows = 33"]
+    {
+        assert!(all[0].text.contains(part), "no `{part}` in:\n{}", all[0].text);
+    }
+    assert!(
+        all[2].text.contains("(\"bn.running_var\", \"bn_running_var\", \"float32\", 1),"),
+        "{}",
+        all[2].text
+    );
+    let refused = r#"{"refused":{"place":"Model.drop","what":"no","hint":"h"}}"#;
+    let error = module(refused, "m", "").unwrap_err();
+    assert_eq!((error.place.as_str(), error.what.as_str()), ("Model.drop", "no"));
+    assert!(module("{}", "m", "").is_err() && module("", "m", "").is_err());
+}
