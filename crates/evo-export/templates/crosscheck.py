@@ -32,6 +32,8 @@ TORCH_SECONDS = 1.0
 KERNELBENCH_TRIALS = 100
 # Further runs of the fastest kernel of CUTLASS, from which its spread is known.
 CUTLASS_RUNS = 3
+# A batch of calls is timed where the device needs at least so many times as long as the host needs to launch them.
+BATCH_MARGIN = 1.5
 CUTLASS_TYPES = {"f16": "f16", "bf16": "bf16", "f32": "f32", "f64": "f64", "i8": "s8"}
 
 
@@ -84,6 +86,17 @@ class Case:
         launch()
         why = self.differs({name: self.tensors[self.idents[name]] for name in self.expected})
         return why is None, why
+
+    def host_ns(self, call):
+        """What the host needs to launch one call."""
+        times = []
+        for _ in range(20):
+            self.backend.wait()
+            began = time.perf_counter_ns()
+            call()
+            times.append(time.perf_counter_ns() - began)
+        self.backend.wait()
+        return statistics.median(times)
 
     def renewed(self):
         """Inputs as they were: a check has to begin from them."""
@@ -216,13 +229,15 @@ def run_nvbench(request, say):
                 streams[at] = device.create_stream(stream)
             own.call(streams[at], pointers, case.sizes)
 
-        correct, why = case.check(case.backend.cuda_core(case.plan, case.tensors, case.sizes))
+        single = case.backend.cuda_core(case.plan, case.tensors, case.sizes)
+        correct, why = case.check(single)
         if correct is False:
             say(case.line(version=version, correct=False, reason=why))
             return
+        host_ns = case.host_ns(single)
         case.renewed()
         name = f"problem_{len(opened)}"
-        opened[name] = (case, correct, why)
+        opened[name] = (case, correct, why, host_ns)
         bench.register(lambda state: state.exec(launch)).set_name(name)
 
     for case in cases(request, say):
@@ -236,10 +251,15 @@ def run_nvbench(request, say):
     device = request["device"].partition(":")[2] or "0"
     bench.run_all_benchmarks(["evo", "--json", path, "--quiet", "--devices", device])
     figures = nvbench_figures(path)
-    for name, (case, correct, why) in opened.items():
+    for name, (case, correct, why, host_ns) in opened.items():
         skipped, tags = figures.get(name, ("NVBench wrote nothing of it", {}))
-        wanted = "hot" if request["mode"] == "hot" and "nv/batch/time/gpu/mean" in tags else "cold"
-        seconds = tags.get("nv/batch/time/gpu/mean" if wanted == "hot" else "nv/cold/time/gpu/mean")
+        batch, alone = tags.get("nv/batch/time/gpu/mean"), tags.get("nv/cold/time/gpu/mean")
+        wanted, seconds = "cold", alone
+        if request["mode"] == "hot" and batch is not None:
+            if 1e9 * float(batch) >= BATCH_MARGIN * host_ns:
+                wanted, seconds = "hot", batch
+            elif not why:
+                why = f"a launch from Python takes {host_ns / 1e3:.0f} µs, so isolated calls are compared"
         spread = tags.get("nv/cold/time/gpu/stdev/relative")
         say(case.line(version=version, mode=wanted, time_ns=None if seconds is None else 1e9 * float(seconds),
                       spread_ratio=None if spread is None else float(spread), correct=correct, reason=skipped or why))
@@ -321,17 +341,6 @@ class KernelBenchCase:
     def launch(self, inputs):
         return self.operator(*inputs, **self.more)
 
-    def host_ns(self):
-        """What the host needs to launch one call, which KernelBench's events may include."""
-        times = []
-        for _ in range(20):
-            self.case.backend.wait()
-            began = time.perf_counter_ns()
-            self.launch(self.given())
-            times.append(time.perf_counter_ns() - began)
-        self.case.backend.wait()
-        return statistics.median(times)
-
 
 def run_kernelbench(request, say):
     version = installed("kernelbench")
@@ -373,7 +382,7 @@ def kernelbench_line(own, fields):
         return {**line, "reason": told[:300]}
     if time_ms <= 0:
         return {**line, "reason": str(fields["metadata"].get("error_during_performance", "it gave no time"))[:300]}
-    host_ns = own.host_ns()
+    host_ns = own.case.host_ns(lambda: own.launch(own.given()))
     return {**line, "mode": "cold", "time_ns": 1e6 * time_ms, "spread_ratio": stats["std"] / stats["mean"],
             "overhead_ns": host_ns, "peer_ns": 1e6 * peer_ms if peer_ms > 0 and own.peer is not None else None,
             "reason": f"its events may include the launch from Python, which takes {host_ns / 1e3:.0f} µs"}
