@@ -90,6 +90,7 @@ impl FollowedProgram {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::signal::is_ignored;
 
     fn sh(script: &str) -> FollowedProgram {
         let mut command = Command::new("sh");
@@ -119,6 +120,11 @@ mod tests {
 
     #[test]
     fn an_interrupt_is_a_request_and_the_end_is_not() {
+        if is_ignored(libc::SIGINT) {
+            // A shell cannot trap what was ignored when it began, as it is for jobs in the background.
+            eprintln!("skipped: SIGINT is ignored here");
+            return;
+        }
         let mut polite = sh("trap 'echo left; exit 5' INT; echo up; sleep 600 & wait");
         assert_eq!(next(&mut polite), FollowedLine::Line(b"up".to_vec()));
         polite.interrupt();
