@@ -15,7 +15,7 @@ use super::toolbox::Toolbox;
 use super::toolchain::FoundCompiler;
 use super::wire::{self, CompileAnswer, CompileOrder, WorkerSetup};
 use evo_system::process::{
-    self, CappedLog, Conversation, DeathCause, ProcessDeath, ProcessGroup, ResourceLimits,
+    self, CappedLog, Conversation, DeathCause, PATIENCE, ProcessDeath, ProcessGroup, ResourceLimits,
 };
 use evo_system::scratch::ScratchFolder;
 
@@ -35,9 +35,6 @@ pub struct CompileProcess {
     // Removed when the worker is gone.
     _scratch: ScratchFolder,
 }
-
-/// A compiler that waits for a processor has up to so many times its limit, as a variant on the device has.
-const PATIENCE: u32 = 6;
 
 impl CompileProcess {
     /// Sends an order and waits for its answer: for `limit`, and for as long as the worker waits for a processor.

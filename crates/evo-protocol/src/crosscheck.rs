@@ -298,7 +298,8 @@ impl CrosscheckRow {
         (self.evo_ns, self.ratio) = (Some(ours.p50_ns), Some(ratio));
         // The same factor makes a deviation that few samples exceed comparable with a standard deviation.
         let noise = (1.4826 * ours.mad_ns / ours.p50_ns).max(own.noise_floor.unwrap_or(0.0));
-        let within = AGREES_WITHIN.max(spread).max(noise);
+        // Capped as theirs is: with more noise every other clock would agree.
+        let within = AGREES_WITHIN.max(spread).max(noise.min(SPREAD_MAX));
         let overhead = line.overhead_ns.filter(|own| own.is_finite() && *own > 0.0).unwrap_or(0.0);
         if overhead > ours.p50_ns {
             return Some(format!(

@@ -145,3 +145,12 @@ fn another_kernel_is_a_point_of_reference() {
     assert_eq!((row.agrees, row.correct, row.faster_than_peer), (None, None, Some(true)));
     assert!(!row.disagrees() && row.is_complete(true) && !row.is_complete(false));
 }
+
+#[test]
+fn noise_of_our_own_does_not_make_every_clock_agree() {
+    let noisy = Measurement { mad_ns: 900.0, ..measured(1000.0)[0].clone() };
+    let says = |time| {
+        CrosscheckRow::judged("torch", &line(time), None, &own(std::slice::from_ref(&noisy), None)).agrees
+    };
+    assert_eq!((says(1240.0), says(1260.0), says(1.0)), (Some(true), Some(false), Some(false)));
+}

@@ -15,7 +15,7 @@ use evo_space::printable::{printable, shortened};
 
 use super::deadline::Deadlines;
 use evo_system::process::{
-    CappedLog, Conversation, DeathCause, ProcessDeath, ProcessGroup, RunMark, signal_name,
+    CappedLog, Conversation, DeathCause, PATIENCE, ProcessDeath, ProcessGroup, RunMark, signal_name,
 };
 
 /// How a worker died.
@@ -94,9 +94,6 @@ pub struct WorkerAnswer {
 
 /// Bytes kept of what a worker prints; what came before is counted and forgotten.
 const LOG_MAX: usize = 64 * 1024;
-/// A worker that waits for a processor has up to so many times its limit: with fifteen programs on two processors a variant
-/// runs for less than a seventh of the time, and would be called a hang.
-const PATIENCE: u32 = 6;
 /// Bytes of it in a death's evidence.
 const LOG_TAIL: usize = 4 * 1024;
 

@@ -18,6 +18,10 @@ use super::log::CappedLog;
 use super::pipe::{Incoming, LinePipe};
 use super::waits::ProcessorWaits;
 
+/// How many times its limit a child has that waits for a processor: with fifteen programs on two processors it runs for less
+/// than a seventh of the time, and what is honest would be late.
+pub const PATIENCE: u32 = 6;
+
 /// A child that closed its stdout is given this long to leave by itself, so that its status is known.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
 /// How often a silent child is checked for being alive (a grandchild may hold its stdout open).

@@ -21,7 +21,7 @@ mod strays;
 mod waits;
 
 pub use child::{ProcessGroup, wait_measured};
-pub use conversation::{Conversation, DeathCause, ProcessDeath};
+pub use conversation::{Conversation, DeathCause, PATIENCE, ProcessDeath};
 pub use follow::{FollowedLine, FollowedProgram};
 pub use log::CappedLog;
 pub use program::worker_program;

@@ -40,11 +40,11 @@ pub(super) fn check(
             break;
         }
         let called = prepared.call(judge.device.as_mut(), phase);
+        // Whatever came of it: the next variant's launches use the same buffers.
+        let hidden = judge.device.show_read_only(&[]);
         called.map_err(|error| borrowed(error, &own.name))?;
+        hidden?;
         shown += 1;
-    }
-    if shown > 0 {
-        judge.device.show_read_only(&[])?;
     }
     Ok(shown)
 }
