@@ -8,6 +8,7 @@ use super::aim::SANITIZE;
 use super::counters::{CounterOrder, CounterSubject, look, sources_of};
 use super::device_lane;
 use super::error::CliError;
+use super::host_twin::{HostTwin, look_beside};
 use super::judged_candidate::JudgedCandidate;
 use super::one_args::TestOneArgs;
 use super::sanitize::tool_on;
@@ -43,7 +44,7 @@ pub fn sanitize(
     Ok(())
 }
 
-/// The gate's report on a job, and the verdict on what was found.
+/// The gate's report on a job, and the verdict on what was found: by compute-sanitizer, and beside it by the host device.
 ///
 /// # Errors
 /// The kernel's own files.
@@ -65,7 +66,8 @@ pub fn sanitized(
         limit: one.run.limits.limit_tool,
         within: None,
     };
-    let look = look_at(&order);
+    let twin = HostTwin::beside(kind, &asked.candidate.file, asked.setup.sandbox, asked.seed);
+    let look = look_beside(twin.as_ref(), asked, order.limit, || look_at(&order));
     Ok((look.report(), look.verdict()))
 }
 

@@ -61,6 +61,7 @@ mod grid;
 mod guard;
 mod history;
 mod history_args;
+mod host_twin;
 mod import;
 mod import_task;
 mod import_write;

@@ -15,6 +15,7 @@ use super::call::Call;
 use super::device_lane;
 use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::host_twin::{HostTwin, look_beside};
 use super::one_args::TestOneArgs;
 use super::output;
 use super::sanitize_args::SanitizeArgs;
@@ -50,7 +51,8 @@ pub fn run(arguments: &SanitizeArgs, call: &Call) -> Result<Answer, CliError> {
     let looked = match (tool, kind) {
         // Nothing to wait for: without a tool there is no answer on a GPU.
         (Err(failure), DeviceKind::Cuda) => {
-            Looked { device: None, look: SanitizerLook::without(&checks, failure) }
+            let without = || SanitizerLook::without(&checks, failure);
+            Looked { device: None, look: beside_twin(&arguments.one, &asked, without) }
         }
         _ => match look_at(&arguments.one, &checks, call, &asked, tool)? {
             Ok(looked) => looked,
@@ -105,7 +107,7 @@ fn look_at(
     drop(opened);
     let options =
         device_lane::lane_options(&asked.setup, one.run.worker_command.as_deref(), Some(asked.kernel()?))?;
-    let look = look(&LookOrder {
+    let order = LookOrder {
         kind: asked.setup.choice.kind,
         tool,
         checks,
@@ -113,8 +115,18 @@ fn look_at(
         job: &job,
         limit: one.run.limits.limit_tool,
         within: None,
-    });
-    Ok(Ok(Looked { device, look }))
+    };
+    Ok(Ok(Looked { device, look: beside_twin(one, asked, || look(&order)) }))
+}
+
+/// A look at the candidate with what the host device says of it.
+fn beside_twin(
+    one: &TestOneArgs,
+    asked: &AskedCandidate,
+    look: impl FnOnce() -> SanitizerLook,
+) -> SanitizerLook {
+    let twin = HostTwin::wanted(&asked.candidate.file, asked.setup.sandbox, asked.seed);
+    look_beside(twin.as_ref(), asked, one.run.limits.limit_tool, look)
 }
 
 /// The answer about a candidate that cannot be run at all.

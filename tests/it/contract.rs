@@ -322,7 +322,7 @@ fn a_device_that_the_sanitizer_does_not_know_is_not_run() {
     assert_eq!((&result["state"], &result["findings"]), (&"not_run".into(), &serde_json::json!([])));
     let stand_ins = result["stand_ins"].as_array().unwrap();
     let names: Vec<&str> = stand_ins.iter().map(|own| own["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["guard_pages", "barrier_detection"]);
+    assert_eq!(names, ["guard_pages", "barrier_detection", "host_twin"]);
     assert!(stand_ins.iter().all(|own| own["ran"] == true), "{result}");
     assert_eq!(result["shapes"].as_array().unwrap().last().unwrap(), "p");
     let allowed =

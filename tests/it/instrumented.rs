@@ -149,3 +149,47 @@ fn a_build_that_fails_is_not_held_against_the_variant() {
     let message = full["message"].as_str().unwrap();
     assert!(message.contains("instrumented cases not run: compile_error"), "{message}");
 }
+
+/// What a GPU's finalists are asked, here by hand: `evo sanitize` looks on the host device whatever the device is.
+#[test]
+fn the_host_twin_names_faults_that_no_answer_shows() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [("twin.cu", KERNEL), ("naive.cu", NAIVE), ("twin.toml", SPACE)] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let look = |words: &str| {
+        let output = support::evo(folder.path(), words).output().unwrap();
+        let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let stand_ins = object["result"]["stand_ins"].as_array().unwrap().clone();
+        (output.status.code(), object, stand_ins.into_iter().find(|own| own["name"] == "host_twin"))
+    };
+    for (mode, label, part) in [
+        (1, "nondeterministic:race", "`tile["),
+        (2, "oob_read", "`x`"),
+        (3, "wrong_answer:uninitialized", "before writing them"),
+        (5, "nondeterministic:race", "`work["),
+    ] {
+        let words = format!("sanitize ./twin.toml MODE={mode} --device host --seed 7 --json");
+        let (code, object, twin) = look(&words);
+        let twin = twin.unwrap();
+        assert_eq!(
+            (code, &twin["ran"], &twin["message"]),
+            (Some(1), &true.into(), &label.into()),
+            "{object}"
+        );
+        let result = &object["result"];
+        assert_eq!((&result["state"], &result["verdict"]), (&"fail".into(), &label.into()), "{object}");
+        let what = result["findings"][0]["what"].as_str().unwrap();
+        assert!(what.starts_with("seen on the host device: ") && what.contains(part), "{what}");
+    }
+    // The honest one is not vouched for: on a GPU the tool has the last word.
+    let (code, object, twin) = look("sanitize ./twin.toml MODE=0 --device host --seed 7 --json");
+    let said = twin.unwrap()["message"].to_string();
+    assert!(said.contains("no fault in 6 instrumented cases"), "{said}");
+    assert_eq!((code, &object["result"]["state"]), (Some(1), &"not_run".into()), "{object}");
+
+    let without = SPACE.replace("[check]\n", "[check]\nhost_twin = false\n");
+    std::fs::write(folder.path().join("twin.toml"), without).unwrap();
+    let (_, object, twin) = look("sanitize ./twin.toml MODE=1 --device host --seed 7 --json");
+    assert!(twin.is_none(), "{object}");
+}

@@ -15,11 +15,13 @@ use evo::inspect::sanitize::{
     SanitizeOrder, SanitizerCheck, SanitizerEvidence, SanitizerFiles, SanitizerFinding, SanitizerOutcome,
     SanitizerState, read_log, read_records, run_check, run_without, sanitizer_command, shapes,
 };
+use evo::inspect::twin::{HostLook, TwinAnswer};
 use evo::supervise::job::Job;
-use evo::tool::{FoundTool, ToolKind, ToolPlaces, ToolState, locate, probe};
+use evo::tool::{FoundTool, ToolFailure, ToolKind, ToolPlaces, ToolState, locate, probe};
 use evo_protocol::device::DeviceKind;
-use evo_protocol::verdict::GateState;
+use evo_protocol::verdict::{GateState, Verdict, VerdictKind};
 use evo_protocol::worker::BufferSpan;
+use evo_space::genome::Configuration;
 use evo_space::value::Value;
 use tempfile::TempDir;
 
@@ -410,6 +412,57 @@ fn the_table_of_faults_says_which_check_found_what() {
     assert_eq!(table("clean.log", "memcheck.xml", 0, "normal"), [("oob_write", missed), ("none", missed)]);
 }
 
+fn point() -> Configuration {
+    Configuration::new(vec![("BLOCK".into(), Value::from(128))])
+}
+
+/// Says what a test says, of the configuration that it expects.
+#[derive(Debug)]
+struct PlayedTwin(TwinAnswer);
+
+impl HostLook for PlayedTwin {
+    fn look(&self, configuration: &Configuration, _limit: Duration) -> TwinAnswer {
+        assert_eq!(*configuration, point());
+        self.0.clone()
+    }
+}
+
+#[test]
+fn the_host_device_is_asked_beside_the_tool_and_in_its_place() {
+    let seen = |replay: Option<&Replay>, said: TwinAnswer| {
+        let absent = ToolFailure::new(ToolState::Missing, "it is not there");
+        let mut sanitizer = DeviceSanitizer {
+            kind: DeviceKind::Cuda,
+            tool: replay.map_or(Err(absent), |own| Ok(own.tool.clone())),
+            options: options(own_worker()),
+            limit: PATIENT,
+            stands_in: false,
+            checks: vec![SanitizerCheck::Memcheck],
+            stuck: Vec::new(),
+            twin: Some(Box::new(PlayedTwin(said))),
+        };
+        assert!(sanitizer.is_there());
+        let answer = sanitizer.sanitize(&good(), &point(), None);
+        assert!(answer.looked);
+        (answer.report.state, answer.verdict.map(|own| own.label()), answer.report)
+    };
+    let clean = Replay::new(Some("clean_all.log"), Some("clean.xml"), 0, "normal");
+    let broken =
+        Verdict::new(VerdictKind::OobRead, "seen on the host device: behind `s`").with_cause("shared");
+    let fault = TwinAnswer::Fault(Box::new(broken));
+    for tool in [Some(&clean), None] {
+        let (state, verdict, report) = seen(tool, fault.clone());
+        assert_eq!((state, verdict.as_deref()), (GateState::Fail, Some("oob_read:shared")), "{report:?}");
+        assert_eq!(report.evidence.get("host_twin").unwrap(), "oob_read:shared");
+    }
+    // It vouches for nothing.
+    let (state, verdict, report) = seen(Some(&clean), TwinAnswer::Clean { cases: 4 });
+    assert_eq!((state, verdict), (GateState::Pass, None), "{report:?}");
+    let (state, verdict, report) = seen(None, TwinAnswer::Clean { cases: 4 });
+    assert_eq!((state, verdict), (GateState::NotRun, None), "{report:?}");
+    assert!(report.message.starts_with("it is not there; no fault in 4"), "{}", report.message);
+}
+
 /// What a sweep asks on a GPU, here around a worker of the host device.
 #[test]
 fn a_sweeps_sanitizer_answers_for_a_job() {
@@ -423,9 +476,10 @@ fn a_sweeps_sanitizer_answers_for_a_job() {
             stands_in: false,
             checks: vec![SanitizerCheck::Memcheck, SanitizerCheck::Synccheck],
             stuck: Vec::new(),
+            twin: None,
         };
         assert!(sanitizer.is_there());
-        let answer = sanitizer.sanitize(&good(), None);
+        let answer = sanitizer.sanitize(&good(), &point(), None);
         replay.leaves_no_process();
         assert!(answer.looked);
         (sanitizer, answer)
@@ -449,7 +503,7 @@ fn a_sweeps_sanitizer_answers_for_a_job() {
         assert_eq!(sanitizer.stuck, endless, "{mode}");
         if mode == "hang" {
             let began = Instant::now();
-            let again = sanitizer.sanitize(&good(), None);
+            let again = sanitizer.sanitize(&good(), &point(), None);
             assert_eq!((again.report.state, again.verdict), (GateState::NotRun, None));
             assert!(again.report.message.contains("on an earlier variant"), "{:?}", again.report);
             assert!(began.elapsed() < Duration::from_secs(limit), "it was started again");
@@ -471,8 +525,9 @@ fn a_sweep_without_the_tool_hears_why_at_once() {
         limit: PATIENT,
         stands_in: false,
         stuck: Vec::new(),
+        twin: None,
     };
-    let answer = sanitizer.sanitize(&good(), None);
+    let answer = sanitizer.sanitize(&good(), &point(), None);
     assert!(!sanitizer.is_there() && !answer.looked && answer.verdict.is_none());
     assert_eq!(answer.report.state, GateState::NotRun);
     assert!(answer.report.message.contains("is not found"), "{}", answer.report.message);

@@ -472,6 +472,15 @@ pub trait Device {
         Ok(Vec::new())
     }
 
+    /// How much of the device heap a module's kernels have taken since it was loaded and not given back; 0 where they
+    /// take none, and where a variable of the module tells (`variables`).
+    ///
+    /// # Errors
+    /// As for `variables`.
+    fn heap_kept(&mut self, _module: ModuleId) -> Result<u64, DeviceError> {
+        Ok(0)
+    }
+
     /// Makes a module's own variables what they were when it was loaded.
     ///
     /// # Errors

@@ -53,6 +53,12 @@ pub fn variables(binary: &[u8]) -> Vec<VariablePlace> {
     places(&file, &writable)
 }
 
+/// Whether a cubin's kernels take memory from the device heap, themselves or through `new`.
+pub fn takes_memory(binary: &[u8]) -> bool {
+    let Ok(file) = object::File::parse(binary) else { return false };
+    file.symbols().any(|symbol| symbol.name() == Ok("malloc"))
+}
+
 /// The symbols of some sections; `starts_zeroed` says of a section whether it does, or that it is none of them.
 fn places(
     file: &object::File<'_>,

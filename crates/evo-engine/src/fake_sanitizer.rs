@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use evo_space::genome::Configuration;
+
 use super::fake::{FakeJob, Log};
 use super::ports::{NoSanitizer, Sanitizer, SanitizerAnswer};
 
@@ -20,8 +22,13 @@ impl Sanitizer<FakeJob> for PlayedSanitizer {
         self.answers.is_some()
     }
 
-    fn sanitize(&mut self, job: &FakeJob, _within: Option<Duration>) -> SanitizerAnswer {
-        let Some(answers) = &self.answers else { return NoSanitizer("there is none").sanitize(job, None) };
+    fn sanitize(
+        &mut self,
+        job: &FakeJob,
+        _configuration: &Configuration,
+        _within: Option<Duration>,
+    ) -> SanitizerAnswer {
+        let Some(answers) = &self.answers else { return NoSanitizer("there is none").answer() };
         self.log.lock().unwrap().sanitized.push(job.label.clone());
         answers(job)
     }

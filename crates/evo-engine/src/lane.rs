@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::ports::{Evaluate, LaneAnswer, Message, Rivals, Sanitizer};
+use evo_space::genome::Configuration;
 use evo_supervise::job::Standing;
 
 /// Something for the lane to do.
@@ -15,7 +16,7 @@ pub(crate) enum Task<J> {
     Evaluate { number: u64, job: Box<J>, standing: Standing },
     Pair(Box<Rivals<J>>),
     NoiseFloor { job: Box<J>, problems: usize },
-    Sanitize { job: Box<J>, within: Option<Duration> },
+    Sanitize { job: Box<J>, configuration: Configuration, within: Option<Duration> },
     ExpectPairs,
     Telemetry,
 }
@@ -149,7 +150,9 @@ fn perform<J>(device: &mut dyn Evaluate<J>, sanitizer: &mut dyn Sanitizer<J>, ta
         }
         Task::Pair(rivals) => LaneAnswer::Paired(device.pair(rivals)),
         Task::NoiseFloor { job, problems } => LaneAnswer::NoiseFloor(device.noise_floor(job, *problems)),
-        Task::Sanitize { job, within } => LaneAnswer::Sanitized(Box::new(sanitizer.sanitize(job, *within))),
+        Task::Sanitize { job, configuration, within } => {
+            LaneAnswer::Sanitized(Box::new(sanitizer.sanitize(job, configuration, *within)))
+        }
         Task::ExpectPairs => {
             device.expect_pairs();
             LaneAnswer::Expecting

@@ -1,17 +1,21 @@
-//! compute-sanitizer behind the engine's port.
+//! compute-sanitizer, and the host device beside it, behind the engine's port.
 
+use std::panic::resume_unwind;
+use std::thread;
 use std::time::Duration;
 
 use evo_protocol::device::DeviceKind;
 
 use super::ports::{Sanitizer, SanitizerAnswer};
-use evo_inspect::sanitize::{LookOrder, SanitizerCheck, SanitizerOutcome, look, unlooked};
+use evo_inspect::sanitize::{LookOrder, SanitizerCheck, SanitizerLook, SanitizerOutcome, look, unlooked};
 use evo_inspect::tool::{FoundTool, ToolFailure, ToolState};
+use evo_inspect::twin::HostLook;
+use evo_space::genome::Configuration;
 use evo_supervise::job::Job;
 use evo_supervise::lane::LaneOptions;
 
 /// The tool, or why there is none, for the device of a run.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct DeviceSanitizer {
     pub kind: DeviceKind,
     pub tool: Result<FoundTool, ToolFailure>,
@@ -26,6 +30,8 @@ pub struct DeviceSanitizer {
     pub stands_in: bool,
     /// Checks that did not come to an end on a variant. They are not made on others: every one would wait as long.
     pub stuck: Vec<SanitizerCheck>,
+    /// The host device beside a GPU.
+    pub twin: Option<Box<dyn HostLook>>,
 }
 
 fn unending(check: SanitizerCheck) -> ToolFailure {
@@ -41,14 +47,35 @@ fn unending(check: SanitizerCheck) -> ToolFailure {
 
 impl Sanitizer<Job> for DeviceSanitizer {
     fn is_there(&self) -> bool {
-        self.tool.is_ok() || self.stands_in
+        self.tool.is_ok() || self.stands_in || self.twin.is_some()
     }
 
-    fn sanitize(&mut self, job: &Job, within: Option<Duration>) -> SanitizerAnswer {
+    fn sanitize(
+        &mut self,
+        job: &Job,
+        configuration: &Configuration,
+        within: Option<Duration>,
+    ) -> SanitizerAnswer {
         let is_there = self.is_there();
         if let Some(failure) = self.tool.as_ref().err().filter(|_| !is_there) {
             return SanitizerAnswer { report: unlooked(failure), verdict: None, looked: false };
         }
+        // Each waits for its own process: the tool for the GPU, the twin for compilers and a processor.
+        let limit = within.map_or(self.limit, |within| within.min(self.limit));
+        let twin = self.twin.take();
+        let (look, seen) = thread::scope(|scope| {
+            let seen = twin.as_ref().map(|twin| scope.spawn(move || twin.look(configuration, limit)));
+            let look = self.by_tool(job, within);
+            (look, seen.map(|seen| seen.join().unwrap_or_else(|panic| resume_unwind(panic))))
+        });
+        self.twin = twin;
+        let look = look.beside(seen);
+        SanitizerAnswer { report: look.report(), verdict: look.verdict(), looked: true }
+    }
+}
+
+impl DeviceSanitizer {
+    fn by_tool(&mut self, job: &Job, within: Option<Duration>) -> SanitizerLook {
         let (stuck, checks) = self.checks.iter().partition::<Vec<_>, _>(|check| self.stuck.contains(check));
         let mut look = look(&LookOrder {
             kind: self.kind,
@@ -68,6 +95,6 @@ impl Sanitizer<Job> for DeviceSanitizer {
         }
         look.outcomes
             .extend(stuck.into_iter().map(|check| SanitizerOutcome::not_run(check, unending(check))));
-        SanitizerAnswer { report: look.report(), verdict: look.verdict(), looked: true }
+        look
     }
 }

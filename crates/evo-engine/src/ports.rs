@@ -98,8 +98,13 @@ pub trait Evaluate<J>: Send {
 pub trait Sanitizer<J>: Send {
     /// Whether it looks at anything; if not, it says why at once.
     fn is_there(&self) -> bool;
-    /// Looks at a job, for so long at most.
-    fn sanitize(&mut self, job: &J, within: Option<Duration>) -> SanitizerAnswer;
+    /// Looks at a job, which is that of a configuration, for so long at most.
+    fn sanitize(
+        &mut self,
+        job: &J,
+        configuration: &Configuration,
+        within: Option<Duration>,
+    ) -> SanitizerAnswer;
 }
 
 /// What a sanitizer says of a job.
@@ -140,7 +145,12 @@ impl<J> Sanitizer<J> for NoSanitizer {
         false
     }
 
-    fn sanitize(&mut self, _job: &J, _within: Option<Duration>) -> SanitizerAnswer {
+    fn sanitize(
+        &mut self,
+        _job: &J,
+        _configuration: &Configuration,
+        _within: Option<Duration>,
+    ) -> SanitizerAnswer {
         self.answer()
     }
 }

@@ -3,6 +3,7 @@
 pub mod profile;
 pub mod sanitize;
 pub mod tool;
+pub mod twin;
 mod watch;
 
 pub use watch::watch;

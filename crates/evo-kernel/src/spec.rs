@@ -389,6 +389,8 @@ pub struct CheckSpec {
     pub demands_sanitizer: bool,
     /// What compute-sanitizer checks of this kernel; never empty.
     pub sanitizers: Vec<SanitizerCheck>,
+    /// Whether the host device's instrumented build is looked at beside a GPU's.
+    pub has_host_twin: bool,
 }
 
 /// Where the small shapes of the first correctness gate come from.

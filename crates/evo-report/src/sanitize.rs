@@ -7,8 +7,9 @@ use evo_protocol::verdict::Verdict;
 use serde_json::{Value, json};
 
 use super::single::Setting;
-use evo_inspect::sanitize::{SanitizerFinding, SanitizerLook, SanitizerOutcome, SanitizerState};
+use evo_inspect::sanitize::{SanitizerFinding, SanitizerLook, SanitizerOutcome, SanitizerState, StandIn};
 use evo_inspect::tool::{FoundTool, ToolFailure, ToolState};
+use evo_inspect::twin::TwinAnswer;
 
 /// Findings that are shown and written.
 const SHOWN: usize = 100;
@@ -40,6 +41,13 @@ impl Sanitized<'_> {
     /// Why there is no answer: the first check without one.
     pub fn failure(&self) -> Option<&ToolFailure> {
         self.look.failure().or_else(|| self.tool.err())
+    }
+
+    /// evo's own checks, and the host device beside a GPU.
+    fn stand_ins(&self) -> Vec<StandIn> {
+        let twin = self.look.twin.as_ref();
+        let twin = twin.map(|twin| StandIn { name: TwinAnswer::NAME, ran: twin.ran(), message: twin.said() });
+        self.look.stand_ins.iter().cloned().chain(twin).collect()
     }
 }
 
@@ -81,9 +89,11 @@ pub fn fields(sanitized: &Sanitized<'_>) -> SanitizedFields {
         }
     };
     let tool_state = sanitized.tool.map_or_else(|failure| failure.state, |_| ToolState::Ok);
-    let stand_ins = sanitized.look.stand_ins.iter();
-    let stand_ins: Vec<Value> =
-        stand_ins.map(|own| json!({ "name": own.name, "ran": own.ran, "message": own.message })).collect();
+    let stand_ins = sanitized.stand_ins();
+    let stand_ins: Vec<Value> = stand_ins
+        .iter()
+        .map(|own| json!({ "name": own.name, "ran": own.ran, "message": own.message }))
+        .collect();
     let result = json!({
         "state": sanitized.look.state(),
         "verdict": verdict.as_ref().map(Verdict::label),
@@ -149,7 +159,7 @@ pub fn text(sanitized: &Sanitized<'_>) -> String {
             let _ = writeln!(text, "      note: {note}");
         }
     }
-    for own in &sanitized.look.stand_ins {
+    for own in &sanitized.stand_ins() {
         let _ =
             writeln!(text, "  {:<17} {}  {}", own.name, if own.ran { "ran" } else { "not run" }, own.message);
     }

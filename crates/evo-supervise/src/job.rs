@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Recovery;
 use evo_protocol::measurement::{Measurement, RankingMode};
-use evo_protocol::plan::ProblemPlan;
+use evo_protocol::plan::{BufferPlan, ProblemPlan};
 use evo_protocol::verdict::{Cause, Gate, GateReport, Verdict, VerdictClass, VerdictKind};
 use evo_protocol::worker::Candidate;
 
@@ -41,6 +41,8 @@ pub struct Job {
 pub enum JobReach {
     /// Small shapes are the last gate.
     Tiny,
+    /// Small shapes, and what the instrumented build sees there: the look at a twin on another device.
+    Watched,
     /// Small shapes, quickly, and then a screening of the timed problems, whose answers are not checked: a hint for a
     /// search, and nothing that may rank.
     Hint,
@@ -122,6 +124,15 @@ impl Job {
     /// The same job with nothing to time: its problems are only checked.
     pub fn gates_only(&self) -> Job {
         Job { checked: self.all_checked(), timed: Vec::new(), ..self.clone() }
+    }
+
+    /// Only its small shapes, and what the instrumented build sees there. The smallest stands in for the problems, which
+    /// may be made for a device a hundred times as fast.
+    pub fn watched(self) -> Job {
+        let elements = |plan: &&ProblemPlan| plan.buffers.iter().map(BufferPlan::elements).sum::<u64>();
+        let small = [&self.tiny[..], &self.several[..]].concat();
+        let checked = small.iter().min_by_key(elements).cloned().into_iter().collect();
+        Job { tiny: small, checked, timed: Vec::new(), reach: JobReach::Watched, ..self }
     }
 }
 

@@ -50,6 +50,11 @@ impl<'a> SelftestBench<'a> {
         Ok(SelftestBench { file, recipe, setup, lane })
     }
 
+    /// The space file.
+    pub fn file(&self) -> &'a SpaceFile {
+        self.file
+    }
+
     /// The default configuration with some values changed.
     pub fn configuration(&self, changes: &[(&str, Value)]) -> Configuration {
         let pairs = self.file.space.parameters().iter().map(|parameter| {

@@ -1,6 +1,6 @@
 //! A sweep on a device: a kernel, its compilers, and a worker that judges and times.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use evo_device::probe::DeviceChoice;
@@ -11,11 +11,12 @@ use evo_space::space::SearchSpace;
 
 use super::conditions::{JudgedUnder, definition};
 use super::inputs;
-use super::sanitized;
+use super::sanitized::{self, SanitizedDevice};
 use super::stage::{Stage, StudyIdentity};
 use crate::cli::args::SweepArgs;
 use crate::cli::device_lane;
 use crate::cli::error::CliError;
+use crate::cli::host_twin::HostTwin;
 use crate::cli::opened;
 use crate::cli::session::{self, DeviceSetup};
 use crate::cli::trial;
@@ -23,19 +24,20 @@ use crate::compile::VariantFarm;
 use crate::engine::prepared::PreparedKernel;
 use crate::engine::recipe::KernelRecipe;
 use crate::engine::{Inbox, Message, SanitizePlan, single};
+use crate::inspect::twin::HostLook;
 use crate::journal::conditions::Conditions;
 use crate::journal::record::space_hash;
 use crate::kernel::limits::constraints::DeviceSpace;
 use crate::kernel::replaced_default::ReplacedDefault;
-use crate::kernel::spec::SpaceFile;
+use crate::kernel::spec::{KernelSpec, SpaceFile};
 use crate::kernel::{catalog, lint};
 use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
 
 /// The kernel of a space file on a device of this machine.
 pub struct LiveSubject {
-    /// Has a kernel and valid points.
-    pub file: SpaceFile,
+    /// Has a kernel and valid points. Its host twin has it too.
+    pub file: Arc<SpaceFile>,
     /// The file's space without what the device cannot launch, where that is less.
     within: Option<DeviceSpace>,
     setup: DeviceSetup,
@@ -50,7 +52,7 @@ impl LiveSubject {
     /// Reads the space file and chooses the device.
     pub fn open(arguments: &SweepArgs) -> Result<LiveSubject, CliError> {
         let name = arguments.space.as_deref().unwrap_or(catalog::DEFAULT);
-        let file = opened::space(name, arguments.access.access())?;
+        let file = Arc::new(opened::space(name, arguments.access.access())?);
         let kernel = session::kernel_of(&file)?;
         let setup = session::setup(&arguments.device, arguments.jobs)?
             .fenced(arguments.sandbox)
@@ -116,6 +118,19 @@ impl LiveSubject {
         }
     }
 
+    /// The device, for looks at finalists.
+    fn sanitized(&self, kernel: &KernelSpec, options: LaneOptions, seed: u64) -> SanitizedDevice {
+        let kind = self.setup.choice.kind;
+        let twin = HostTwin::beside(kind, Arc::clone(&self.file), self.setup.sandbox, seed);
+        SanitizedDevice {
+            kind,
+            options,
+            checks: kernel.check.sanitizers.clone(),
+            limit: self.limit_tool,
+            twin: twin.map(|twin| Box::new(twin) as Box<dyn HostLook>),
+        }
+    }
+
     /// Starts compilers and a device worker, and compiles the reference kernel.
     pub fn start(
         &self,
@@ -151,8 +166,7 @@ impl LiveSubject {
         let warnings = lint::warnings(kernel, &default);
         let warned = warnings.iter().map(|warning| format!("warning: {warning}"));
         let options = device_lane::lane_options(&self.setup, self.worker_command.as_deref(), Some(kernel))?;
-        let checks = kernel.check.sanitizers.clone();
-        let ready = sanitized::ready(sanitize, checks, self.setup.choice.kind, options, self.limit_tool);
+        let ready = sanitized::ready(sanitize, self.sanitized(kernel, options, seed));
         let notices = warned.chain(ready.notice).collect();
         // Said when the file was opened; the study keeps it beside its other remarks.
         let on_device = self.within.as_ref().and_then(|within| within.replaced_default.as_ref());

@@ -12,6 +12,7 @@ use crate::cli::sanitize_args::SanitizeWhen;
 use crate::engine::live_sanitizer::DeviceSanitizer;
 use crate::engine::{NoSanitizer, SanitizePlan, Sanitizer};
 use crate::inspect::sanitize::SanitizerCheck;
+use crate::inspect::twin::HostLook;
 use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
 
@@ -44,14 +45,21 @@ pub struct ReadySanitizer {
     pub notice: Option<String>,
 }
 
-/// Finds the tool for a plan. `limit` is that of one of the checks.
-pub fn ready(
-    plan: SanitizePlan,
-    checks: Vec<SanitizerCheck>,
-    kind: DeviceKind,
-    options: LaneOptions,
-    limit: Duration,
-) -> ReadySanitizer {
+/// A device on which finalists are looked at.
+pub struct SanitizedDevice {
+    pub kind: DeviceKind,
+    /// What its workers are told.
+    pub options: LaneOptions,
+    pub checks: Vec<SanitizerCheck>,
+    /// For one check.
+    pub limit: Duration,
+    /// The host device beside a GPU.
+    pub twin: Option<Box<dyn HostLook>>,
+}
+
+/// Finds the tool for a plan.
+pub fn ready(plan: SanitizePlan, device: SanitizedDevice) -> ReadySanitizer {
+    let SanitizedDevice { kind, options, checks, limit, twin } = device;
     if !plan.finalists {
         return ReadySanitizer { sanitizer: Box::new(NoSanitizer("`--sanitize off`")), notice: None };
     }
@@ -69,7 +77,8 @@ pub fn ready(
         (Some(_), false, DeviceKind::Host | DeviceKind::Replay) => None,
     };
     let stands_in = plan.demanded && kind == DeviceKind::Host;
-    let sanitizer = DeviceSanitizer { kind, tool, checks, options, limit, stands_in, stuck: Vec::new() };
+    let stuck = Vec::new();
+    let sanitizer = DeviceSanitizer { kind, tool, checks, options, limit, stands_in, stuck, twin };
     ReadySanitizer { sanitizer: Box::new(sanitizer), notice }
 }
 

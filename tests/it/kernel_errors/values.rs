@@ -115,7 +115,7 @@ fn missing_keys() {
     24 | tiny_reference = { source = "naive.cu", entry = "saxpy_naive", grid = "ceil_div(N, 256)", block = 256 }
        | ^^^^^^^^^^^^^^
        |
-       = hint: known keys: reference, atol, rtol, trusted_factor, task, seeds, tiny, multiple_of, allow_state, special_values, deterministic, repeats, families, spill_bytes_max, sanitize, sanitizers
+       = hint: known keys: reference, atol, rtol, trusted_factor, task, seeds, tiny, multiple_of, allow_state, special_values, deterministic, repeats, families, spill_bytes_max, sanitize, sanitizers, host_twin
     "#);
 }
 

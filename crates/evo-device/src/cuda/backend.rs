@@ -69,7 +69,18 @@ impl Device for CudaDevice {
     }
 
     fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
-        self.context.load(binary, entries)
+        let module = self.context.load(binary, entries)?;
+        match self.context.module(module)?.variables.note_heap(binary, &self.support) {
+            Ok(()) => Ok(module),
+            Err(error) => {
+                let _ = self.context.unload(module);
+                Err(error)
+            }
+        }
+    }
+
+    fn heap_kept(&mut self, module: ModuleId) -> Result<u64, DeviceError> {
+        self.context.module(module)?.variables.heap_kept(&self.support)
     }
 
     fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError> {

@@ -94,6 +94,25 @@ extern "C" __global__ void evo_hash(const unsigned char* data, u64 bytes, u64* r
     if (threadIdx.x % 32 == 0) atomicAdd(result, sum);
 }
 
+// The device heap cannot be asked how much is taken, so one thread takes all that is left, block by block, and gives it
+// back. Each block holds the address of the one before.
+extern "C" __global__ void evo_heap_left(u64* result) {
+    if (threadIdx.x != 0) return;
+    void** last = nullptr;
+    u64 count = 0;
+    while (void** block = (void**)malloc(4096)) {
+        *block = last;
+        last = block;
+        count++;
+    }
+    while (last) {
+        void** before = (void**)*last;
+        free(last);
+        last = before;
+    }
+    *result = count;
+}
+
 template <typename T>
 __device__ void count_pattern(const T* data, u64 elements, u64 pattern, u64* result) {
     u64 count = 0, step = (u64)gridDim.x * blockDim.x;

@@ -28,6 +28,8 @@ pub struct DeviceVariables {
     /// `__constant__` variables, which kernels cannot write. Each is looked up when it is first asked for, because
     /// reading them takes a while and few tasks fill one.
     constants: Vec<VariablePlace>,
+    /// What was left of the device heap after loading, of a module whose kernels take memory from it.
+    heap: Option<u64>,
 }
 
 impl DeviceVariables {
@@ -38,7 +40,8 @@ impl DeviceVariables {
             let address = address_of(module, &place.symbol).filter(|(_, bytes)| *bytes == place.bytes)?.0;
             DeviceVariable::new(address, place).ok()
         });
-        DeviceVariables { own: found.collect(), module, constants: symbols::constants(binary) }
+        let constants = symbols::constants(binary);
+        DeviceVariables { own: found.collect(), module, constants, heap: None }
     }
 
     /// What each holds now, after all work enqueued before.
@@ -50,6 +53,22 @@ impl DeviceVariables {
             Ok(VariableState { name: own.name.clone(), hash: support.hash_range(start, end - start)? })
         };
         self.own.iter().map(state).collect()
+    }
+
+    /// Looks at the device heap before a kernel of a module that takes memory from it runs.
+    pub fn note_heap(&mut self, binary: &[u8], support: &Support) -> Result<(), DeviceError> {
+        if symbols::takes_memory(binary) {
+            self.heap = Some(support.heap_left()?);
+        }
+        Ok(())
+    }
+
+    /// How many blocks of the device heap are less than after loading; 0 for a module that takes none.
+    pub fn heap_kept(&self, support: &Support) -> Result<u64, DeviceError> {
+        match self.heap {
+            Some(before) => Ok(before.saturating_sub(support.heap_left()?)),
+            None => Ok(0),
+        }
     }
 
     /// Enqueues making all of them what they were after loading.

@@ -12,6 +12,7 @@ use super::outcome::{SanitizerOutcome, SanitizerState};
 use super::run::{SanitizeOrder, run_check, run_without, shapes};
 use super::verdict::{SHOWN, sanitizer_report, sanitizer_verdict, worker_verdict};
 use crate::tool::{FoundTool, ToolFailure, ToolState};
+use crate::twin::TwinAnswer;
 use evo_protocol::sanitizer::SanitizerCheck;
 use evo_supervise::job::Job;
 use evo_supervise::lane::LaneOptions;
@@ -53,9 +54,11 @@ pub struct SanitizerLook {
     /// The shapes that were launched.
     pub shapes: Vec<String>,
     pub outcomes: Vec<SanitizerOutcome>,
-    /// What evo itself saw without the tool.
+    /// What evo itself saw without the tool, on the host device too.
     pub own: Vec<SanitizerFinding>,
     pub stand_ins: Vec<StandIn>,
+    /// What the host device says of the same source; it is asked beside the tool.
+    pub twin: Option<TwinAnswer>,
     pub elapsed: Duration,
 }
 
@@ -133,7 +136,8 @@ impl SanitizerLook {
     /// The state of all checks together.
     pub fn state(&self) -> SanitizerState {
         let has = |state| self.outcomes.iter().any(|outcome| outcome.state == state);
-        match (has(SanitizerState::Fail) || !self.own.is_empty(), has(SanitizerState::NotRun)) {
+        let found = has(SanitizerState::Fail) || !self.own.is_empty() || self.twin_fault().is_some();
+        match (found, has(SanitizerState::NotRun)) {
             (true, _) => SanitizerState::Fail,
             (false, true) => SanitizerState::NotRun,
             // No check at all does not answer the question either.
@@ -144,7 +148,21 @@ impl SanitizerLook {
 
     /// The verdict on what was found; none where nothing was.
     pub fn verdict(&self) -> Option<Verdict> {
-        sanitizer_verdict(&self.outcomes).or_else(|| self.own.first().map(worker_verdict))
+        // What the GPU itself showed comes first.
+        sanitizer_verdict(&self.outcomes)
+            .or_else(|| self.twin_fault().cloned())
+            .or_else(|| self.own.first().map(worker_verdict))
+    }
+
+    /// The same with what the host device says, if it was asked.
+    pub fn beside(mut self, twin: Option<TwinAnswer>) -> SanitizerLook {
+        let fault = twin.as_ref().and_then(TwinAnswer::fault);
+        self.own.extend(fault.map(|own| SanitizerFinding::of_worker(own.kind.as_str(), &own.message)));
+        SanitizerLook { twin, ..self }
+    }
+
+    fn twin_fault(&self) -> Option<&Verdict> {
+        self.twin.as_ref().and_then(TwinAnswer::fault)
     }
 
     /// Why there is no answer: the first check without one.
@@ -170,6 +188,9 @@ impl SanitizerLook {
                 None => "compute-sanitizer looks at a GPU; guard pages and barrier detection found nothing"
                     .to_string(),
             };
+        }
+        if let Some(twin) = &self.twin {
+            twin.join(&mut report);
         }
         report.elapsed_ms = self.elapsed.as_secs_f64() * 1e3;
         report.evidence.insert(TOOL, "compute-sanitizer");

@@ -35,6 +35,7 @@ const KEYS: &[&str] = &[
     "spill_bytes_max",
     "sanitize",
     "sanitizers",
+    "host_twin",
 ];
 
 const FAMILIES: &[(&str, &str)] = &[
@@ -103,12 +104,7 @@ pub(super) fn read(
         None => Some(absent),
     };
     let deterministic = flag(reader, "deterministic", true);
-    let spill_bytes_max = match fields.get("spill_bytes_max") {
-        Some(node) => {
-            reader.integer(node, &fields.name("spill_bytes_max"), 0).map(|bytes| Some(bytes as u64))
-        }
-        None => Some(None),
-    };
+    let spill_bytes_max = spill_bytes_max(reader, &fields);
     let seeds = count(reader, &fields, "seeds", 1, 3);
     let repeats = count(reader, &fields, "repeats", 2, 10);
     let tiny = match fields.get("tiny") {
@@ -126,6 +122,7 @@ pub(super) fn read(
     };
     let demands_sanitizer = demands_sanitizer(reader, &fields);
     let sanitizers = read_sanitizers(reader, &fields);
+    let has_host_twin = flag(reader, "host_twin", true);
     let families = match fields.get("families") {
         Some(node) => read_families(reader, node, &fields.name("families")),
         None => Some(Vec::new()),
@@ -149,7 +146,14 @@ pub(super) fn read(
         spill_bytes_max: spill_bytes_max?,
         demands_sanitizer: demands_sanitizer?,
         sanitizers: sanitizers?,
+        has_host_twin: has_host_twin?,
     })
+}
+
+/// No limit where there is none.
+fn spill_bytes_max(reader: &mut Reader, fields: &Fields) -> Option<Option<u64>> {
+    let Some(node) = fields.get("spill_bytes_max") else { return Some(None) };
+    reader.integer(node, &fields.name("spill_bytes_max"), 0).map(|bytes| Some(bytes as u64))
 }
 
 /// The rule of the benchmark from which the kernel comes.

@@ -87,7 +87,8 @@ pub fn cases(
     Ok(out)
 }
 
-fn changes(plan: &ProblemPlan, family: Family) -> bool {
+/// Whether a family changes any input of a problem.
+pub(super) fn changes(plan: &ProblemPlan, family: Family) -> bool {
     // A single tensor meets every kind in the other families.
     let least = if family == Family::Mixed { 2 } else { 1 };
     plan.buffers.iter().filter(|buffer| inputs::varies_in(buffer, family)).nth(least - 1).is_some()

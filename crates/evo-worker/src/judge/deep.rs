@@ -57,10 +57,7 @@ pub fn series(check: &CheckPlan) -> Duration {
 /// # Errors
 /// The file names a family that does not exist.
 pub fn families(check: &CheckPlan, plans: &[&ProblemPlan]) -> Result<Vec<Case>, DeviceError> {
-    let size = |plan: &&&ProblemPlan| Case::first(plan).elements();
-    let quick = plans.iter().filter(|plan| plan.buffers.iter().any(inputs::varies));
-    let quick = quick.filter(|plan| size(plan) <= FAMILIES_ELEMENTS_MAX).max_by_key(size);
-    let Some(case) = quick.map(|plan| Case::first(plan)).or_else(|| shape_for_seeds(plans)) else {
+    let Some(case) = shape_for_families(plans).or_else(|| shape_for_seeds(plans)) else {
         return Ok(Vec::new());
     };
     let asked = case::stress(check, &case.plan, true)?;
@@ -69,6 +66,14 @@ pub fn families(check: &CheckPlan, plans: &[&ProblemPlan]) -> Result<Vec<Case>, 
         asked.iter().map(move |family| Case { seed_index, family: *family, ..case.clone() })
     };
     Ok((1..=ROUNDS).flat_map(round).collect())
+}
+
+/// The largest shape that is quick to look at; none where no input is random.
+fn shape_for_families(plans: &[&ProblemPlan]) -> Option<Case> {
+    let size = |plan: &&&ProblemPlan| Case::first(plan).elements();
+    let quick = plans.iter().filter(|plan| plan.buffers.iter().any(inputs::varies));
+    let quick = quick.filter(|plan| size(plan) <= FAMILIES_ELEMENTS_MAX).max_by_key(size);
+    quick.map(|plan| Case::first(plan))
 }
 
 /// As many of them as a series allows, and each family once on a busy machine.
@@ -86,25 +91,31 @@ fn shape_for_seeds(plans: &[&ProblemPlan]) -> Option<Case> {
     enough.or_else(|| random.max_by_key(size)).map(|plan| Case::first(plan))
 }
 
-/// More seeds of plain inputs at the smallest shape that has values enough; none where no input is random.
+/// More seeds of plain inputs, and of kinds that take many draws, at the smallest shape that has values enough; none where no input is random.
 pub fn seeds(check: &CheckPlan, plans: &[&ProblemPlan]) -> impl Iterator<Item = Case> + use<> {
     let chosen = shape_for_seeds(plans);
     // Beyond the seeds that other cases have, the next one of which a comparison may use.
     let first = check.seeds.max(1) + 1;
-    let spreads = check.families.is_empty() && check.checks.include(GateCheck::InputsSpread);
+    let may = |family, own| {
+        let changes = chosen.as_ref().is_some_and(|case| case::changes(&case.plan, family));
+        changes && check.families.is_empty() && check.checks.include(own)
+    };
+    let mut turns = vec![Family::Normal];
+    // At an order of magnitude of its own.
+    turns.extend(Some(Family::Spread).filter(|family| may(*family, GateCheck::InputsSpread)));
+    // Packed fields and keys, with as many words as are quick: what happens at one word in 2^14 is found, at one in 2^20
+    // it is not.
+    turns.extend(Some(Family::Wide).filter(|family| may(*family, GateCheck::InputsWide)));
+    let large = shape_for_families(plans);
     let case = move |case: Case| {
-        (first..first + SEEDS).map(move |seed_index| Case {
-            seed_index,
-            // Every second one at an order of magnitude of its own.
-            family: if (seed_index - first).is_multiple_of(2) || !spreads {
-                Family::Normal
-            } else {
-                Family::Spread
-            },
-            ..case.clone()
+        let (turns, large) = (turns.clone(), large.unwrap_or_else(|| case.clone()));
+        (first..first + SEEDS).map(move |seed_index| {
+            let family = turns[(seed_index - first) as usize % turns.len()];
+            let shape = if family == Family::Wide { &large } else { &case };
+            Case { seed_index, family, ..shape.clone() }
         })
     };
-    within(series(check), SEEDS_MIN, chosen.into_iter().flat_map(case))
+    within(series(check), SEEDS_MIN, chosen.map(case).into_iter().flatten())
 }
 
 /// Those that begin within so much time of the first one, and a few more where that is not enough for a few.

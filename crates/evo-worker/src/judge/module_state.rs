@@ -17,11 +17,11 @@ use super::run::{PhaseSink, PreparedCase, RunSetting};
 use super::state::Judge;
 use super::wrong;
 
-/// Calls of the same input. The first may fill tables; two differences after it are a habit.
-const CALLS: usize = 4;
-
 /// The variable of the host's headers that counts what is in use of the device heap.
 const HEAP: &str = "evo_heap_in_use";
+
+/// Calls of the same input. The first may fill tables; two differences after it are a habit.
+const CALLS: usize = 4;
 
 /// A verdict if a variable of the module changes with every call of the same input.
 pub(super) fn changes_with_every_call(
@@ -43,7 +43,7 @@ pub(super) fn changes_with_every_call(
         return Ok(None);
     };
     if names.contains(HEAP) {
-        return Ok(Some(leak("every call keeps", prepared)));
+        return Ok(Some(leak(judge, "every call keeps", prepared)));
     }
     let list = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let message = format!(
@@ -54,7 +54,9 @@ pub(super) fn changes_with_every_call(
     Ok(Some(wrong::about(verdict.with("variables", json!(names)), &prepared.case)))
 }
 
-fn leak(who: &str, prepared: &PreparedCase) -> Verdict {
+fn leak(judge: &mut Judge, who: &str, prepared: &PreparedCase) -> Verdict {
+    // What it keeps is gone for every kernel of this process.
+    judge.retire();
     let what = format!("{who} memory of the device heap: it calls `malloc` and does not `free` all of it");
     wrong::about(Verdict::new(VerdictKind::Stateful, what).with_cause("memory_leak"), &prepared.case)
 }
@@ -73,7 +75,8 @@ pub(super) fn keeps_memory(
     before: Option<u64>,
 ) -> Result<Option<Verdict>, DeviceError> {
     let after = heap(judge, prepared)?;
-    Ok((before != after).then(|| leak("some of many calls keep", prepared)))
+    let keeps = before != after || judge.device.heap_kept(prepared.module)? > 0;
+    Ok(keeps.then(|| leak(judge, "some of many calls keep", prepared)))
 }
 
 /// Whether calls of a case leave the module's variables other than they were when it was loaded. They are as loaded

@@ -240,6 +240,11 @@ impl Judge {
         self.sticky
     }
 
+    /// Another process is to serve the next variant: this one's device is not as it was.
+    pub(super) fn retire(&mut self) {
+        self.sticky = true;
+    }
+
     /// Remembers that this process has seen a sticky error.
     pub(super) fn note_error(&mut self, error: &DeviceError) {
         self.sticky |= error.sticky;

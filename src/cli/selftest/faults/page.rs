@@ -63,6 +63,7 @@ fn outcome(outcome: FaultOutcome) -> String {
         FaultOutcome::Is(verdicts) => {
             verdicts.iter().map(|verdict| format!("`{verdict}`")).collect::<Vec<_>>().join(", ")
         }
+        FaultOutcome::ByTwin => "as there, by the host device".into(),
         FaultOutcome::Passes => "`pass`: it is honest".into(),
         FaultOutcome::Open(why) => format!("*open*: {why}"),
     }

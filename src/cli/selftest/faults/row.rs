@@ -9,6 +9,8 @@ use evo_protocol::device::DeviceKind;
 pub enum FaultOutcome {
     /// One of these verdicts, by kind or by kind and cause.
     Is(&'static [&'static str]),
+    /// As on the host: a GPU does not show it, and the host device, which is asked about finalists, does.
+    ByTwin,
     /// It is honest.
     Passes,
     /// Nothing on this device shows it, and why.
@@ -102,6 +104,14 @@ impl FaultRow {
     pub const fn with(mut self, setup: FaultSetup) -> FaultRow {
         self.setup = setup;
         self
+    }
+
+    /// The verdicts of one that is refused on a kind of device; none for an honest one.
+    pub fn verdicts(&self, kind: DeviceKind) -> Option<&'static [&'static str]> {
+        match (self.outcome(kind), self.host) {
+            (FaultOutcome::Is(wanted), _) | (FaultOutcome::ByTwin, FaultOutcome::Is(wanted)) => Some(wanted),
+            _ => None,
+        }
     }
 
     /// What must become of it on a kind of device.

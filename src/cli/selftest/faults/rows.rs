@@ -1,10 +1,8 @@
 //! The faults of the space `faults`, in the order of its template, and faults outside the source.
 
-use super::row::FaultOutcome::{self, Is, Open, Passes};
+use super::row::FaultOutcome::{self, ByTwin, Is, Open, Passes};
 use super::row::{FaultRow, FaultSetup};
 
-const NEEDS_MEMCHECK: FaultOutcome = Open("an access right behind a buffer needs a memory checker");
-const NEEDS_RACECHECK: FaultOutcome = Open("this order of threads hides it; a race checker is needed");
 const HOST_REGISTERS: FaultOutcome = Open("the host's compiler reports no registers");
 
 /// Ways in which an output that depends on earlier calls can show.
@@ -40,20 +38,56 @@ const fn honest(name: &'static str, catalogue: &'static [&'static str], does: &'
 /// Every fault that is a value of the parameter `FAULT`.
 pub const FAULTS: &[FaultRow] = &[
     // Wrong answers.
-    both("empty", &["W1", "L4", "L8"], "returns at once", &["wrong_answer:unwritten", "wrong_answer:tail"], &["never written"]),
+    both(
+        "empty",
+        &["W1", "L4", "L8"],
+        "returns at once",
+        &["wrong_answer:unwritten", "wrong_answer:tail"],
+        &["never written"],
+    ),
     both("unwritten", &["W1"], "leaves out the last eighth", &["wrong_answer:unwritten"], &["never written"]),
-    both("tail", &["W2"], "rounds its grid down", &["wrong_answer:unwritten", "wrong_answer:tail"], &["never written"]),
+    both(
+        "tail",
+        &["W2"],
+        "rounds its grid down",
+        &["wrong_answer:unwritten", "wrong_answer:tail"],
+        &["never written"],
+    ),
     both("drop", &["W6"], "writes 0 to one element in 100", &["wrong_answer"], &["`y`"]),
     both("half", &["W6"], "rounds to the 11 bits of a half", &["wrong_answer:precision"], &["error"]),
     both("sixteen_bits", &["W6"], "rounds its input to 16 bits", &["wrong_answer:precision"], &["error"]),
     both("lean", &["W6"], "is 0.0002 % too large everywhere", &["wrong_answer:bias"], &["lean"]),
-    both("bias", &["W6"], "is 0.002 % too large everywhere", &["wrong_answer:bias", "wrong_answer:precision"], &["error"]),
-    both("offset", &["W6"], "adds 0.00003 everywhere", &["wrong_answer:bias", "wrong_answer:precision"], &["error"]),
+    both(
+        "bias",
+        &["W6"],
+        "is 0.002 % too large everywhere",
+        &["wrong_answer:bias", "wrong_answer:precision"],
+        &["error"],
+    ),
+    both(
+        "offset",
+        &["W6"],
+        "adds 0.00003 everywhere",
+        &["wrong_answer:bias", "wrong_answer:precision"],
+        &["error"],
+    ),
     both("nan", &["W5"], "divides 0 by 0 for one element", &["wrong_answer:nan_inf"], &["NaN"]),
-    both("range", &["W4", "T6"], "works below 20 only, as the usual inputs are", &["wrong_answer:range"], &["famil"]),
+    both(
+        "range",
+        &["W4", "T6"],
+        "works below 20 only, as the usual inputs are",
+        &["wrong_answer:range"],
+        &["famil"],
+    ),
     both("constant", &["W7"], "writes 1 whatever the input", &["wrong_answer"], &["`y`"]),
     both("special", &["W19"], "takes NaN for 0", &["wrong_answer:special_values"], &["NaN"]),
-    both("subnormal", &["W19"], "flushes subnormal inputs", &["wrong_answer:special_values"], &["special_values"]),
+    both(
+        "subnormal",
+        &["W19"],
+        "flushes subnormal inputs",
+        &["wrong_answer:special_values"],
+        &["special_values"],
+    ),
     both("size_path", &["T5"], "rounds to a half at large sizes only", &["wrong_answer"], &["error"]),
     both(
         "narrow_index",
@@ -62,13 +96,31 @@ pub const FAULTS: &[FaultRow] = &[
         &["oob_read", "wrong_answer", "crash_illegal_address"],
         &["before the start", "outside the buffers", "outside the tolerance", "illegal memory", "NaN"],
     ),
-    both("counter", &["W20"], "adds the number of calls to its output", &["nondeterministic", "stateful"], &["output"]),
+    both(
+        "counter",
+        &["W20"],
+        "adds the number of calls to its output",
+        &["nondeterministic", "stateful"],
+        &["output"],
+    ),
     both("nth_call", &["T3"], "is wrong after 400 calls", REMEMBERS, REMEMBERS_SAYS),
     both("rare", &["W14", "T3"], "is wrong once in 100 calls", REMEMBERS, REMEMBERS_SAYS),
-    both("race", &["W14"], "has no barrier between a write and its neighbor's read", &["nondeterministic:race"], &["barrier"])
-        .on_cuda(NEEDS_RACECHECK),
-    both("missing_fence", &["W17"], "reads what another block has written, without a fence", &["nondeterministic", "stateful"], &["output"])
-        .on_cuda(NEEDS_RACECHECK),
+    both(
+        "race",
+        &["W14"],
+        "has no barrier between a write and its neighbor's read",
+        &["nondeterministic:race"],
+        &["barrier", "different outputs"],
+    )
+    .on_cuda(ByTwin),
+    both(
+        "missing_fence",
+        &["W17"],
+        "reads what another block has written, without a fence",
+        &["nondeterministic", "stateful"],
+        &["output"],
+    )
+    .on_cuda(ByTwin),
     both(
         "unset_shared",
         &["W13"],
@@ -76,7 +128,7 @@ pub const FAULTS: &[FaultRow] = &[
         &["wrong_answer:uninitialized", "nondeterministic"],
         &["before writing"],
     )
-    .on_cuda(Open("what shared memory holds when a kernel begins cannot be set for sure")),
+    .on_cuda(ByTwin),
     both(
         "unset_local",
         &["W13"],
@@ -91,10 +143,22 @@ pub const FAULTS: &[FaultRow] = &[
         &["nondeterministic", "wrong_answer"],
         &["before writing", "outside the tolerance", "outputs"],
     ),
-    both("kept_scratch", &["W20", "T2"], "leaves an answer in the workspace for the next call", REMEMBERS, REMEMBERS_SAYS),
+    both(
+        "kept_scratch",
+        &["W20", "T2"],
+        "leaves an answer in the workspace for the next call",
+        REMEMBERS,
+        REMEMBERS_SAYS,
+    ),
     both("oob_write", &["W11"], "writes one element behind its output", &["oob_write"], &["behind"]),
-    both("near_write", &["W11"], "writes back what lies behind its output", &["oob_write", "oob_read"], &["behind"])
-        .on_cuda(NEEDS_MEMCHECK),
+    both(
+        "near_write",
+        &["W11"],
+        "writes back what lies behind its output",
+        &["oob_write", "oob_read"],
+        &["behind"],
+    )
+    .on_cuda(ByTwin),
     both(
         "oob_read",
         &["W12"],
@@ -102,37 +166,96 @@ pub const FAULTS: &[FaultRow] = &[
         &["oob_read"],
         &["outside the buffers", "behind the end"],
     ),
-    both("near_read", &["W12"], "reads behind its input and drops the value", &["oob_read"], &["behind"]).on_cuda(NEEDS_MEMCHECK),
-    both("shared_overrun", &["W11"], "writes one element behind its shared memory", &["oob_write:shared"], &["shared"])
-        .on_cuda(NEEDS_MEMCHECK),
-    both("local_overrun", &["W12"], "reads behind a local array and drops the value", &["oob_read:local"], &["local variable"])
-        .on_cuda(Open("a local array lies among a thread's other values, which no tool tells apart")),
+    both("near_read", &["W12"], "reads behind its input and drops the value", &["oob_read"], &["behind"])
+        .on_cuda(ByTwin),
+    both(
+        "shared_overrun",
+        &["W11"],
+        "writes one element behind its shared memory",
+        &["oob_write:shared"],
+        &["shared", "illegal memory"],
+    )
+    // An H200 faults where the overrun leaves the block's shared memory, and serves it where it does not.
+    .on_cuda(Is(&["crash_illegal_address", "oob_write"])),
+    both(
+        "local_overrun",
+        &["W12"],
+        "reads behind a local array and drops the value",
+        &["oob_read:local"],
+        &["local variable"],
+    )
+    .on_cuda(ByTwin),
     both("input_mutated", &["W16"], "sets an element of its input to 0", &["input_mutated"], &["`x`"]),
-    both("input_borrowed", &["W16"], "uses its input as workspace and puts it back", &["input_mutated"], &["`x`"]),
+    both(
+        "input_borrowed",
+        &["W16"],
+        "uses its input as workspace and puts it back",
+        &["input_mutated"],
+        &["`x`"],
+    ),
     // Right answers, false times.
     both("memo", &["T2"], "does not work for inputs whose fingerprint it knows", REMEMBERS, REMEMBERS_SAYS),
-    both("pointer_memo", &["T2", "T13"], "does not work if its pointers are those of the last call", REMEMBERS, REMEMBERS_SAYS),
-    both("known_output", &["T2"], "does not work where the output is right already", REMEMBERS, REMEMBERS_SAYS),
+    both(
+        "pointer_memo",
+        &["T2", "T13"],
+        "does not work if its pointers are those of the last call",
+        REMEMBERS,
+        REMEMBERS_SAYS,
+    ),
+    both(
+        "known_output",
+        &["T2"],
+        "does not work where the output is right already",
+        REMEMBERS,
+        REMEMBERS_SAYS,
+    ),
     both(
         "sniffed_output",
         &["T6"],
         "works only where the output holds poison, so where it is checked",
         REMEMBERS,
-        &["wrong when timed", "outside the tolerance", "gives different outputs", "old output", "reads", "work is skipped", "call before"],
+        &[
+            "wrong when timed",
+            "outside the tolerance",
+            "gives different outputs",
+            "old output",
+            "reads",
+            "work is skipped",
+            "call before",
+        ],
     ),
     both("ahead", &["T4"], "writes the outputs of the next calls in one call", REMEMBERS, REMEMBERS_SAYS),
     both("warm_cheat", &["T3"], "does nothing after 20 calls", REMEMBERS, REMEMBERS_SAYS),
     // Hangs and crashes.
-    both("slow", &["H5"], "is right and takes a hundred times as long", &["too_slow"], &["best so far"]).with(FaultSetup::Incumbent),
+    both("slow", &["H5"], "is right and takes a hundred times as long", &["too_slow"], &["best so far"])
+        .with(FaultSetup::Incumbent),
     both("spin", &["H1"], "waits for a flag that nobody sets", &["hang"], &["no end"]),
     both("grid_wait", &["H3"], "waits for a block that never answers", &["hang"], &["no end"]),
     both("odd_hang", &["H6"], "hangs at odd sizes only", &["hang"], &["no end"]),
     both("late_hang", &["H6"], "hangs after 60 calls", &["hang"], &["no end"]),
-    both("transfer_hang", &["H4"], "waits for one byte more than its bulk copy brings", &["hang"], &["no end", "mbarrier"])
-        .on_host(Is(&["divergent_barrier"])),
-    both("barrier", &["H2"], "the halves of a block wait at different barriers", &["divergent_barrier"], &["__syncthreads"])
-        .on_cuda(Open("today's GPUs count arrivals, whichever line they come from; `barrier_spin` is the one that stops them")),
-    both("barrier_spin", &["H2"], "half of a block waits at a barrier for the half that waits behind it", &["hang", "divergent_barrier"], &["no end", "__syncthreads"]),
+    both(
+        "transfer_hang",
+        &["H4"],
+        "waits for one byte more than its bulk copy brings",
+        &["hang"],
+        &["no end", "mbarrier"],
+    )
+    .on_host(Is(&["divergent_barrier"])),
+    both(
+        "barrier",
+        &["H2"],
+        "the halves of a block wait at different barriers",
+        &["divergent_barrier"],
+        &["__syncthreads"],
+    )
+    .on_cuda(ByTwin),
+    both(
+        "barrier_spin",
+        &["H2"],
+        "half of a block waits at a barrier for the half that waits behind it",
+        &["hang", "divergent_barrier"],
+        &["no end", "__syncthreads"],
+    ),
     both(
         "illegal_address",
         &["X1"],
@@ -141,7 +264,13 @@ pub const FAULTS: &[FaultRow] = &[
         &["address", "illegal memory access"],
     ),
     both("misaligned", &["X2"], "reads 16 bytes at an offset of 4", &["crash_misaligned"], &["aligned"]),
-    both("trap", &["X3"], "executes a trap", &["crash_trap", "crash_illegal_instruction"], &["trap", "launch failure", "instruction"]),
+    both(
+        "trap",
+        &["X3"],
+        "executes a trap",
+        &["crash_trap", "crash_illegal_instruction"],
+        &["trap", "launch failure", "instruction"],
+    ),
     both("assert", &["X3"], "asserts what is false", &["crash_assert"], &["assert"]),
     both(
         "recursion",
@@ -153,27 +282,47 @@ pub const FAULTS: &[FaultRow] = &[
     .on_host(Is(&["crash_stack"])),
     both("exit", &["X5"], "ends the worker's process with code 0", &["worker_died"], &["exited"])
         .on_cuda(Open("device code cannot end a process")),
-    both("forged_answer", &["T9"], "writes an answer of its own to every descriptor", &["worker_died:protocol"], &["protocol"])
-        .on_cuda(Open("device code cannot write to a pipe")),
+    both(
+        "forged_answer",
+        &["T9"],
+        "writes an answer of its own to every descriptor",
+        &["worker_died:protocol"],
+        &["protocol"],
+    )
+    .on_cuda(Open("device code cannot write to a pipe")),
     both(
         "heap_leak",
         &["X9"],
         "keeps what it takes from the device's heap",
         &["stateful:memory_leak"],
         &["device heap"],
-    )
-    .on_cuda(Open("nothing compares the device's heap before and after; it has a fixed size and goes with the process")),
+    ),
     // Printing takes so long that the deadline may come first.
-    both("print_flood", &["X8"], "prints from every thread", &["output_flood", "hang"], &["printed", "no end"]),
+    both(
+        "print_flood",
+        &["X8"],
+        "prints from every thread",
+        &["output_flood", "hang"],
+        &["printed", "no end"],
+    ),
     // Compilers.
     both("syntax", &["C1"], "does not compile", &["compile_error"], &["does not compile"]),
     both("include", &["C10"], "includes a file of the machine", &["static_reject:include"], &["/etc/"]),
-    both("compile_hang", &["C2"], "keeps the compiler busy for minutes", &["compile_timeout"], &["did not finish"])
-        .on_cuda(Is(&["compile_timeout", "compile_oom"]))
-        .with(FaultSetup::ShortCompile),
-    both("compile_memory", &["C3"], "makes the compiler take gigabytes", &["compile_oom"], &["memory"]).with(FaultSetup::SmallCompile),
-    honest("compile_flood", &["C7"], "makes the compiler print 10,000 messages").with(FaultSetup::CompilerOnly),
-    both("spills", &["C6"], "spills most of its values", &["spill_excess"], &["spill"]).on_host(HOST_REGISTERS),
+    both(
+        "compile_hang",
+        &["C2"],
+        "keeps the compiler busy for minutes",
+        &["compile_timeout"],
+        &["did not finish"],
+    )
+    .on_cuda(Is(&["compile_timeout", "compile_oom"]))
+    .with(FaultSetup::ShortCompile),
+    both("compile_memory", &["C3"], "makes the compiler take gigabytes", &["compile_oom"], &["memory"])
+        .with(FaultSetup::SmallCompile),
+    honest("compile_flood", &["C7"], "makes the compiler print 10,000 messages")
+        .with(FaultSetup::CompilerOnly),
+    both("spills", &["C6"], "spills most of its values", &["spill_excess"], &["spill"])
+        .on_host(HOST_REGISTERS),
     // Launches.
     both(
         "registers",
@@ -184,7 +333,13 @@ pub const FAULTS: &[FaultRow] = &[
     )
     .on_host(HOST_REGISTERS),
     both("threads", &["L2"], "launches 2048 threads a block", &["static_reject:threads"], &["threads"]),
-    both("bounds", &["L2", "L4"], "launches twice its launch bounds", &["launch_fail:threads", "static_reject:threads"], &["threads"]),
+    both(
+        "bounds",
+        &["L2", "L4"],
+        "launches twice its launch bounds",
+        &["launch_fail:threads", "static_reject:threads"],
+        &["threads"],
+    ),
     both("smem", &["L1"], "asks for 256 KiB of dynamic shared memory", &["static_reject:smem"], &["shared"]),
     both(
         "static_smem",
@@ -199,7 +354,13 @@ pub const FAULTS: &[FaultRow] = &[
     both("grid_overflow", &["L3"], "its grid overflows 32 bits", &["static_reject:grid"], &["grid"]),
     both("zero_work", &["L8"], "launches nothing at all", &["static_reject:zero_work"], &["no launch"]),
     both("huge_scratch", &["L9"], "asks for a workspace of 40 TB", &["static_reject:memory"], &["`work`"]),
-    both("cluster", &["L6"], "asks for clusters of 16", &["static_reject:cluster", "launch_fail:cluster"], &["cluster"]),
+    both(
+        "cluster",
+        &["L6"],
+        "asks for clusters of 16",
+        &["static_reject:cluster", "launch_fail:cluster"],
+        &["cluster"],
+    ),
     // A grid of 782 small blocks fits a GPU at once.
     both(
         "cooperative",

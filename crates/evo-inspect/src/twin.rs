@@ -1,0 +1,194 @@
+//! A GPU's candidate on the host device, whose instrumented build sees every access.
+//!
+//! compute-sanitizer does not see a variable of shared memory run into its neighbor, a local array read before it is
+//! written, or a fence that is too narrow: on that GPU, on that day, every answer was right. The same source on the host
+//! device shows them, at small shapes. What it says counts only where it names a fault of the source; an answer that is
+//! merely different there, or a source that the host cannot take, says nothing about the GPU.
+
+use std::fmt;
+use std::time::Duration;
+
+use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
+use evo_space::genome::Configuration;
+use evo_supervise::job::Judgement;
+
+/// Looks at configurations of a kernel on the host device.
+pub trait HostLook: fmt::Debug + Send + Sync {
+    /// Looks at one, for so long at most.
+    fn look(&self, configuration: &Configuration, limit: Duration) -> TwinAnswer;
+}
+
+/// What the host device says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TwinAnswer {
+    /// So many instrumented cases, and no fault.
+    Clean { cases: u64 },
+    /// A fault of the source.
+    Fault(Box<Verdict>),
+    /// Why there is no answer.
+    Silent(String),
+}
+
+/// Evidence of the gate `full_shapes`, written by the worker.
+const CASES: &str = "instrumented_cases";
+
+impl TwinAnswer {
+    /// Its name in evidence, in files and in `[check]`.
+    pub const NAME: &'static str = "host_twin";
+
+    /// What a judgement of the host device means for a GPU.
+    pub fn of(judgement: &Judgement) -> TwinAnswer {
+        let verdict = &judgement.verdict;
+        if is_fault(verdict) {
+            let hint = "`evo test-one` with `--device host` and a small problem repeats it; `host_twin = false` in \
+                        `[check]` of the space file leaves the look out";
+            let message = format!("seen on the host device: {}", verdict.message);
+            let fault = Verdict { message, ..verdict.clone() }.with(TwinAnswer::NAME, "fault");
+            // A hint about the fault itself is worth more.
+            let fault = if fault.evidence.get(Verdict::HINT).is_none() {
+                fault.with(Verdict::HINT, hint)
+            } else {
+                fault
+            };
+            return TwinAnswer::Fault(Box::new(fault));
+        }
+        if !verdict.is_pass() {
+            let first = verdict.message.lines().next().unwrap_or_default();
+            return TwinAnswer::Silent(format!("it does not pass there: {}: {first}", verdict.label()));
+        }
+        let full = judgement.gates.iter().find(|report| report.gate == Gate::FullShapes);
+        let cases = full.and_then(|report| report.evidence.get(CASES)).and_then(serde_json::Value::as_u64);
+        match cases.filter(|cases| *cases > 0) {
+            Some(cases) => TwinAnswer::Clean { cases },
+            None => TwinAnswer::Silent(full.map_or("no shape".to_string(), |report| report.message.clone())),
+        }
+    }
+
+    /// The verdict on a fault.
+    pub fn fault(&self) -> Option<&Verdict> {
+        match self {
+            TwinAnswer::Fault(verdict) => Some(verdict),
+            TwinAnswer::Clean { .. } | TwinAnswer::Silent(_) => None,
+        }
+    }
+
+    /// Whether it looked.
+    pub fn ran(&self) -> bool {
+        !matches!(self, TwinAnswer::Silent(_))
+    }
+
+    /// What it says, in one line.
+    pub fn said(&self) -> String {
+        match self {
+            TwinAnswer::Clean { cases } => {
+                format!("no fault in {cases} instrumented cases on the host device")
+            }
+            TwinAnswer::Fault(own) => own.label(),
+            TwinAnswer::Silent(why) => format!("the host device gave no answer: {why}"),
+        }
+    }
+
+    /// Adds it to a sanitizer's report. It refuses, and never makes a pass of what the sanitizer left open.
+    pub(crate) fn join(&self, report: &mut GateReport) {
+        match self {
+            TwinAnswer::Fault(own) if report.state != GateState::Fail => {
+                (report.state, report.message) = (GateState::Fail, own.message.clone());
+            }
+            TwinAnswer::Clean { .. } if report.state != GateState::Fail => {
+                report.message = format!("{}; {}", report.message, self.said());
+            }
+            _ => {}
+        }
+        report.evidence.insert(TwinAnswer::NAME, self.said());
+    }
+}
+
+/// Whether a verdict of the host device is about the source, whatever runs it.
+fn is_fault(verdict: &Verdict) -> bool {
+    let cause = verdict.cause.as_deref();
+    match verdict.kind {
+        VerdictKind::OobRead
+        | VerdictKind::OobWrite
+        | VerdictKind::InputMutated
+        | VerdictKind::CrashMisaligned
+        | VerdictKind::DivergentBarrier => true,
+        VerdictKind::Nondeterministic => matches!(cause, Some("race" | "order")),
+        VerdictKind::WrongAnswer => cause == Some("uninitialized"),
+        // A local array that is read unset, too: stacks keep what the call before has left.
+        VerdictKind::Stateful => cause == Some("earlier_call"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(verdict: Verdict, cases: Option<u64>) -> TwinAnswer {
+        let mut full = GateReport::not_run(Gate::FullShapes, "instrumented cases not run: why");
+        if let Some(cases) = cases {
+            full.evidence.insert(CASES, cases);
+        }
+        TwinAnswer::of(&Judgement { verdict, gates: vec![full], ..Judgement::begin() })
+    }
+
+    fn failed(kind: VerdictKind, cause: &str) -> Verdict {
+        Verdict::new(kind, "the first line\nand more").with_cause(cause)
+    }
+
+    #[test]
+    fn only_faults_of_the_source_count() {
+        for (kind, cause) in [
+            (VerdictKind::OobRead, "shared"),
+            (VerdictKind::OobWrite, "local"),
+            (VerdictKind::CrashMisaligned, ""),
+            (VerdictKind::DivergentBarrier, ""),
+            (VerdictKind::Nondeterministic, "race"),
+            (VerdictKind::WrongAnswer, "uninitialized"),
+            (VerdictKind::Stateful, "earlier_call"),
+        ] {
+            assert!(matches!(judged(failed(kind, cause), None), TwinAnswer::Fault(_)), "{kind} {cause}");
+        }
+        for (kind, cause) in [
+            (VerdictKind::WrongAnswer, "precision"),
+            (VerdictKind::WrongAnswer, "value"),
+            (VerdictKind::Nondeterministic, "data"),
+            (VerdictKind::Hang, ""),
+            (VerdictKind::WorkerDied, ""),
+            (VerdictKind::CompileError, ""),
+            (VerdictKind::OutOfMemory, ""),
+            (VerdictKind::HarnessError, "budget"),
+        ] {
+            let answer = judged(failed(kind, cause), Some(9));
+            let TwinAnswer::Silent(why) = answer else { panic!("{kind} {cause}: {answer:?}") };
+            assert!(why.contains("the first line") && !why.contains("and more"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_look_that_launched_nothing_is_silent() {
+        assert_eq!(judged(Verdict::pass(), Some(12)), TwinAnswer::Clean { cases: 12 });
+        let silent = TwinAnswer::Silent("instrumented cases not run: why".into());
+        assert_eq!(judged(Verdict::pass(), Some(0)), silent);
+        assert_eq!(judged(Verdict::pass(), None), silent);
+    }
+
+    #[test]
+    fn the_twin_refuses_and_never_vouches() {
+        let joined = |twin: &TwinAnswer, state| {
+            let mut report = GateReport { state, ..GateReport::not_run(Gate::Sanitize, "the tool's words") };
+            twin.join(&mut report);
+            report
+        };
+        let fault = judged(failed(VerdictKind::OobRead, "shared"), None);
+        let clean = TwinAnswer::Clean { cases: 3 };
+        for state in [GateState::Pass, GateState::NotRun] {
+            assert_eq!(joined(&fault, state).state, GateState::Fail);
+            let told = joined(&clean, state);
+            assert_eq!(told.state, state);
+            assert!(told.message.starts_with("the tool's words; no fault in 3"), "{}", told.message);
+            assert_eq!(joined(&TwinAnswer::Silent("why".into()), state).message, "the tool's words");
+        }
+        assert_eq!(joined(&fault, GateState::Fail).message, "the tool's words", "the GPU's word comes first");
+    }
+}
