@@ -120,7 +120,7 @@ impl<R: Recipe> Engine<'_, R> {
             return Ok(Some(NoSanitizer("no time was left for compute-sanitizer").answer()));
         }
         let began = self.time.wall.elapsed();
-        self.lane.send(Task::Sanitize { job: Box::new(job.clone()), within });
+        self.lanes.send(self.fleet.confirming, Task::Sanitize { job: Box::new(job.clone()), within });
         let Some(LaneAnswer::Sanitized(answer)) = self.lane_answer()? else { return Ok(None) };
         let took = self.time.wall.elapsed().saturating_sub(began);
         let is_missing = answer.report.state == GateState::NotRun;

@@ -323,9 +323,34 @@ pub struct RunEnd {
     pub device_at_start: Option<Telemetry>,
     #[serde(default)]
     pub device_at_end: Option<Telemetry>,
+    /// What each lane did; empty where there was one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lanes: Vec<LaneAccount>,
     /// Stamp of this record ([`JournalRecord::at_ms`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<u64>,
+}
+
+/// What one of several lanes did in a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LaneAccount {
+    /// Its position, from 0.
+    pub lane: u32,
+    /// `cuda:1`, `ssh node7`.
+    pub name: String,
+    pub device_uuid: String,
+    /// Variants that it gave a verdict on.
+    pub evaluations: u64,
+    pub busy_seconds: f64,
+    /// Workers that were replaced.
+    pub restarts: u64,
+    /// How many times as long as the first lane it took.
+    pub ratio: f64,
+    /// Whether one ratio held for all anchors, so that its times compare with the other lanes'.
+    pub pooled: bool,
+    /// Why it took no more variants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out: Option<String>,
 }
 
 fn is_false(value: &bool) -> bool {

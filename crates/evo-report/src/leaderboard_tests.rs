@@ -76,6 +76,9 @@ fn evaluation(number: u64, time: f64) -> Evaluation {
         compile_ms: 1.0,
         device_ms: 1.0,
         recovery: None,
+        lane: None,
+        device_uuid: None,
+        lane_ratio: None,
         at_ms: None,
     }
 }

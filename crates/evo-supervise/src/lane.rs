@@ -17,7 +17,7 @@ use super::blocks::BlockWorker;
 use super::cascade::{self, Station};
 use super::child::DeviceWorker;
 use super::deadline::{Deadlines, LaunchPrediction, work};
-use super::job::{Job, Judgement, Standing};
+use super::job::{Job, Judgement, SecondLook, Standing};
 use super::supervisor::Supervisor;
 pub use super::supervisor::{LaneError, LaneLimits, LaneOptions, own_worker};
 use super::unfit::UnfitShapes;
@@ -137,7 +137,8 @@ impl Lane {
         let mut first: Option<Verdict> = None;
         let whole = job;
         loop {
-            let last = first.is_some();
+            let elsewhere = self.supervisor.limits.second_elsewhere;
+            let last = first.is_some() || elsewhere;
             let job = &*self.unfit.without(whole);
             // The second try starts from nothing: reports from a broken process are not kept.
             let mut judgement = Judgement::begin();
@@ -160,6 +161,7 @@ impl Lane {
                         continue;
                     }
                     if !doubtful || last || self.supervisor.lost().is_some() {
+                        judgement.second_look = (doubtful && elsewhere).then_some(SecondLook::Doubtful);
                         return self.finish(judgement, spent);
                     }
                     first = Some(judgement.verdict);
@@ -182,6 +184,8 @@ impl Lane {
                     }
                     if last || !blame.second_chance || self.supervisor.lost().is_some() {
                         judgement.objective_ns = objective_ns;
+                        let is_first = blame.second_chance && elsewhere;
+                        judgement.second_look = is_first.then_some(SecondLook::Broken);
                         // A verdict that needs no second look counts whatever the first try ended with.
                         let verdict = match first.filter(|_| blame.second_chance) {
                             Some(first) => after_two(&first, blame.verdict),

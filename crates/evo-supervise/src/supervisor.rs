@@ -48,6 +48,8 @@ pub struct LaneLimits {
     pub output_bytes_max: u64,
     /// Whether an opened worker stands by. It holds an idle context of its own.
     pub spare: bool,
+    /// Whether another device sees again what does not count when it is seen once; this one does then not.
+    pub second_elsewhere: bool,
 }
 
 impl Default for LaneLimits {
@@ -59,6 +61,7 @@ impl Default for LaneLimits {
             until: None,
             output_bytes_max: 16 << 20,
             spare: true,
+            second_elsewhere: false,
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::cli::trial;
 use crate::compile::VariantFarm;
 use crate::engine::prepared::PreparedKernel;
 use crate::engine::recipe::KernelRecipe;
-use crate::engine::{Inbox, Message, SanitizePlan, single};
+use crate::engine::{Inbox, LanePart, Message, SanitizePlan, single};
 use crate::journal::conditions::Conditions;
 use crate::journal::record::space_hash;
 use crate::kernel::limits::constraints::DeviceSpace;
@@ -175,8 +175,7 @@ impl LiveSubject {
         Ok(Stage {
             recipe,
             compilers: Box::new(farm),
-            device: Box::new(lane),
-            sanitizer: ready.sanitizer,
+            lanes: LanePart::only(Box::new(lane), ready.sanitizer),
             identity,
             notices,
         })
