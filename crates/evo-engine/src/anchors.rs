@@ -162,6 +162,17 @@ impl<R: Recipe> Engine<'_, R> {
             let mode = self.study.header().ranking.timing();
             let times = result.measurements.iter().filter(|one| one.mode == mode);
             own.note_anchor(number, times.map(|one| (one.problem.clone(), one.p50_ns)));
+            own.broken_anchors = 0;
+        } else if result.second_look.is_some() {
+            // Somebody may have killed the worker; an anchor is known to be well, so twice is the lane's doing.
+            own.broken_anchors += 1;
+            match own.broken_anchors {
+                1 => self.anchor_after_fault(lane),
+                _ if self.lanes.live() > 1 => {
+                    self.put_out(lane, "its workers break on a variant that passed elsewhere")?
+                }
+                _ => {}
+            }
         } else if self.is_disproved(number, result) {
             let why = format!("it says `{}` of a variant that passed elsewhere", result.verdict.label());
             self.put_out(lane, &why)?;

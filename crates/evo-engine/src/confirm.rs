@@ -49,7 +49,7 @@ pub(super) struct Deep<R: Recipe> {
     pub evaluation: Evaluation,
     attributes: Vec<EntryAttributes>,
     /// One entry for each timed problem.
-    work: Vec<ProblemWork>,
+    pub work: Vec<ProblemWork>,
     toolchain: String,
 }
 
@@ -247,6 +247,8 @@ impl<R: Recipe> Engine<'_, R> {
         }
         let attributes = result.attributes.clone();
         let mut evaluation = variant.judged(result);
+        let lane = self.fleet.confirming;
+        self.fleet.sign(lane, self.fleet.lanes[lane].ratio, &mut evaluation);
         // It is not a new evaluation, so it stays in the generation in which the search found it.
         evaluation.generation = screened.generation;
         let work = variant.prepared.as_ref().map(|(own, _)| self.recipe.work(own)).unwrap_or_default();
@@ -427,7 +429,9 @@ impl<R: Recipe> Engine<'_, R> {
         if self.ending.is_early() {
             return Ok(false);
         }
-        let confirmation = self.confirmation(finalist, baseline.evaluation.number, pairs, floor);
+        let repeated = if pairs.is_empty() { None } else { self.repeated(baseline, finalist, floor)? };
+        let mut confirmation = self.confirmation(finalist, baseline.evaluation.number, pairs, floor);
+        confirmation.repeated = repeated;
         // Also for a finalist that failed: the journal keeps the gate that refused it.
         self.study.confirm(confirmation)?;
         Ok(passed)
@@ -452,6 +456,7 @@ impl<R: Recipe> Engine<'_, R> {
             attributes: finalist.attributes.clone(),
             toolchain: finalist.toolchain.clone(),
             noise_floor,
+            repeated: None,
             screened_ns: screened.and_then(|one| one.objective_ns),
             at: now(),
             at_ms: None,

@@ -63,6 +63,8 @@ pub(super) struct LaneRecord {
     pub ratio: f64,
     /// Whether its times are comparable with the first lane's.
     pub is_pooled: bool,
+    /// Anchors in a row on which a worker broke.
+    pub broken_anchors: u32,
     /// Anchors under way.
     pub anchoring: u32,
     pub anchored_at: Option<Duration>,

@@ -44,7 +44,7 @@ pub(crate) struct LaneJob<J> {
 }
 
 /// The engine's end of the lanes.
-pub(crate) struct Lanes<J> {
+pub(crate) struct LanePool<J> {
     shared: Arc<SharedQueue<J>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -160,14 +160,14 @@ impl<J> SharedQueue<J> {
     }
 }
 
-impl<J: Send + 'static> Lanes<J> {
+impl<J: Send + 'static> LanePool<J> {
     /// Starts a thread for each lane. They end when the handle is dropped, after the tasks at hand.
     pub(crate) fn start<B: Send + 'static>(
         parts: Vec<LanePart<J>>,
         answers: &Sender<Message<B>>,
-    ) -> io::Result<Lanes<J>> {
+    ) -> io::Result<LanePool<J>> {
         let shared = Arc::new(SharedQueue::new(parts.len()));
-        let mut lanes = Lanes { shared: Arc::clone(&shared), threads: Vec::new() };
+        let mut lanes = LanePool { shared: Arc::clone(&shared), threads: Vec::new() };
         for (lane, part) in parts.into_iter().enumerate() {
             let (own, answers) = (Arc::clone(&shared), answers.clone());
             let thread = std::thread::Builder::new().name("lane".into());
@@ -271,7 +271,7 @@ impl<J: Send + 'static> Lanes<J> {
     }
 }
 
-impl<J> Drop for Lanes<J> {
+impl<J> Drop for LanePool<J> {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.closed = true;

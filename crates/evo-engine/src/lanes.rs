@@ -6,12 +6,14 @@
 
 use evo_protocol::verdict::{Verdict, VerdictKind};
 
+use super::confirm::Deep;
 use super::error::EngineError;
 use super::fleet::Strike;
-use super::ports::Recipe;
+use super::lane::Task;
+use super::ports::{LaneAnswer, Recipe, Rivals};
 use super::run::Engine;
 use evo_journal::budget::StopReason;
-use evo_journal::record::LaneAccount;
+use evo_journal::record::{LaneAccount, RepeatedComparison};
 use evo_report::event::{Event, LaneProgress};
 use evo_supervise::blame::after_two;
 use evo_supervise::job::{Judgement, SecondLook};
@@ -127,6 +129,42 @@ impl<R: Recipe> Engine<'_, R> {
         self.flight.variants.clear();
         self.flight.on_lane.clear();
         Ok(())
+    }
+
+    /// A finalist's comparison once more on a second device: a win on one card alone may be that card's. `None` where
+    /// there is none, or no time.
+    pub(super) fn repeated(
+        &mut self,
+        baseline: &Deep<R>,
+        finalist: &Deep<R>,
+        floor: Option<f64>,
+    ) -> Result<Option<RepeatedComparison>, EngineError> {
+        let first = &self.fleet.lanes[self.fleet.confirming].identity.device_uuid;
+        let mut others = self.fleet.lanes.iter().enumerate();
+        let second = others.find(|(_, own)| own.out.is_none() && own.identity.device_uuid != *first);
+        let Some(second) = second.map(|(lane, _)| lane) else { return Ok(None) };
+        let within = self.time.wall.left();
+        let problems: Vec<usize> = (0..finalist.work.len()).collect();
+        if problems.is_empty() || !self.time.wall.fits_pairs(problems.len(), within) {
+            return Ok(None);
+        }
+        let (baseline, finalist) = (baseline.job.clone(), finalist.job.clone());
+        let rivals = Rivals { baseline, finalist, problems, noise_floor: floor.unwrap_or(0.0), within };
+        self.lanes.send(second, Task::Pair(Box::new(rivals)));
+        let Some(LaneAnswer::Paired(answers)) = self.answer_of(second)? else { return Ok(None) };
+        let mut pairs = Vec::new();
+        for answer in answers {
+            match answer {
+                Ok(pair) => pairs.push(pair),
+                Err(message) => {
+                    let shown = self.fleet.shown(second);
+                    self.notice(format!("no comparison on {shown}: {message}"))?;
+                }
+            }
+        }
+        let device_uuid = self.fleet.lanes[second].identity.device_uuid.clone();
+        let lane = u32::try_from(second).unwrap_or(u32::MAX);
+        Ok((!pairs.is_empty()).then_some(RepeatedComparison { lane, device_uuid, pairs }))
     }
 
     /// What observers learn of each lane, where there are several.

@@ -16,7 +16,7 @@ use super::carry::Inheritance;
 use super::doubt::Troubles;
 use super::error::EngineError;
 use super::fleet::Fleet;
-use super::lane::{Lanes, Task};
+use super::lane::{LanePool, Task};
 use super::options::{Options, RunSummary};
 use super::ports::{Compilers, Inbox, LaneAnswer, LanePart, Message, Recipe};
 use super::state::{Ending, Flight, Guesses, Ledger, RunClock, Twins};
@@ -52,7 +52,7 @@ pub struct Engine<'a, R: Recipe> {
     pub(super) compilers: Box<dyn Compilers<R::Prepared> + 'a>,
     pub(super) observer: &'a mut dyn Observer,
     pub(super) options: Options,
-    pub(super) lanes: Lanes<R::Job>,
+    pub(super) lanes: LanePool<R::Job>,
     pub(super) fleet: Fleet<R::Job>,
     pub(super) inbox: Inbox<R::Binary>,
     pub(super) flight: Flight<R>,
@@ -133,7 +133,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         let device_at_start = first.device.telemetry();
         let has_sanitizer = first.sanitizer.is_there();
         let fleet = Fleet::new(lanes.iter().map(|lane| lane.identity.clone()).collect());
-        let lanes = Lanes::start(lanes, &parts.inbox.sender()).map_err(EngineError::Thread)?;
+        let lanes = LanePool::start(lanes, &parts.inbox.sender()).map_err(EngineError::Thread)?;
         let ledger = Ledger::new(&parts.study.history.evaluations);
         let (budget, problems) = (options.budget.wall, parts.study.header().problems.len());
         let mut wall = Wall::new(options.clock.clone(), budget, options.finalists, problems);

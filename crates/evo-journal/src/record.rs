@@ -255,12 +255,23 @@ pub struct Confirmation {
     pub toolchain: String,
     /// Relative difference below which two times are a tie, by A against A.
     pub noise_floor: Option<f64>,
+    /// The same comparison on another device; none where the run had one, or no time for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeated: Option<RepeatedComparison>,
     /// Objective found by the screening, nanoseconds, for comparison with the confirmed one.
     pub screened_ns: Option<f64>,
     pub at: String,
     /// Stamp of this record ([`JournalRecord::at_ms`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<u64>,
+}
+
+/// A finalist against the baseline on a second device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RepeatedComparison {
+    pub lane: u32,
+    pub device_uuid: String,
+    pub pairs: Vec<PairedProblem>,
 }
 
 /// What a sanitizer said of an evaluated variant, and of those that share its code.

@@ -115,6 +115,7 @@ fn confirmation(number: u64, time: f64, baseline: f64) -> Confirmation {
         attributes: Vec::new(),
         toolchain: "nvrtc 13.0".into(),
         noise_floor: Some(0.01),
+        repeated: None,
         screened_ns: Some(time * 0.97),
         at_ms: None,
         at: "2026-01-01T00:00:00Z".into(),

@@ -99,6 +99,8 @@ impl ReplayedSubject {
 fn refuse_others(arguments: &SweepArgs) -> Result<(), CliError> {
     let (option, why) = if arguments.worker_command.is_some() {
         ("--worker-command", "a replay has no worker")
+    } else if arguments.workers.workers.is_some() {
+        ("--workers", "a replay has no worker")
     } else if !arguments.problems.is_empty() {
         ("--problem", "a recording has one problem")
     } else if arguments.sanitize.is_some_and(|when| when != SanitizeWhen::Off) {
