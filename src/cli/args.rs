@@ -30,6 +30,7 @@ use super::report_args::{ReportArgs, WatchArgs};
 use super::sanitize_args::{SanitizeArgs, SanitizeWhen, sanitize_when};
 use super::shell_args::{CompletionsArgs, ManArgs};
 pub use super::space_args::{NeighborKind, RowFormat, SpaceArgs};
+use super::workers_args::WorkersArgs;
 
 /// Finds the fastest variant of a CUDA kernel that still gives correct results, and shows the evidence for both claims
 #[derive(Debug, Parser)]
@@ -309,6 +310,8 @@ pub struct SweepArgs {
     /// Whom compute-sanitizer looks at, and then demand its answer [default: finalists and every=5 on a GPU, not demanded]
     #[arg(long, value_name = "finalists|every=N|off", value_parser = sanitize_when)]
     pub sanitize: Option<SanitizeWhen>,
+    #[command(flatten)]
+    pub workers: WorkersArgs,
     #[command(flatten)]
     pub mutator: SweepMutatorArgs,
     #[command(flatten)]

@@ -70,6 +70,7 @@ pub fn lane_options(
         cache: setup.farm.cache.clone(),
         support_cubin,
         reference_kernels,
+        leased: false,
     })
 }
 

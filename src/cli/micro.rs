@@ -23,7 +23,9 @@ use super::{described, device_lane, environment, evaluate_rule, opened, output, 
 use crate::budget::{Budget, StopReason};
 use crate::clock::CommandClock;
 use crate::engine::micro::{MicroRecipe, ranked, tried};
-use crate::engine::{Engine, Inbox, NoSanitizer, Options, Parts, RunSummary, SanitizePlan, interrupt};
+use crate::engine::{
+    Engine, Inbox, LanePart, NoSanitizer, Options, Parts, RunSummary, SanitizePlan, interrupt,
+};
 use crate::event::Observer;
 use crate::journal::micro_file::{self, MICRO};
 use crate::journal::own_folder::OwnFolder;
@@ -143,8 +145,7 @@ impl Micro<'_> {
             strategy: registry::create(choice.strategy, self.space(), strategy_options)?,
             recipe: &recipe,
             compilers: Box::new(farm),
-            device: Box::new(lane),
-            sanitizer: Box::new(NoSanitizer("a hint is not looked at")),
+            lanes: LanePart::only(Box::new(lane), Box::new(NoSanitizer("a hint is not looked at"))),
             observer: &mut *observer,
             inbox,
             earlier: EarlierResults::default(),

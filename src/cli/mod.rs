@@ -115,6 +115,7 @@ mod verdict_answer;
 mod watch;
 pub mod words;
 mod worker;
+mod workers_args;
 
 pub use entry::main;
 pub use selftest::{FaultLook, SANITIZED, SanitizedFault, gate_fixtures};

@@ -110,12 +110,16 @@ impl DeviceSetup {
 
 /// Chooses a device and its compilers.
 pub fn setup(device: &str, jobs: Option<usize>) -> Result<DeviceSetup, CliError> {
-    let choice = probe::choose(device)?;
+    Ok(setup_on(probe::choose(device)?, jobs))
+}
+
+/// The compilers for a device that is chosen already.
+pub fn setup_on(choice: DeviceChoice, jobs: Option<usize>) -> DeviceSetup {
     let mut farm = FarmOptions::new(choice.kind, &choice.arch);
     if let Some(jobs) = jobs {
         farm.jobs = jobs;
     }
-    Ok(DeviceSetup {
+    DeviceSetup {
         choice,
         farm,
         sandbox: SandboxMode::On,
@@ -123,7 +127,7 @@ pub fn setup(device: &str, jobs: Option<usize>) -> Result<DeviceSetup, CliError>
         sampling_max: None,
         until: None,
         warm: None,
-    })
+    }
 }
 
 /// The same for a command that runs candidates, within its limits.

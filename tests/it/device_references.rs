@@ -81,6 +81,7 @@ fn lane(kernels: ReferenceKernels, cache: &tempfile::TempDir) -> Lane {
         cache: cache.path().join("expected"),
         support_cubin: None,
         reference_kernels: Some(kernels),
+        leased: false,
     };
     Lane::start_with(options, LaneLimits::default()).unwrap()
 }

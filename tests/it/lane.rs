@@ -47,6 +47,7 @@ pub fn options(command: Vec<String>) -> LaneOptions {
         cache: cache().path().join("expected"),
         support_cubin: None,
         reference_kernels: None,
+        leased: false,
     }
 }
 

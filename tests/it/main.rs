@@ -103,6 +103,7 @@ mod kernel;
 mod kernel_errors;
 mod l2_persist;
 mod lane;
+mod lanes;
 mod limits;
 mod malformed;
 mod mcp;

@@ -37,6 +37,7 @@ impl Stage {
             cache,
             support_cubin: None,
             reference_kernels: None,
+            leased: false,
         }
     }
 

@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use super::mean::Mean;
 
-/// Tasks given to the lane at once: the running one and the next, so that the device does not wait
+/// Tasks given to so many lanes at once: those running and, for each two lanes, one that is next, so that no device waits
 /// while the engine syncs the journal.
-pub(super) const LANE_DEPTH: usize = 2;
+pub(super) fn lane_depth(lanes: usize) -> usize {
+    let lanes = lanes.max(1);
+    lanes + lanes.div_ceil(2)
+}
 
 /// Variants under way before anything has been evaluated.
 const FIRST: u64 = 8;
@@ -25,9 +28,11 @@ pub(super) struct Need {
     pub evaluated: u64,
     /// Whether proposals depend on outcomes at all.
     pub learns: bool,
+    /// Device lanes that take variants.
+    pub lanes: usize,
     /// Whether the number of evaluations is limited, so that a blind proposal costs one that is not.
     pub is_limited: bool,
-    /// How many in flight the strategy makes good use of.
+    /// How many in flight for each lane the strategy makes good use of.
     pub useful: usize,
 }
 
@@ -90,20 +95,21 @@ impl Ahead {
     pub(super) fn target(&self, need: Need) -> usize {
         let jobs = need.jobs.max(1);
         if !need.learns {
-            return fixed(jobs, u64::MAX);
+            return fixed(jobs, u64::MAX, need.lanes);
         }
+        let (lanes, depth) = (need.lanes.max(1), lane_depth(need.lanes));
         // One for each process and a few that take its place, and those on the device.
-        let most = jobs + (jobs / 4).max(1) + LANE_DEPTH;
-        let useful = need.useful.max(1);
-        let at_first = usize::try_from(need.evaluated / 2 + FIRST).unwrap_or(usize::MAX);
+        let most = jobs + (jobs / 4).max(1) + depth;
+        let useful = need.useful.max(1).saturating_mul(lanes);
+        let at_first = at_first(need.evaluated, lanes);
         let at_first = if need.is_limited { at_first.min(useful) } else { at_first };
         let (Some(compile), Some(lane)) = (self.compile.value(), self.lane.value()) else {
             return most.min(at_first);
         };
         // Without a time in the lane everything is refused before it, and the compilers are the slow stage.
-        let taken_in = if lane > 0.0 { compile / lane } else { f64::INFINITY };
+        let taken_in = if lane > 0.0 { compile * lanes as f64 / lane } else { f64::INFINITY };
         let wanted = (MARGIN * taken_in).ceil() as usize;
-        let target = wanted.saturating_add(1 + LANE_DEPTH).min(most);
+        let target = wanted.saturating_add(1 + depth).min(most);
         // Compilers that would idle cost nothing; evaluations are scarce only if they are limited.
         if need.is_limited { target.min(useful) } else { target }
     }
@@ -115,9 +121,15 @@ impl Ahead {
 }
 
 /// The number under way where times say nothing: twice the number of compilers and four more, at first less, so that
-/// it does not depend on a clock.
-pub(super) fn fixed(jobs: usize, evaluated: u64) -> usize {
-    usize::try_from(evaluated / 2 + FIRST).unwrap_or(usize::MAX).min(2 * jobs + 4)
+/// it does not depend on a clock. Each further lane has two more.
+pub(super) fn fixed(jobs: usize, evaluated: u64, lanes: usize) -> usize {
+    at_first(evaluated, lanes).min(2 * jobs + 2 * lanes.max(1) + 2)
+}
+
+/// The most before much is known: half as many as were evaluated, and some.
+fn at_first(evaluated: u64, lanes: usize) -> usize {
+    let first = FIRST.max(2 * lanes as u64);
+    usize::try_from((evaluated / 2).saturating_add(first)).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -145,7 +157,7 @@ mod tests {
         let (mut lane, mut half) = (None, None::<u64>);
         let (mut compile_ms, mut lane_ms, mut flight_ms) = (0, 0, 0);
         while done < count {
-            let need = Need { jobs, evaluated: done, learns: true, is_limited: false, useful: 4 };
+            let need = Need { jobs, evaluated: done, learns: true, lanes: 1, is_limited: false, useful: 4 };
             while next < count && next - done < ahead.target(need) as u64 {
                 ahead.submitted(next, jobs, Duration::from_millis(now));
                 waiting.push_back(next);
@@ -219,7 +231,7 @@ mod tests {
 
     #[test]
     fn blind_proposals_are_few_where_evaluations_are_limited() {
-        let need = Need { jobs: 16, evaluated: 0, learns: true, is_limited: true, useful: 4 };
+        let need = Need { jobs: 16, evaluated: 0, learns: true, lanes: 1, is_limited: true, useful: 4 };
         let mut ahead = Ahead::default();
         assert_eq!(ahead.target(need), 4);
         assert_eq!(ahead.target(Need { is_limited: false, ..need }), 8, "idle compilers cost nothing");
@@ -236,11 +248,27 @@ mod tests {
     }
 
     #[test]
+    fn every_lane_has_its_share_under_way() {
+        assert_eq!([0, 1, 2, 3, 8, 64].map(lane_depth), [2, 2, 3, 5, 12, 96]);
+        let mut ahead = Ahead::default();
+        ahead.submitted(0, 16, Duration::ZERO);
+        ahead.answered(0, Duration::from_millis(300));
+        [0.3, 0.1].iter().for_each(|seconds| ahead.done(*seconds));
+        let target = |lanes, is_limited| {
+            let need = Need { jobs: 64, evaluated: 500, learns: true, lanes, is_limited, useful: 4 };
+            ahead.target(need)
+        };
+        assert_eq!([1, 2, 8].map(|lanes| target(lanes, false)), [7, 12, 43]);
+        assert_eq!([1, 2, 8].map(|lanes| target(lanes, true)), [4, 8, 32]);
+    }
+
+    #[test]
     fn without_a_clock_the_number_is_fixed() {
         assert_eq!(
-            [0, 1, 2, 20, 1000, u64::MAX].map(|evaluated| fixed(16, evaluated)),
+            [0, 1, 2, 20, 1000, u64::MAX].map(|evaluated| fixed(16, evaluated, 1)),
             [8, 8, 9, 18, 36, 36]
         );
-        assert_eq!(fixed(1, 0), 6, "never more than the compilers need");
+        assert_eq!([1, 2, 8, 64].map(|lanes| fixed(1, u64::MAX, lanes)), [6, 8, 20, 132]);
+        assert_eq!(fixed(1, 0, 1), 6, "never more than the compilers need");
     }
 }

@@ -14,7 +14,7 @@ use evo_space::genome::Configuration;
 
 use super::doubt::{Weight, weigh};
 use super::error::EngineError;
-use super::lane::Task;
+use super::lane::{LaneJob, Task};
 use super::ports::{CompileAnswer, DeepOrder, LaneAnswer, Message, Recipe, Rivals};
 use super::run::Engine;
 use super::variant::Variant;
@@ -49,7 +49,7 @@ pub(super) struct Deep<R: Recipe> {
     pub evaluation: Evaluation,
     attributes: Vec<EntryAttributes>,
     /// One entry for each timed problem.
-    work: Vec<ProblemWork>,
+    pub work: Vec<ProblemWork>,
     toolchain: String,
 }
 
@@ -60,8 +60,26 @@ fn has_changed<P>(variant: &Variant<P>, screened: &Evaluation) -> bool {
 }
 
 impl<R: Recipe> Engine<'_, R> {
-    /// Confirms the finalists; gives how many passed.
+    /// Confirms the finalists on one lane, and anew on another one if that lane is lost; gives how many passed.
     pub(super) fn confirm(&mut self) -> Result<usize, EngineError> {
+        let before = self.ending.stop;
+        loop {
+            self.fleet.confirming = self.lanes.first();
+            self.measure_apart()?;
+            let confirmed = self.confirm_finalists()?;
+            let is_lost = self.ending.stop == Some(StopReason::DeviceLost);
+            if !is_lost || self.lanes.live() == 0 {
+                return Ok(confirmed);
+            }
+            let (lost, next) = (self.fleet.confirming, self.lanes.first());
+            let (lost, next) = (self.fleet.shown(lost), self.fleet.shown(next));
+            self.notice(format!("{lost} is lost; the finalists are confirmed on {next}"))?;
+            self.ending.stop = before;
+        }
+    }
+
+    /// The same on the confirming lane, as far as it gets.
+    fn confirm_finalists(&mut self) -> Result<usize, EngineError> {
         let wanted = self.options.finalists;
         let ranked = self.ranked();
         let Some(first) = ranked.first() else { return Ok(0) };
@@ -162,7 +180,7 @@ impl<R: Recipe> Engine<'_, R> {
             .evaluations
             .iter()
             .filter(passing)
-            .filter_map(|one| Some((one.objective_ns?, one.number)))
+            .filter_map(|one| Some((self.ranking_time(one)?, one.number)))
             .collect();
         // Ties go to the lower number, so that a replay ranks in the same order.
         ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -170,7 +188,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// The default configuration if it may be confirmed, else the first that passed.
-    fn baseline(&self, ranked: &[u64]) -> Option<u64> {
+    pub(super) fn baseline(&self, ranked: &[u64]) -> Option<u64> {
         let evaluations = &self.study.history.evaluations;
         let default = evaluations.iter().find(|one| one.is_default() && one.is_timed());
         default.map(|one| one.number).or_else(|| ranked.iter().min().copied())
@@ -229,6 +247,8 @@ impl<R: Recipe> Engine<'_, R> {
         }
         let attributes = result.attributes.clone();
         let mut evaluation = variant.judged(result);
+        let lane = self.fleet.confirming;
+        self.fleet.sign(lane, self.fleet.lanes[lane].ratio, &mut evaluation);
         // It is not a new evaluation, so it stays in the generation in which the search found it.
         evaluation.generation = screened.generation;
         let work = variant.prepared.as_ref().map(|(own, _)| self.recipe.work(own)).unwrap_or_default();
@@ -256,9 +276,14 @@ impl<R: Recipe> Engine<'_, R> {
     fn judge_again(&mut self, number: u64, job: &R::Job) -> Result<Option<Judgement>, EngineError> {
         for is_last in [false, true] {
             let standing = self.known.standing.clone();
-            self.lane.send(Task::Evaluate { number, job: Box::new(job.clone()), standing });
+            self.lanes.send(
+                self.fleet.confirming,
+                Task::Evaluate(LaneJob { number, job: Box::new(job.clone()), standing, avoid: None }),
+            );
             let Some(LaneAnswer::Evaluated { result, .. }) = self.lane_answer()? else { return Ok(None) };
             if result.lost {
+                let lane = self.fleet.confirming;
+                self.fleet.lanes[lane].out = Some(result.verdict.message.clone());
                 self.ending.stop = Some(StopReason::DeviceLost);
                 return Ok(None);
             }
@@ -292,17 +317,36 @@ impl<R: Recipe> Engine<'_, R> {
                     return Ok(None);
                 }
                 // Late answers to the search.
-                Message::Compiled(..) | Message::Lane(_) => {}
+                Message::Lane(lane, answer) => self.beside(lane, &answer)?,
+                Message::Compiled(..) => {}
             }
         }
     }
 
-    /// The lane's answer to the only task it has; `None` when the run has to end at once.
+    /// Takes in what a lane says that nobody waits for: an anchor, which may come late.
+    fn beside(&mut self, lane: usize, answer: &LaneAnswer) -> Result<(), EngineError> {
+        match answer {
+            LaneAnswer::Anchored { number, result } => self.anchored(lane, *number, result),
+            _ => Ok(()),
+        }
+    }
+
+    /// The confirming lane's answer to the only task it has; `None` when the run has to end at once.
     pub(super) fn lane_answer(&mut self) -> Result<Option<LaneAnswer>, EngineError> {
+        self.answer_of(self.fleet.confirming)
+    }
+
+    /// The same of any lane.
+    pub(super) fn answer_of(&mut self, asked: usize) -> Result<Option<LaneAnswer>, EngineError> {
         loop {
             let Some(message) = self.next_message()? else { return Ok(None) };
             match message {
-                Message::Lane(answer) => return Ok(Some(*answer)),
+                Message::Lane(lane, answer) => {
+                    if lane == asked && !matches!(*answer, LaneAnswer::Anchored { .. }) {
+                        return Ok(Some(*answer));
+                    }
+                    self.beside(lane, &answer)?;
+                }
                 // The first interrupt lets the task on the device finish, as in the search.
                 Message::Interrupt(count) => {
                     self.interrupted(count);
@@ -322,7 +366,8 @@ impl<R: Recipe> Engine<'_, R> {
             return Ok(None);
         }
         let began = self.time.wall.elapsed();
-        self.lane.send(Task::NoiseFloor { job: Box::new(baseline.job.clone()), problems });
+        self.lanes
+            .send(self.fleet.confirming, Task::NoiseFloor { job: Box::new(baseline.job.clone()), problems });
         match self.lane_answer()? {
             // The largest, so that no difference counts that could be noise on one of the problems.
             Some(LaneAnswer::NoiseFloor(Ok(floor))) => {
@@ -340,7 +385,7 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// Lets fresh processes open while a candidate meets its gates.
     fn expect_pairs(&mut self) -> Result<(), EngineError> {
-        self.lane.send(Task::ExpectPairs);
+        self.lanes.send(self.fleet.confirming, Task::ExpectPairs);
         self.lane_answer().map(|_| ())
     }
 
@@ -384,7 +429,9 @@ impl<R: Recipe> Engine<'_, R> {
         if self.ending.is_early() {
             return Ok(false);
         }
-        let confirmation = self.confirmation(finalist, baseline.evaluation.number, pairs, floor);
+        let repeated = if pairs.is_empty() { None } else { self.repeated(baseline, finalist, floor)? };
+        let mut confirmation = self.confirmation(finalist, baseline.evaluation.number, pairs, floor);
+        confirmation.repeated = repeated;
         // Also for a finalist that failed: the journal keeps the gate that refused it.
         self.study.confirm(confirmation)?;
         Ok(passed)
@@ -409,6 +456,7 @@ impl<R: Recipe> Engine<'_, R> {
             attributes: finalist.attributes.clone(),
             toolchain: finalist.toolchain.clone(),
             noise_floor,
+            repeated: None,
             screened_ns: screened.and_then(|one| one.objective_ns),
             at: now(),
             at_ms: None,
@@ -439,7 +487,7 @@ impl<R: Recipe> Engine<'_, R> {
             }
             let (baseline, finalist) = (baseline.job.clone(), finalist.job.clone());
             let rivals = Rivals { baseline, finalist, problems: problems.clone(), noise_floor, within };
-            self.lane.send(Task::Pair(Box::new(rivals)));
+            self.lanes.send(self.fleet.confirming, Task::Pair(Box::new(rivals)));
             let Some(LaneAnswer::Paired(answers)) = self.lane_answer()? else { break };
             let rounds = answers.iter().flatten().map(|pair| pair.processes).max().unwrap_or(1);
             self.time.wall.costs.note_pairs(

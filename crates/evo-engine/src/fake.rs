@@ -298,6 +298,7 @@ pub(super) fn lane_result(job: &FakeJob, kind: VerdictKind) -> Judgement {
         recovery: None,
         device_ms: 1.0,
         lost: false,
+        second_look: None,
     }
 }
 

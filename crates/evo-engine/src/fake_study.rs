@@ -20,11 +20,12 @@ use evo_space::space::SearchSpace;
 
 use super::error::EngineError;
 use super::fake::{
-    CompileTrouble, FakeBinary, FakeCompilers, FakeDevice, FakeRecipe, Log, PlayedTime, Script, Watcher,
+    CompileTrouble, FakeBinary, FakeCompilers, FakeDevice, FakeJob, FakeRecipe, Log, PlayedTime, Script,
+    Watcher,
 };
 use super::fake_sanitizer::{FakeSanitizer, PlayedSanitizer};
 use super::options::{Options, RunSummary, SanitizePlan};
-use super::ports::{Inbox, Message};
+use super::ports::{Inbox, LaneIdentity, LanePart, Message};
 use super::run::{Engine, Parts};
 
 /// A study in a temporary folder that can be run again and again.
@@ -46,6 +47,8 @@ pub(super) struct TestStudy {
     /// The clock, where it is not the real one.
     pub played: Option<PlayedTime>,
     pub sanitizer: Option<FakeSanitizer>,
+    /// Further lanes, each with a device of its own.
+    pub more_lanes: Vec<Script>,
 }
 
 /// The result of one run.
@@ -84,6 +87,7 @@ impl TestStudy {
             name,
             played,
             sanitizer,
+            more_lanes: Vec::new(),
         }
     }
 
@@ -191,8 +195,7 @@ impl TestStudy {
                 trouble: self.trouble.clone(),
                 idle: self.idle_compilers,
             }),
-            device: Box::new(FakeDevice { script, log: Arc::clone(&log), played: self.played.clone() }),
-            sanitizer: Box::new(PlayedSanitizer { answers: self.sanitizer.clone(), log: Arc::clone(&log) }),
+            lanes: self.lanes(script, &log),
             observer: &mut watcher,
             inbox,
             earlier,
@@ -200,6 +203,22 @@ impl TestStudy {
         let summary = Engine::new(parts, self.options.clone())?.run()?;
         let log = std::mem::take(&mut *log.lock().unwrap());
         Ok(Ran { summary, log, events: watcher.events })
+    }
+
+    /// The lane of a script, and further ones.
+    fn lanes(&self, first: Script, log: &Arc<Mutex<Log>>) -> Vec<LanePart<FakeJob>> {
+        let scripts = std::iter::once(first).chain(self.more_lanes.iter().cloned());
+        let part = |(lane, script)| {
+            let (log, played) = (Arc::clone(log), self.played.clone());
+            let sanitizer = PlayedSanitizer { answers: self.sanitizer.clone(), log: Arc::clone(&log) };
+            let identity = LaneIdentity { name: format!("fake:{lane}"), device_uuid: format!("FAKE-{lane}") };
+            LanePart {
+                device: Box::new(FakeDevice { script, log, played }),
+                sanitizer: Box::new(sanitizer),
+                identity,
+            }
+        };
+        (0..).zip(scripts).map(|(lane, script): (u32, Script)| part((lane, script))).collect()
     }
 
     /// Configuration to verdict, from the journal.

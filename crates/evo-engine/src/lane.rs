@@ -1,30 +1,54 @@
-//! The device lane: one thread that owns a device's supervisor and works through tasks in order.
+//! The device lanes: threads that each own a device's supervisor. All of them take evaluations from one queue; what
+//! belongs to one device goes to its own lane.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::ports::{Evaluate, LaneAnswer, Message, Rivals, Sanitizer};
+use super::ports::{Evaluate, LaneAnswer, LanePart, Message, Rivals, Sanitizer};
 use evo_space::genome::Configuration;
-use evo_supervise::job::Standing;
+use evo_supervise::job::{Judgement, Standing};
 
-/// Something for the lane to do.
+/// Something for a lane to do.
 pub(crate) enum Task<J> {
-    Evaluate { number: u64, job: Box<J>, standing: Standing },
+    /// In times of the first lane: a lane that is slower than that one is asked for as much less.
+    Evaluate(LaneJob<J>),
+    /// A job whose times are known of other lanes, as the lane itself measures them.
+    Anchor {
+        job: Box<J>,
+        /// The evaluation that the job was made for.
+        number: u64,
+    },
     Pair(Box<Rivals<J>>),
-    NoiseFloor { job: Box<J>, problems: usize },
-    Sanitize { job: Box<J>, configuration: Configuration, within: Option<Duration> },
+    NoiseFloor {
+        job: Box<J>,
+        problems: usize,
+    },
+    Sanitize {
+        job: Box<J>,
+        configuration: Configuration,
+        within: Option<Duration>,
+    },
     ExpectPairs,
     Telemetry,
 }
 
-/// The engine's end of the lane.
-pub(crate) struct LaneHandle<J> {
+/// A variant to evaluate.
+pub(crate) struct LaneJob<J> {
+    pub number: u64,
+    pub job: Box<J>,
+    pub standing: Standing,
+    /// The lane that has seen it and should not see it again, as long as there are others.
+    pub avoid: Option<usize>,
+}
+
+/// The engine's end of the lanes.
+pub(crate) struct LanePool<J> {
     shared: Arc<SharedQueue<J>>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 struct SharedQueue<J> {
@@ -34,15 +58,64 @@ struct SharedQueue<J> {
 
 struct QueueState<J> {
     // Behind a lock, not in a channel: `cancel_queued` takes back what has not begun.
-    queue: VecDeque<Task<J>>,
+    queue: VecDeque<LaneJob<J>>,
+    lanes: Vec<LaneState<J>>,
+    /// Jobs that have to be seen again, by number.
+    returned: BTreeMap<u64, LaneJob<J>>,
     closed: bool,
+}
+
+/// One lane.
+struct LaneState<J> {
+    /// What only this lane can do; it comes first.
+    own: VecDeque<Task<J>>,
+    /// Whether it takes nothing more from the queue.
+    is_out: bool,
+    /// Whether it takes nothing from the queue yet.
+    is_held: bool,
+    /// How many times as long as the first lane it takes.
+    ratio: f64,
     busy: Duration,
     since: Option<Instant>,
 }
 
+impl<J> Default for LaneState<J> {
+    fn default() -> LaneState<J> {
+        LaneState {
+            own: VecDeque::new(),
+            is_out: false,
+            is_held: false,
+            ratio: 1.0,
+            busy: Duration::ZERO,
+            since: None,
+        }
+    }
+}
+
+impl<J> QueueState<J> {
+    fn live(&self) -> usize {
+        self.lanes.iter().filter(|lane| !lane.is_out).count()
+    }
+
+    /// The first task that a lane may take, if there is one.
+    fn take(&mut self, lane: usize) -> Option<Task<J>> {
+        if let Some(task) = self.lanes[lane].own.pop_front() {
+            return Some(task);
+        }
+        if self.lanes[lane].is_out || self.lanes[lane].is_held {
+            return None;
+        }
+        let is_alone = self.live() == 1;
+        let may_take = |job: &LaneJob<J>| is_alone || job.avoid != Some(lane);
+        let position = self.queue.iter().position(may_take)?;
+        self.queue.remove(position).map(Task::Evaluate)
+    }
+}
+
 impl<J> SharedQueue<J> {
-    fn new() -> SharedQueue<J> {
-        let state = QueueState { queue: VecDeque::new(), closed: false, busy: Duration::ZERO, since: None };
+    fn new(lanes: usize) -> SharedQueue<J> {
+        let lanes = (0..lanes).map(|_| LaneState::default()).collect();
+        let state = QueueState { queue: VecDeque::new(), lanes, returned: BTreeMap::new(), closed: false };
         SharedQueue { state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -51,102 +124,184 @@ impl<J> SharedQueue<J> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The next task; `None` once the handle is gone.
-    fn next(&self) -> Option<Task<J>> {
+    /// A lane's next task, and how many times as long as the first lane it takes; `None` once the handle is gone.
+    fn next(&self, lane: usize) -> Option<(Task<J>, f64)> {
         let mut state = self.lock();
         loop {
             // Checked before the queue: once the handle is gone, queued tasks are not started any more.
             if state.closed {
                 return None;
             }
-            if let Some(task) = state.queue.pop_front() {
-                state.since = Some(Instant::now());
-                return Some(task);
+            if let Some(task) = state.take(lane) {
+                state.lanes[lane].since = Some(Instant::now());
+                return Some((task, state.lanes[lane].ratio));
             }
             state = self.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
     }
 
-    fn rest(&self) {
+    /// Takes in how a task ended: what it took, whether the lane is out, and what has to be seen again.
+    fn rest(&self, lane: usize, task: Task<J>, answer: &LaneAnswer) {
         let mut state = self.lock();
-        if let Some(since) = state.since.take() {
-            state.busy += since.elapsed();
+        let own = &mut state.lanes[lane];
+        if let Some(since) = own.since.take() {
+            own.busy += since.elapsed();
+        }
+        let Some(judgement) = answer.judgement() else { return };
+        // Here and not in the engine: a lane without a device would answer for everything that is queued.
+        own.is_out |= judgement.lost;
+        if let Task::Evaluate(job) = task
+            && (judgement.lost || judgement.second_look.is_some())
+        {
+            state.returned.insert(job.number, job);
+        }
+        if judgement.lost {
+            // What others avoided because of this lane may now be theirs.
+            self.changed.notify_all();
         }
     }
 }
 
-impl<J: Send + 'static> LaneHandle<J> {
-    /// Starts the thread. It ends when the handle is dropped, after the task at hand.
+impl<J: Send + 'static> LanePool<J> {
+    /// Starts a thread for each lane. They end when the handle is dropped, after the tasks at hand.
     pub(crate) fn start<B: Send + 'static>(
-        device: Box<dyn Evaluate<J>>,
-        sanitizer: Box<dyn Sanitizer<J>>,
-        answers: Sender<Message<B>>,
-    ) -> io::Result<LaneHandle<J>> {
-        let shared = Arc::new(SharedQueue::new());
-        let own = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("lane".into());
-        let thread = thread.spawn(move || {
-            let (mut device, mut sanitizer) = (device, sanitizer);
-            while let Some(task) = own.next() {
-                let answer = perform(&mut *device, &mut *sanitizer, &task);
-                // Before the answer is sent: on the last one the engine may drop the handle, which joins this
-                // thread only if it finds the lane idle.
-                own.rest();
-                if answers.send(Message::Lane(Box::new(answer))).is_err() {
-                    return;
+        parts: Vec<LanePart<J>>,
+        answers: &Sender<Message<B>>,
+    ) -> io::Result<LanePool<J>> {
+        let shared = Arc::new(SharedQueue::new(parts.len()));
+        let mut lanes = LanePool { shared: Arc::clone(&shared), threads: Vec::new() };
+        for (lane, part) in parts.into_iter().enumerate() {
+            let (own, answers) = (Arc::clone(&shared), answers.clone());
+            let thread = std::thread::Builder::new().name("lane".into());
+            lanes.threads.push(thread.spawn(move || {
+                let LanePart { mut device, mut sanitizer, .. } = part;
+                while let Some((task, ratio)) = own.next(lane) {
+                    let answer = perform(&mut *device, &mut *sanitizer, &task, ratio);
+                    // Before the answer is sent: on the last one the engine may drop the handle, which joins this
+                    // thread only if it finds the lane idle.
+                    own.rest(lane, task, &answer);
+                    if answers.send(Message::Lane(lane, Box::new(answer))).is_err() {
+                        return;
+                    }
                 }
-            }
-        })?;
-        Ok(LaneHandle { shared, thread: Some(thread) })
+            })?);
+        }
+        Ok(lanes)
     }
 
-    /// Queues a task.
-    pub(crate) fn send(&self, task: Task<J>) {
-        self.shared.lock().queue.push_back(task);
-        self.shared.changed.notify_one();
+    /// Queues a variant for whichever lane is free first.
+    pub(crate) fn queue(&self, job: LaneJob<J>) {
+        self.shared.lock().queue.push_back(job);
+        self.shared.changed.notify_all();
+    }
+
+    /// Queues a task for one lane.
+    pub(crate) fn send(&self, lane: usize, task: Task<J>) {
+        self.shared.lock().lanes[lane].own.push_back(task);
+        self.shared.changed.notify_all();
+    }
+
+    /// Queues a variant again, before all others, whose last answer did not settle it; not for the lane that gave that
+    /// answer, as long as there is another. Whether there was such a variant.
+    pub(crate) fn queue_again(&self, number: u64, avoid: usize) -> bool {
+        let mut state = self.shared.lock();
+        let Some(job) = state.returned.remove(&number) else { return false };
+        state.queue.push_front(LaneJob { avoid: Some(avoid), ..job });
+        self.shared.changed.notify_all();
+        true
+    }
+
+    /// Forgets a variant that was to be seen again.
+    pub(crate) fn settle(&self, number: u64) {
+        self.shared.lock().returned.remove(&number);
     }
 
     /// Takes back evaluations that have not begun; gives their numbers.
     pub(crate) fn cancel_queued(&self) -> Vec<u64> {
-        // Only the search cancels, and it queues nothing but evaluations.
-        let number = |task: Task<J>| match task {
-            Task::Evaluate { number, .. } => Some(number),
-            Task::Pair(_)
-            | Task::NoiseFloor { .. }
-            | Task::Sanitize { .. }
-            | Task::ExpectPairs
-            | Task::Telemetry => None,
-        };
-        std::mem::take(&mut self.shared.lock().queue).into_iter().filter_map(number).collect()
+        let mut state = self.shared.lock();
+        state.lanes.iter_mut().for_each(|lane| lane.own.clear());
+        std::mem::take(&mut state.queue).into_iter().map(|job| job.number).collect()
     }
 
-    /// Time spent on tasks so far, the one at hand included.
-    pub(crate) fn busy(&self) -> Duration {
+    /// How many lanes there are, and how many of them take variants.
+    pub(crate) fn count(&self) -> usize {
+        self.shared.lock().lanes.len()
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        self.shared.lock().live()
+    }
+
+    /// Whether a lane takes variants.
+    pub(crate) fn is_out(&self, lane: usize) -> bool {
+        self.shared.lock().lanes[lane].is_out
+    }
+
+    /// The first lane that takes variants; the first of all where none does.
+    pub(crate) fn first(&self) -> usize {
+        self.shared.lock().lanes.iter().position(|lane| !lane.is_out).unwrap_or(0)
+    }
+
+    /// Gives a lane nothing more from the queue.
+    pub(crate) fn put_out(&self, lane: usize) {
+        self.shared.lock().lanes[lane].is_out = true;
+        self.shared.changed.notify_all();
+    }
+
+    /// Has a lane wait with what is queued for all, or go on.
+    pub(crate) fn hold(&self, lane: usize, is_held: bool) {
+        self.shared.lock().lanes[lane].is_held = is_held;
+        self.shared.changed.notify_all();
+    }
+
+    /// From the next task on a lane's times are divided by this.
+    pub(crate) fn set_ratio(&self, lane: usize, ratio: f64) {
+        self.shared.lock().lanes[lane].ratio = ratio;
+    }
+
+    /// Time that a lane has spent on tasks so far, the one at hand included.
+    pub(crate) fn busy_of(&self, lane: usize) -> Duration {
         let state = self.shared.lock();
-        state.busy + state.since.map_or(Duration::ZERO, |since| since.elapsed())
+        let own = &state.lanes[lane];
+        own.busy + own.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// The mean of that over all lanes.
+    pub(crate) fn busy(&self) -> Duration {
+        let count = self.count();
+        (0..count).map(|lane| self.busy_of(lane)).sum::<Duration>() / count.max(1) as u32
     }
 }
 
-impl<J> Drop for LaneHandle<J> {
+impl<J> Drop for LanePool<J> {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.closed = true;
-        let idle = state.since.is_none();
+        let idle: Vec<bool> = state.lanes.iter().map(|lane| lane.since.is_none()).collect();
         drop(state);
-        self.shared.changed.notify_one();
+        self.shared.changed.notify_all();
         // An idle thread is joined, so that its device shuts down in order. A busy thread could block for as
         // long as a launch may take; the end of this process ends it and its workers.
-        if let Some(thread) = self.thread.take().filter(|_| idle) {
+        for (thread, _) in self.threads.drain(..).zip(idle).filter(|(_, idle)| *idle) {
             let _ = thread.join();
         }
     }
 }
 
-fn perform<J>(device: &mut dyn Evaluate<J>, sanitizer: &mut dyn Sanitizer<J>, task: &Task<J>) -> LaneAnswer {
+fn perform<J>(
+    device: &mut dyn Evaluate<J>,
+    sanitizer: &mut dyn Sanitizer<J>,
+    task: &Task<J>,
+    ratio: f64,
+) -> LaneAnswer {
     match task {
-        Task::Evaluate { number, job, standing } => {
-            let result = Box::new(device.evaluate(job, standing));
-            LaneAnswer::Evaluated { number: *number, result }
+        Task::Evaluate(LaneJob { number, job, standing, .. }) => {
+            let result = evaluate(device, job, standing, ratio);
+            LaneAnswer::Evaluated { number: *number, ratio, result: Box::new(result) }
+        }
+        Task::Anchor { job, number } => {
+            let result = Box::new(device.evaluate(job, &Standing::default()));
+            LaneAnswer::Anchored { number: *number, result }
         }
         Task::Pair(rivals) => LaneAnswer::Paired(device.pair(rivals)),
         Task::NoiseFloor { job, problems } => LaneAnswer::NoiseFloor(device.noise_floor(job, *problems)),
@@ -159,4 +314,13 @@ fn perform<J>(device: &mut dyn Evaluate<J>, sanitizer: &mut dyn Sanitizer<J>, ta
         }
         Task::Telemetry => LaneAnswer::Telemetry(device.telemetry()),
     }
+}
+
+/// Evaluates on a lane that takes `ratio` times as long as the first one; what is compared and what comes back are the
+/// first one's times.
+fn evaluate<J>(device: &mut dyn Evaluate<J>, job: &J, standing: &Standing, ratio: f64) -> Judgement {
+    if ratio == 1.0 {
+        return device.evaluate(job, standing);
+    }
+    device.evaluate(job, &standing.scaled(ratio)).scaled(1.0 / ratio)
 }

@@ -7,15 +7,18 @@
 
 mod ago;
 mod ahead;
+mod anchors;
 pub mod built;
 pub mod candidate;
 mod carry;
 mod confirm;
 mod doubt;
 pub mod error;
+mod fleet;
 mod guesses;
 pub mod interrupt;
 mod lane;
+mod lanes;
 pub mod live;
 pub mod live_sanitizer;
 mod mean;
@@ -53,6 +56,8 @@ mod fault_tests;
 #[cfg(test)]
 mod guesses_tests;
 #[cfg(test)]
+mod lanes_tests;
+#[cfg(test)]
 mod reconsider_tests;
 #[cfg(test)]
 mod sanitizing_tests;
@@ -68,5 +73,7 @@ mod wall_tests;
 pub use doubt::RunTrouble;
 pub use error::EngineError;
 pub use options::{Options, RunSummary, SanitizePlan};
-pub use ports::{Compilers, Evaluate, Inbox, Message, NoSanitizer, Recipe, Refused, Sanitizer};
+pub use ports::{
+    Compilers, Evaluate, Inbox, LaneIdentity, LanePart, Message, NoSanitizer, Recipe, Refused, Sanitizer,
+};
 pub use run::{Engine, Parts};

@@ -124,6 +124,28 @@ impl SanitizerAnswer {
     }
 }
 
+/// A device, and the tool that looks at what runs on it.
+pub struct LanePart<J> {
+    pub device: Box<dyn Evaluate<J>>,
+    pub sanitizer: Box<dyn Sanitizer<J>>,
+    pub identity: LaneIdentity,
+}
+
+/// Which device a lane has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaneIdentity {
+    /// For people: `cuda:1`, `ssh node7`.
+    pub name: String,
+    pub device_uuid: String,
+}
+
+impl<J> LanePart<J> {
+    /// The only lane of a run, whose device the study's header names.
+    pub fn only(device: Box<dyn Evaluate<J>>, sanitizer: Box<dyn Sanitizer<J>>) -> Vec<LanePart<J>> {
+        vec![LanePart { device, sanitizer, identity: LaneIdentity::default() }]
+    }
+}
+
 /// For runs in which nothing is looked at.
 #[derive(Clone, Debug)]
 pub struct NoSanitizer(
@@ -272,21 +294,41 @@ pub type PairAnswer = Result<PairedProblem, String>;
 pub enum Message<B> {
     /// A compiler's answer to a ticket.
     Compiled(u64, CompileAnswer<B>),
-    /// The lane's answer.
-    Lane(Box<LaneAnswer>),
+    /// The answer of a lane, by its position.
+    Lane(usize, Box<LaneAnswer>),
     /// Ctrl-C or SIGTERM, the n-th.
     Interrupt(u32),
 }
 
-/// The lane's answers, one for each task in order.
+/// A lane's answers, one for each task in order.
 #[derive(Debug)]
 pub enum LaneAnswer {
-    Evaluated { number: u64, result: Box<Judgement> },
+    /// In times of the first lane, of which this one takes `ratio` times as long.
+    Evaluated {
+        number: u64,
+        ratio: f64,
+        result: Box<Judgement>,
+    },
+    /// A known job in the lane's own times.
+    Anchored {
+        number: u64,
+        result: Box<Judgement>,
+    },
     Paired(Vec<PairAnswer>),
     NoiseFloor(Result<f64, String>),
     Sanitized(Box<SanitizerAnswer>),
     Expecting,
     Telemetry(Option<Telemetry>),
+}
+
+impl LaneAnswer {
+    /// What became of a job, where the task was one.
+    pub(crate) fn judgement(&self) -> Option<&Judgement> {
+        match self {
+            LaneAnswer::Evaluated { result, .. } | LaneAnswer::Anchored { result, .. } => Some(result),
+            _ => None,
+        }
+    }
 }
 
 /// Where messages arrive. Made first, because compilers and signal watchers need its sender.

@@ -15,9 +15,10 @@ use super::ahead::Ahead;
 use super::carry::Inheritance;
 use super::doubt::Troubles;
 use super::error::EngineError;
-use super::lane::{LaneHandle, Task};
+use super::fleet::Fleet;
+use super::lane::{LanePool, Task};
 use super::options::{Options, RunSummary};
-use super::ports::{Compilers, Evaluate, Inbox, LaneAnswer, Message, Recipe, Sanitizer};
+use super::ports::{Compilers, Inbox, LaneAnswer, LanePart, Message, Recipe};
 use super::state::{Ending, Flight, Guesses, Ledger, RunClock, Twins};
 use super::variant::Variant;
 use super::wall::Wall;
@@ -51,7 +52,8 @@ pub struct Engine<'a, R: Recipe> {
     pub(super) compilers: Box<dyn Compilers<R::Prepared> + 'a>,
     pub(super) observer: &'a mut dyn Observer,
     pub(super) options: Options,
-    pub(super) lane: LaneHandle<R::Job>,
+    pub(super) lanes: LanePool<R::Job>,
+    pub(super) fleet: Fleet<R::Job>,
     pub(super) inbox: Inbox<R::Binary>,
     pub(super) flight: Flight<R>,
     pub(super) twins: Twins<R::Binary>,
@@ -111,8 +113,8 @@ pub struct Parts<'a, R: Recipe> {
     pub strategy: Box<dyn Strategy + 'a>,
     pub recipe: &'a R,
     pub compilers: Box<dyn Compilers<R::Prepared> + 'a>,
-    pub device: Box<dyn Evaluate<R::Job>>,
-    pub sanitizer: Box<dyn Sanitizer<R::Job>>,
+    /// At least one device; finalists are confirmed on the first.
+    pub lanes: Vec<LanePart<R::Job>>,
     pub observer: &'a mut dyn Observer,
     pub inbox: Inbox<R::Binary>,
     /// Results of other studies that the run may take over.
@@ -123,14 +125,15 @@ impl<'a, R: Recipe> Engine<'a, R> {
     /// An engine that is ready to run.
     ///
     /// # Errors
-    /// The system starts no thread for the device.
+    /// There is no device, or the system starts no thread for one.
     pub fn new(parts: Parts<'a, R>, options: Options) -> Result<Engine<'a, R>, EngineError> {
-        let mut device = parts.device;
-        // Read here, because from the next line on the lane's thread owns the device.
-        let device_at_start = device.telemetry();
-        let has_sanitizer = parts.sanitizer.is_there();
-        let lane = LaneHandle::start(device, parts.sanitizer, parts.inbox.sender());
-        let lane = lane.map_err(EngineError::Thread)?;
+        let mut lanes = parts.lanes;
+        let first = lanes.first_mut().ok_or(EngineError::Stopped("device lane"))?;
+        // Read here, because from the start on the lane's thread owns the device.
+        let device_at_start = first.device.telemetry();
+        let has_sanitizer = first.sanitizer.is_there();
+        let fleet = Fleet::new(lanes.iter().map(|lane| lane.identity.clone()).collect());
+        let lanes = LanePool::start(lanes, &parts.inbox.sender()).map_err(EngineError::Thread)?;
         let ledger = Ledger::new(&parts.study.history.evaluations);
         let (budget, problems) = (options.budget.wall, parts.study.header().problems.len());
         let mut wall = Wall::new(options.clock.clone(), budget, options.finalists, problems);
@@ -145,7 +148,8 @@ impl<'a, R: Recipe> Engine<'a, R> {
             compilers: parts.compilers,
             observer: parts.observer,
             options,
-            lane,
+            lanes,
+            fleet,
             inbox: parts.inbox,
             flight: Flight::new(),
             twins: Twins::new(),
@@ -168,6 +172,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         // Before the announcement, which reports the evaluations of earlier runs and what is given up now.
         self.restore()?;
         self.announce();
+        self.calibrate()?;
         // Only now: replaying a long journal must not lower the rates. It counts against the wall budget all the same.
         self.time.clock.started = Instant::now();
         self.search()?;
@@ -235,12 +240,14 @@ impl<'a, R: Recipe> Engine<'a, R> {
         while let Some(message) = next {
             match message {
                 Message::Compiled(ticket, outcome) => self.compiled(ticket, outcome)?,
-                Message::Lane(answer) => {
-                    // During the search the lane receives nothing but evaluations.
-                    if let LaneAnswer::Evaluated { number, result } = *answer {
-                        self.evaluated(number, *result)?;
+                // During the search lanes receive nothing but evaluations and anchors.
+                Message::Lane(lane, answer) => match *answer {
+                    LaneAnswer::Evaluated { number, ratio, result } => {
+                        self.evaluated(lane, ratio, number, *result)?;
                     }
-                }
+                    LaneAnswer::Anchored { number, result } => self.anchored(lane, number, &result)?,
+                    _ => {}
+                },
                 Message::Interrupt(count) => {
                     self.interrupted(count);
                     self.abandon(StopReason::Interrupted);
@@ -309,7 +316,8 @@ impl<'a, R: Recipe> Engine<'a, R> {
         self.compilers.cancel();
         self.speculation.ahead.cancelled();
         // The lane decides what has begun. Asking the engine's own list would race with the lane's thread.
-        let cancelled = self.lane.cancel_queued();
+        let cancelled = self.lanes.cancel_queued();
+        self.fleet.lanes.iter_mut().for_each(|lane| lane.anchoring = 0);
         self.flight.keep_on_lane(&cancelled);
     }
 
@@ -425,10 +433,12 @@ impl<'a, R: Recipe> Engine<'a, R> {
             return;
         }
         self.time.clock.ticked = Instant::now();
+        self.anchor_when_due();
+        self.tell_lanes();
         let wall = self.time.clock.started.elapsed().as_secs_f64();
         let event = Event::Lanes {
             compile_busy: self.compilers.busy_seconds() / (self.compilers.jobs().max(1) as f64 * wall),
-            device_busy: self.lane.busy().as_secs_f64() / wall,
+            device_busy: self.lanes.busy().as_secs_f64() / wall,
             compile_queue: self.flight.compiling + self.flight.waiting.len(),
             device_queue: self.flight.ready.len() + self.flight.on_lane.len(),
             compile_jobs: self.compilers.jobs(),
@@ -440,7 +450,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
 
     /// Notes a verdict and how busy the lanes are at its time.
     pub(super) fn note_verdict(&mut self) {
-        let device = self.lane.busy().as_secs_f64();
+        let device = self.lanes.busy().as_secs_f64();
         self.time.clock.note_verdict(device, self.compilers.busy_seconds());
     }
 
@@ -453,7 +463,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         if self.ending.at_once || reason == StopReason::DeviceLost {
             return None;
         }
-        self.lane.send(Task::Telemetry);
+        self.lanes.send(self.fleet.confirming, Task::Telemetry);
         // A note in the journal: a run does not fail for lack of it, and a wall budget does not wait for it.
         let within = if self.options.budget.wall.is_some() { STATE_WITHIN } else { STATE_WITHIN_MAX };
         let until = Instant::now() + within;
@@ -461,8 +471,10 @@ impl<'a, R: Recipe> Engine<'a, R> {
             self.inbox.receiver.recv_timeout(until.saturating_duration_since(Instant::now()))
         {
             match message {
-                Message::Lane(answer) => match *answer {
+                Message::Lane(_, answer) => match *answer {
                     LaneAnswer::Telemetry(telemetry) => return telemetry,
+                    // Of other lanes, too late to count.
+                    _ if self.fleet.is_several() => {}
                     _ => return None,
                 },
                 Message::Interrupt(count) => {
@@ -501,6 +513,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
             throughput,
             device_at_start,
             device_at_end,
+            lanes: self.accounts(),
             at_ms: None,
         };
         // The journal comes first: views can be computed from it again, but not the other way round.

@@ -121,7 +121,8 @@ impl<R: Recipe> Engine<'_, R> {
         }
         let began = self.time.wall.elapsed();
         let configuration = evaluation.configuration.clone();
-        self.lane.send(Task::Sanitize { job: Box::new(job.clone()), configuration, within });
+        let look = Task::Sanitize { job: Box::new(job.clone()), configuration, within };
+        self.lanes.send(self.fleet.confirming, look);
         let Some(LaneAnswer::Sanitized(answer)) = self.lane_answer()? else { return Ok(None) };
         let took = self.time.wall.elapsed().saturating_sub(began);
         let is_missing = answer.report.state == GateState::NotRun;

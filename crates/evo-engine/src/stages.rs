@@ -8,11 +8,11 @@ use evo_protocol::verdict::{Gate, VerdictClass};
 use evo_search::strategy::Outcome;
 use evo_space::genome::{ContentHash, Genome};
 
-use super::ahead::{Ahead, LANE_DEPTH, Need, fixed};
+use super::ahead::{Ahead, Need, fixed, lane_depth};
 use super::carry::standing_of;
 use super::doubt::{RunTrouble, Weight};
 use super::error::EngineError;
-use super::lane::Task;
+use super::lane::LaneJob;
 use super::ports::{CompileAnswer, Message, Recipe, Refused};
 use super::run::{Engine, TICK};
 use super::state::is_guess;
@@ -54,7 +54,7 @@ impl<R: Recipe> Engine<'_, R> {
     fn look_ahead(&self) -> usize {
         let (jobs, evaluated) = (self.compilers.jobs(), self.counted());
         if !self.compilers.are_timed() {
-            return fixed(jobs, evaluated);
+            return fixed(jobs, evaluated, self.lanes.live());
         }
         let is_limited = self.options.evaluations_max().is_some();
         let useful = self.strategy.useful_in_flight();
@@ -62,6 +62,7 @@ impl<R: Recipe> Engine<'_, R> {
             jobs,
             evaluated,
             learns: self.strategy.learns(),
+            lanes: self.lanes.live(),
             is_limited,
             useful,
         })
@@ -293,7 +294,8 @@ impl<R: Recipe> Engine<'_, R> {
     pub(super) fn feed_lane(&mut self) -> Result<(), EngineError> {
         // Messages may come faster than the loop looks at the clock.
         let has_time = self.time.wall.left_to_search().is_none_or(|left| !left.is_zero());
-        while has_time && self.flight.on_lane.len() < LANE_DEPTH {
+        let depth = lane_depth(self.lanes.live());
+        while has_time && self.flight.on_lane.len() < depth {
             let Some((number, job)) = self.flight.ready.pop_first() else { break };
             // Asked as late as possible: by now the strategy has heard more verdicts than when it proposed.
             if !self.is_worth_running(number) {
@@ -312,34 +314,68 @@ impl<R: Recipe> Engine<'_, R> {
                 // What all others are compared with has to be measured: with compilers that are busy, a faster
                 // variant may be there before it, and beside that one it would only be `too_slow`.
                 standing = Standing::default();
+                self.anchor_default(number, &job);
             }
-            self.lane.send(Task::Evaluate { number, job: Box::new(job), standing });
+            if self.fleet.is_several() {
+                self.fleet.sent.insert(number, job.clone());
+            }
+            self.lanes.queue(LaneJob { number, job: Box::new(job), standing, avoid: None });
         }
         Ok(())
     }
 
-    /// The lane's verdict.
-    pub(super) fn evaluated(&mut self, number: u64, result: Judgement) -> Result<(), EngineError> {
+    /// A lane's answer to a variant.
+    pub(super) fn evaluated(
+        &mut self,
+        lane: usize,
+        ratio: f64,
+        number: u64,
+        result: Judgement,
+    ) -> Result<(), EngineError> {
         self.flight.on_lane.retain(|own| *own != number);
         // A lost device says nothing about the variant, so no verdict is recorded for it.
         if result.lost {
-            return self.device_lost(number, &result);
+            return self.lane_lost(lane, number, result);
         }
-        let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
+        if !self.flight.variants.contains_key(&number) {
+            return Ok(());
+        }
         if let Some(recovery) = &result.recovery {
             let event =
-                Event::Recovered { worker: 0, level: recovery.level, elapsed_ms: recovery.elapsed_ms };
+                Event::Recovered { worker: lane, level: recovery.level, elapsed_ms: recovery.elapsed_ms };
             self.observer.observe(&event);
+            self.fleet.lanes[lane].restarts += 1;
+            self.anchor_after_fault(lane);
         }
+        match self.second_look(lane, number, result)? {
+            Some(result) => self.judged(lane, ratio, number, result),
+            None => Ok(()),
+        }
+    }
+
+    /// A verdict that needs no other device.
+    pub(super) fn judged(
+        &mut self,
+        lane: usize,
+        ratio: f64,
+        number: u64,
+        result: Judgement,
+    ) -> Result<(), EngineError> {
+        let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
         let code = variant.code.clone();
-        let evaluation = variant.judged(result);
+        let mut evaluation = variant.judged(result);
+        self.fleet.sign(lane, ratio, &mut evaluation);
         match self.weigh(number, &evaluation.verdict) {
             Weight::Final => {}
             Weight::Again => return self.try_again(number, evaluation.verdict),
             Weight::NotFinal => return self.give_up(evaluation),
         }
+        let several = self.fleet.is_several().then(|| evaluation.clone());
         // The original is settled before its twins, which copy their result from the history.
         self.settle(evaluation)?;
+        if let Some(evaluation) = several {
+            self.anchor_judged(lane, ratio, &evaluation)?;
+        }
         let Some(code) = code else { return Ok(()) };
         let waiting = Twin::resolve(self.twins.codes.get_mut(&code), ());
         for twin in waiting {
@@ -348,7 +384,7 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    fn device_lost(&mut self, number: u64, result: &Judgement) -> Result<(), EngineError> {
+    pub(super) fn device_lost(&mut self, number: u64, result: &Judgement) -> Result<(), EngineError> {
         // The next in the lane's queue hears of the same loss.
         let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
         let (configuration, why) = (variant.configuration.to_string(), &result.verdict.message);

@@ -204,6 +204,9 @@ impl<P> Variant<P> {
             compile_ms: build.compile_ms,
             device_ms: 0.0,
             recovery: None,
+            lane: None,
+            device_uuid: None,
+            lane_ratio: None,
             at_ms: None,
         }
     }
@@ -284,6 +287,9 @@ pub(crate) fn without_device(evaluation: Evaluation) -> Evaluation {
         compile_ms: 0.0,
         device_ms: 0.0,
         recovery: None,
+        lane: None,
+        device_uuid: None,
+        lane_ratio: None,
         ..evaluation
     }
 }

@@ -77,6 +77,9 @@ pub fn evaluation(number: u64, configuration: Configuration, origin: &str, verdi
         compile_ms: 0.0,
         device_ms: 0.0,
         recovery: None,
+        lane: None,
+        device_uuid: None,
+        lane_ratio: None,
         at_ms: None,
     }
 }

@@ -8,7 +8,7 @@ use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::{
     Baseline, LeaderboardSection, ModeResult, PairedDecision, PairedProblem, ProblemResult, RankedEntry,
-    SanitizerNote, StudySummary,
+    RepeatedSpeed, SanitizerNote, StudySummary,
 };
 use evo_protocol::verdict::{Gate, GateReport, GateState};
 use evo_space::genome::Configuration;
@@ -17,7 +17,7 @@ use evo_space::shell::quote;
 use super::portfolio::portfolio;
 use super::rank::{Speed, is_noisy, rank, traded};
 use super::reader::Journal;
-use super::record::{Confirmation, JournalRecord, ProblemWork, StudyHeader};
+use super::record::{Confirmation, JournalRecord, ProblemWork, RepeatedComparison, StudyHeader};
 use super::replay::History;
 
 /// Most runners-up in a section.
@@ -177,8 +177,23 @@ fn entry(header: &StudyHeader, confirmation: &Confirmation) -> Option<RankedEntr
         code_hash: evaluation.code_hash.clone(),
         gates,
         sanitizer: evaluation.gate(Gate::Sanitize).and_then(note),
+        repeated: confirmation.repeated.as_ref().map(|own| repeated(own, decision, &confirmation.work)),
         repro: repro(header, &evaluation.configuration),
     })
+}
+
+/// What a second device says of a row whose own says `decision`.
+fn repeated(own: &RepeatedComparison, first: Option<PairedDecision>, work: &[ProblemWork]) -> RepeatedSpeed {
+    let (speed, decision) = (speedup(&own.pairs, work), decide(&own.pairs));
+    let faster = Some(PairedDecision::Faster);
+    RepeatedSpeed {
+        device_uuid: own.device_uuid.clone(),
+        speedup: speed.map(|(value, _, _)| value),
+        speedup_low: speed.map(|(_, low, _)| low),
+        speedup_high: speed.map(|(_, _, high)| high),
+        decision,
+        this_card_only: first == faster && decision != faster,
+    }
 }
 
 /// What a row says of the sanitizer; nothing where nothing was asked of it.

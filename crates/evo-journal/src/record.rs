@@ -255,12 +255,23 @@ pub struct Confirmation {
     pub toolchain: String,
     /// Relative difference below which two times are a tie, by A against A.
     pub noise_floor: Option<f64>,
+    /// The same comparison on another device; none where the run had one, or no time for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeated: Option<RepeatedComparison>,
     /// Objective found by the screening, nanoseconds, for comparison with the confirmed one.
     pub screened_ns: Option<f64>,
     pub at: String,
     /// Stamp of this record ([`JournalRecord::at_ms`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<u64>,
+}
+
+/// A finalist against the baseline on a second device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RepeatedComparison {
+    pub lane: u32,
+    pub device_uuid: String,
+    pub pairs: Vec<PairedProblem>,
 }
 
 /// What a sanitizer said of an evaluated variant, and of those that share its code.
@@ -323,9 +334,34 @@ pub struct RunEnd {
     pub device_at_start: Option<Telemetry>,
     #[serde(default)]
     pub device_at_end: Option<Telemetry>,
+    /// What each lane did; empty where there was one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lanes: Vec<LaneAccount>,
     /// Stamp of this record ([`JournalRecord::at_ms`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<u64>,
+}
+
+/// What one of several lanes did in a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LaneAccount {
+    /// Its position, from 0.
+    pub lane: u32,
+    /// `cuda:1`, `ssh node7`.
+    pub name: String,
+    pub device_uuid: String,
+    /// Variants that it gave a verdict on.
+    pub evaluations: u64,
+    pub busy_seconds: f64,
+    /// Workers that were replaced.
+    pub restarts: u64,
+    /// How many times as long as the first lane it took.
+    pub ratio: f64,
+    /// Whether one ratio held for all anchors, so that its times compare with the other lanes'.
+    pub pooled: bool,
+    /// Why it took no more variants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out: Option<String>,
 }
 
 fn is_false(value: &bool) -> bool {

@@ -253,6 +253,7 @@ mod tests {
             waited: Duration::ZERO,
             memory_peak: 0,
             reaped: true,
+            is_cut: false,
         };
         let task = RenderTask::Check(Vec::new());
         let order = RenderOrder { path: "k.cu.j2".into(), text: String::new(), task };

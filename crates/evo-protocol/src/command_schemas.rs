@@ -233,6 +233,7 @@ const COMMANDS: &[CommandFields] = &[
             ("wall_seconds", "number"),
             ("finalists_left", "integer"),
             ("sanitized", "object|null"),
+            ("lanes", "array"),
             ("study", "string"),
             ("leaderboard", "string|null"),
             ("verdicts", "object"),

@@ -72,6 +72,15 @@ pub struct Evaluation {
     /// What it took to get the lane going again; absent where the process stayed well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
+    /// Which of the run's lanes judged it, from 0; none where there was one, and where no device saw it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lane: Option<u32>,
+    /// The device of that lane.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_uuid: Option<String>,
+    /// What the times that this device measured were divided by: how many times as long it takes as the first lane's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lane_ratio: Option<f64>,
     /// Milliseconds of the study's running time at the verdict: since the start of the command, and in a resumed
     /// study on top of the last stamp before. Absent in journals of before there were stamps.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -325,6 +325,9 @@ pub struct RankedEntry {
     /// What a sanitizer said of it; absent where nothing was asked, and on boards of before it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sanitizer: Option<SanitizerNote>,
+    /// What a second device says; absent where the run had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeated: Option<RepeatedSpeed>,
     /// A command that evaluates it again.
     pub repro: String,
 }
@@ -404,6 +407,23 @@ pub enum PairedDecision {
     Same,
     /// The interval is too wide to say.
     Ambiguous,
+}
+
+/// What a second device of the same class says of an entry's speed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RepeatedSpeed {
+    /// The second device.
+    pub device_uuid: String,
+    /// Baseline over entry, as `speedup` is.
+    pub speedup: Option<f64>,
+    /// Lower end of its 95 % interval.
+    pub speedup_low: Option<f64>,
+    /// Upper end.
+    pub speedup_high: Option<f64>,
+    /// What its comparisons say together.
+    pub decision: Option<PairedDecision>,
+    /// Whether the entry is certainly faster on the first device and not on this one.
+    pub this_card_only: bool,
 }
 
 /// A finalist against the baseline on one problem.

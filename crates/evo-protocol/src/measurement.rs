@@ -44,6 +44,22 @@ pub struct Measurement {
     pub raw_ns: Vec<f64>,
 }
 
+impl Measurement {
+    /// Multiplies all times.
+    pub fn scale(&mut self, factor: f64) {
+        let times = [
+            &mut self.p10_ns,
+            &mut self.p50_ns,
+            &mut self.p90_ns,
+            &mut self.min_ns,
+            &mut self.mad_ns,
+            &mut self.ci_low_ns,
+            &mut self.ci_high_ns,
+        ];
+        times.into_iter().chain(&mut self.raw_ns).for_each(|time| *time *= factor);
+    }
+}
+
 /// Which rule ended the sampling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

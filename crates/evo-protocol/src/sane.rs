@@ -29,6 +29,8 @@ impl Response {
                     .then(|| "a gate whose state and verdict contradict each other".to_string())
             }
             Response::Ready { .. }
+            | Response::Beat
+            | Response::Described { .. }
             | Response::Phase { .. }
             | Response::Need { .. }
             | Response::Prepared

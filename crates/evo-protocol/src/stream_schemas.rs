@@ -39,6 +39,7 @@ const EVENTS: &[(&str, &[Field])] = &[
             ("left_seconds", "number|null"),
         ],
     ),
+    ("lane_progress", &[("lanes", "array")]),
     ("recovered", &[("worker", "integer"), ("code", "string"), ("elapsed_ms", "number")]),
     ("confirming", &[("finalist", "integer"), ("of", "integer"), ("left_seconds", "number|null")]),
     ("notice", &[("message", "string")]),

@@ -4,6 +4,7 @@
 //! `ssh host evo worker`. The parent sends one request at a time and holds the deadline; while it
 //! works the child says which phase it has reached, so that a death or a missed deadline has a place.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use evo_space::genome::ContentHash;
@@ -28,6 +29,9 @@ pub struct Frame<T> {
     pub v: u32,
     /// Number of the request, from 1.
     pub id: u64,
+    /// The nonce of the lease under which a worker answers; none where it has no lease.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<String>,
     /// The request or response itself.
     pub body: T,
 }
@@ -39,6 +43,21 @@ pub struct ReferenceKernels {
     pub name: String,
     /// The binary.
     pub path: PathBuf,
+}
+
+/// For a worker that may be on another machine: how it is known to be alive, and what it may ask for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkerLease {
+    /// In every frame that the worker sends from now on.
+    pub nonce: String,
+    /// Milliseconds between two signs of life.
+    pub beat_ms: u64,
+    /// The helper kernels of the greeting by content, where the worker cannot read their file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub support: Option<ContentHash>,
+    /// The reference's kernels likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub references: Option<ContentHash>,
 }
 
 /// Parent to child.
@@ -56,7 +75,12 @@ pub enum Request {
         /// A built-in reference as kernels of the device; the processor computes it where this is absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reference_kernels: Option<ReferenceKernels>,
+        /// Asks for signs of life.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lease: Option<WorkerLease>,
     },
+    /// Lists the GPUs of the worker's machine without opening one; before any greeting.
+    Describe,
     /// Computes answers of the first case of each problem, before any candidate is there; answered by `Prepared`.
     Prepare {
         /// Whose reference it is.
@@ -77,6 +101,9 @@ pub enum Request {
         hash: ContentHash,
         /// Its bytes in base64.
         data: String,
+        /// Whether they are compressed; only under a lease.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        gzip: bool,
     },
     /// Runs one gate over some problems.
     Gate {
@@ -173,6 +200,17 @@ pub enum Request {
     Shutdown,
 }
 
+/// A GPU that was not opened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DescribedGpu {
+    /// Product name.
+    pub name: String,
+    /// Its UUID.
+    pub uuid: String,
+    /// Compute capability, major and minor.
+    pub capability: (u32, u32),
+}
+
 /// Child to parent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -188,7 +226,17 @@ pub enum Response {
         /// Which gates and which timing this worker has; empty in workers of before it was sent.
         #[serde(default)]
         judge: String,
+        /// How the device is set up, as far as that changes its times; only under a lease.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        settings: BTreeMap<String, String>,
     },
+    /// The GPUs of its machine.
+    Described {
+        /// In NVML's order.
+        gpus: Vec<DescribedGpu>,
+    },
+    /// A sign of life; not an answer, and no progress either.
+    Beat,
     /// Where the child is inside the current request; not an answer. It starts that phase's deadline.
     Phase {
         /// The phase that begins.

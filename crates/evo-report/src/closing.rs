@@ -39,6 +39,7 @@ pub fn won(section: &LeaderboardSection, width: usize) -> Vec<StyledLine> {
     } else {
         lines.extend(paragraph(winner.with(Tone::Good, champion.configuration.to_string()), width));
         lines.extend(speed(champion, name).into_iter().flat_map(|line| paragraph(line, width)));
+        lines.extend(repeated(champion).into_iter().flat_map(|line| paragraph(line, width)));
     }
     let floor =
         section.noise_floor.map_or(String::new(), |floor| format!("; noise floor {:.2} %", floor * 100.0));
@@ -64,6 +65,21 @@ fn speed(champion: &RankedEntry, name: &str) -> Option<StyledLine> {
         None => (Tone::Warning, "not compared"),
     };
     Some(line.with(Tone::Plain, format!("{interval}: ")).with(tone, certainty))
+}
+
+/// What a second card says of the champion.
+fn repeated(champion: &RankedEntry) -> Option<StyledLine> {
+    let own = champion.repeated.as_ref()?;
+    let interval = match (own.speedup, own.speedup_low, own.speedup_high) {
+        (Some(speed), Some(low), Some(high)) => format!("{speed:.2}× (95 % {low:.2}–{high:.2})"),
+        _ => "no speed".to_string(),
+    };
+    let line = label("again").with(Tone::Plain, format!("{interval} on {}: ", own.device_uuid));
+    Some(match (own.this_card_only, own.decision) {
+        (true, _) => line.with(Tone::Warning, "the win does not repeat, so it holds for the first card only"),
+        (false, Some(PairedDecision::Faster)) => line.with(Tone::Good, "the win repeats"),
+        (false, _) => line.with(Tone::Plain, "a second card"),
+    })
 }
 
 /// The head of a table that nothing in was confirmed.

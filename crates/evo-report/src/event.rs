@@ -7,6 +7,7 @@ use evo_protocol::evaluation::{Evaluation, RecoveryLevel};
 use evo_space::genome::Configuration;
 
 use evo_journal::budget::StopReason;
+use evo_journal::record::LaneAccount;
 
 /// Something happened in a run.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub enum Event {
         /// What is left of a wall budget, seconds.
         left_seconds: Option<f64>,
     },
+    /// What each of several lanes is doing.
+    LaneProgress { lanes: Vec<LaneProgress> },
     /// A worker was replaced.
     Recovered { worker: usize, level: RecoveryLevel, elapsed_ms: f64 },
     /// Finalists are being confirmed; 0 is the baseline with the noise floor.
@@ -48,6 +51,14 @@ pub enum Event {
     Notice { message: String },
     /// The run ended.
     Stopped { reason: StopReason },
+}
+
+/// One of several lanes.
+#[derive(Clone, Debug)]
+pub struct LaneProgress {
+    pub account: LaneAccount,
+    /// Share of elapsed time.
+    pub busy: f64,
 }
 
 /// What earlier runs of a study found.

@@ -97,6 +97,15 @@ pub fn event(event: &Event) -> Value {
             "compile_queue": compile_queue, "device_queue": device_queue, "compile_jobs": compile_jobs,
             "confirm_seconds": confirm_seconds, "left_seconds": left_seconds,
         }),
+        Event::LaneProgress { lanes } => json!({
+            "event": "lane_progress",
+            "lanes": lanes.iter().map(|lane| json!({
+                "lane": lane.account.lane, "name": lane.account.name, "device_uuid": lane.account.device_uuid,
+                "evaluations": lane.account.evaluations, "busy": lane.busy,
+                "restarts": lane.account.restarts, "ratio": lane.account.ratio,
+                "pooled": lane.account.pooled, "out": lane.account.out,
+            })).collect::<Vec<_>>(),
+        }),
         Event::Recovered { worker, level, elapsed_ms } => json!({
             "event": "recovered", "worker": worker, "code": level, "elapsed_ms": elapsed_ms,
         }),

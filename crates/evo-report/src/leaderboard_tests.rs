@@ -76,6 +76,9 @@ fn evaluation(number: u64, time: f64) -> Evaluation {
         compile_ms: 1.0,
         device_ms: 1.0,
         recovery: None,
+        lane: None,
+        device_uuid: None,
+        lane_ratio: None,
         at_ms: None,
     }
 }
@@ -112,6 +115,7 @@ fn confirmation(number: u64, time: f64, baseline: f64) -> Confirmation {
         attributes: Vec::new(),
         toolchain: "nvrtc 13.0".into(),
         noise_floor: Some(0.01),
+        repeated: None,
         screened_ns: Some(time * 0.97),
         at_ms: None,
         at: "2026-01-01T00:00:00Z".into(),

@@ -75,6 +75,7 @@ pub fn blame(death: &Death, prediction: Option<&LaunchPrediction>) -> Blame {
             let verdict = Verdict::new(VerdictKind::WorkerDied, message).with_cause(cause_of(signal));
             Blame { second_chance: true, ..Blame::plain(verdict.in_doubt()) }
         }
+        DeathHow::Cut { .. } => Blame { second_chance: true, ..own(cut_off(death, launched)) },
         // A second try would miss it, too: the variant has to be compiled again.
         DeathHow::Missing { .. } => {
             let verdict = Verdict::new(VerdictKind::HarnessError, MISSING).with_cause(Cause::Machine);
@@ -102,6 +103,15 @@ pub fn blame(death: &Death, prediction: Option<&LaunchPrediction>) -> Blame {
     };
     blame.verdict = with_place(blame.verdict, death);
     blame
+}
+
+/// A worker on another machine that is not heard of any more. In a launch the variant may have taken its node along;
+/// elsewhere it is the machine, or the way to it.
+fn cut_off(death: &Death, launched: bool) -> Verdict {
+    match launched {
+        true => Verdict::new(VerdictKind::WorkerDied, death.describe()).with_cause("cut_off").in_doubt(),
+        false => Verdict::new(VerdictKind::HarnessError, death.describe()).with_cause(Cause::Killed),
+    }
 }
 
 /// A launch past its deadline: it hangs, or it is only known to be slower than the deadline.

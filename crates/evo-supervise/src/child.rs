@@ -1,8 +1,9 @@
 //! The parent's side of one device worker: which phase a request is in, how long that may take, and what a
 //! death was about.
 
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,8 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::worker::{BinaryRef, InstrumentedBuild, PROTOCOL_VERSION, Phase, Request, Response};
 use evo_space::genome::ContentHash;
 use evo_space::printable::{printable, shortened};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 use super::deadline::Deadlines;
 use evo_system::process::{
@@ -31,6 +34,8 @@ pub enum DeathHow {
     Missing { hash: ContentHash },
     /// Its fault handler named the reason.
     Fault { error: Box<DeviceError> },
+    /// The connection to a worker on another machine ended, or brought no sign of life.
+    Cut { what: String },
 }
 
 impl From<DeathCause> for DeathHow {
@@ -75,6 +80,7 @@ impl Death {
             DeathHow::Protocol { found } => format!("the worker broke the protocol: {found}"),
             DeathHow::Missing { hash } => format!("the compiled variant `{hash}` is gone from the cache"),
             DeathHow::Fault { error } => error.message.clone(),
+            DeathHow::Cut { what } => format!("the worker is cut off: {what}"),
         };
         match self.phase {
             Some(phase) if self.detail.is_empty() => format!("{what} (phase {phase:?})"),
@@ -97,6 +103,12 @@ const LOG_MAX: usize = 64 * 1024;
 /// Bytes of it in a death's evidence.
 const LOG_TAIL: usize = 4 * 1024;
 
+/// A worker on another machine that says nothing for so long is given up.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// A worker on another machine gives a sign of life this often.
+pub(super) const BEAT: Duration = Duration::from_secs(2);
+
 /// Characters kept of what a phase is about.
 const DETAIL_MAX: usize = 200;
 
@@ -104,6 +116,8 @@ const DETAIL_MAX: usize = 200;
 #[derive(Debug)]
 pub struct DeviceWorker {
     conversation: Conversation<Request, Response>,
+    /// Whether binaries that it asks for are compressed.
+    leased: bool,
     // Below the conversation, so that it is dropped after the kill of the group.
     _mark: Option<RunMark>,
 }
@@ -118,6 +132,8 @@ struct RequestProgress {
     launched_max: Duration,
     /// Binaries the worker may ask for.
     binaries: Vec<BinaryRef>,
+    /// Those that it got.
+    provided: Vec<ContentHash>,
 }
 
 impl DeviceWorker {
@@ -134,7 +150,13 @@ impl DeviceWorker {
         // The end of the output is what explains a death.
         let (group, log) = (ProcessGroup::default(), CappedLog::of_end(LOG_MAX));
         let conversation = Conversation::start(command, PROTOCOL_VERSION, group, log)?;
-        Ok(DeviceWorker { conversation, _mark: mark })
+        Ok(DeviceWorker { conversation, leased: false, _mark: mark })
+    }
+
+    /// The same for a worker that may be on another machine, which is to answer under this nonce.
+    #[must_use]
+    pub fn under_lease(self, nonce: String) -> DeviceWorker {
+        DeviceWorker { conversation: self.conversation.under_lease(nonce, SILENCE), leased: true, ..self }
     }
 
     /// What the worker printed.
@@ -144,7 +166,7 @@ impl DeviceWorker {
 
     /// Whether the answer to the request that was begun has come, or never will.
     pub fn has_answer(&mut self) -> bool {
-        self.conversation.has_answer(|response| !matches!(response, Response::Phase { .. }))
+        self.conversation.has_answer(|response| !matches!(response, Response::Phase { .. } | Response::Beat))
     }
 
     /// Sends a request without waiting; `finish` collects the answer. At most one may be open.
@@ -167,6 +189,7 @@ impl DeviceWorker {
             since: Instant::now(),
             launched_max: Duration::ZERO,
             binaries: binaries(request),
+            provided: Vec::new(),
         };
         let begun = Instant::now();
         loop {
@@ -193,10 +216,14 @@ impl DeviceWorker {
             let response = self.conversation.check_number(frame);
             match response.map_err(|death| death_in(Some(&progress), death))? {
                 Response::Phase { phase, detail } => progress.enter(phase, detail),
+                Response::Beat => {}
+                // A connection may bring a line twice.
+                Response::Need { hash } if self.leased && progress.provided.contains(&hash) => {}
                 Response::Need { hash } => {
                     self.provide(&hash, &progress)?;
                     // It keeps what it got, so asking again is a fault that would not end.
                     progress.binaries.retain(|binary| binary.hash != hash);
+                    progress.provided.push(hash);
                     // Sending the binary took the parent's time, so the limit of the phase starts again.
                     progress.since = Instant::now();
                 }
@@ -227,7 +254,10 @@ impl DeviceWorker {
             let how = DeathHow::Missing { hash: hash.clone() };
             return Err(Death { how, ..death_in(Some(progress), death) });
         };
-        let provide = Request::Provide { hash: hash.clone(), data: STANDARD.encode(&bytes) };
+        let packed = self.leased.then(|| packed(&bytes)).transpose().ok().flatten();
+        let gzip = packed.is_some();
+        let data = STANDARD.encode(packed.as_deref().unwrap_or(&bytes));
+        let provide = Request::Provide { hash: hash.clone(), data, gzip };
         self.conversation.send(&provide).map_err(|death| death_in(Some(progress), death))
     }
 
@@ -260,8 +290,12 @@ impl DeviceWorker {
 
 /// What a process's death was about.
 fn death_in(progress: Option<&RequestProgress>, death: ProcessDeath) -> Death {
+    let how = match death.cause {
+        DeathCause::Protocol { found } if death.is_cut => DeathHow::Cut { what: found },
+        cause => cause.into(),
+    };
     Death {
-        how: death.cause.into(),
+        how,
         phase: progress.and_then(|progress| progress.phase),
         detail: progress.map(|progress| progress.detail.clone()).unwrap_or_default(),
         elapsed: progress.map(|progress| death.at.duration_since(progress.since)).unwrap_or_default(),
@@ -290,7 +324,7 @@ impl RequestProgress {
 /// The phase whose limit holds until the worker reports one.
 fn assumed_phase(request: &Request) -> Phase {
     match request {
-        Request::Hello { .. } => Phase::Opening,
+        Request::Hello { .. } | Request::Describe => Phase::Opening,
         Request::Prepare { .. } => Phase::Preparing,
         Request::Load { .. } | Request::Provide { .. } => Phase::Loading,
         Request::Gate { .. }
@@ -304,8 +338,27 @@ fn assumed_phase(request: &Request) -> Phase {
     }
 }
 
+fn packed(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+/// evo's own kernels, for a worker that cannot read their files.
+fn own_kernels(request: &Request) -> Vec<BinaryRef> {
+    let Request::Hello { support_cubin, reference_kernels, lease: Some(lease), .. } = request else {
+        return Vec::new();
+    };
+    let of = |hash: &Option<ContentHash>, path: Option<&PathBuf>| {
+        Some(BinaryRef { hash: hash.clone()?, path: Some(path?.clone()) })
+    };
+    let support = of(&lease.support, support_cubin.as_ref());
+    let references = of(&lease.references, reference_kernels.as_ref().map(|kernels| &kernels.path));
+    support.into_iter().chain(references).collect()
+}
+
 fn binaries(request: &Request) -> Vec<BinaryRef> {
-    let Request::Load { candidate, .. } = request else { return Vec::new() };
+    let Request::Load { candidate, .. } = request else { return own_kernels(request) };
     let reference = candidate.reference.iter().map(|(binary, _)| binary.clone());
     let single = candidate.reference_single.clone();
     let prepare = candidate.prepare.iter().map(|(binary, _)| binary.clone());

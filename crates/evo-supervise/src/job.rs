@@ -150,6 +150,12 @@ impl Standing {
     pub fn new(problems: BTreeMap<String, f64>, objective_ns: f64) -> Standing {
         Standing { problems, objective_ns: Some(objective_ns) }
     }
+
+    /// The same on a device that takes so many times as long.
+    pub fn scaled(&self, factor: f64) -> Standing {
+        let problems = self.problems.iter().map(|(name, time)| (name.clone(), time * factor)).collect();
+        Standing { problems, objective_ns: self.objective_ns.map(|time| time * factor) }
+    }
 }
 
 /// What a device found out about a job.
@@ -168,9 +174,32 @@ pub struct Judgement {
     pub device_ms: f64,
     /// The device is gone; nothing more can be evaluated here.
     pub lost: bool,
+    /// The verdict does not count before another device has seen the job; `None` where it does.
+    pub second_look: Option<SecondLook>,
+}
+
+/// Why a job has to be seen by another device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecondLook {
+    /// The worker broke, and perhaps not by the job's doing.
+    Broken,
+    /// A busy or failing machine may have caused the verdict.
+    Doubtful,
 }
 
 impl Judgement {
+    /// The same with all times multiplied: what another device of the same class would have measured.
+    pub fn scaled(mut self, factor: f64) -> Judgement {
+        self.objective_ns = self.objective_ns.map(|time| time * factor);
+        self.measurements.iter_mut().for_each(|one| one.scale(factor));
+        for name in ["incumbent_ns", "lower_bound_ns"] {
+            if let Some(time) = self.verdict.evidence.get(name).and_then(|value| value.as_f64()) {
+                self.verdict.evidence.insert(name, time * factor);
+            }
+        }
+        self
+    }
+
     /// A pass with nothing found yet: gates fill it.
     pub fn begin() -> Judgement {
         Judgement {
@@ -182,6 +211,7 @@ impl Judgement {
             recovery: None,
             device_ms: 0.0,
             lost: false,
+            second_look: None,
         }
     }
 }

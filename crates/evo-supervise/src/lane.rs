@@ -1,5 +1,6 @@
 //! One device as the engine sees it: jobs in, verdicts out, whatever happens to the workers.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use evo_protocol::check::{CheckSet, GateCheck};
@@ -17,9 +18,9 @@ use super::blocks::BlockWorker;
 use super::cascade::{self, Station};
 use super::child::DeviceWorker;
 use super::deadline::{Deadlines, LaunchPrediction, work};
-use super::job::{Job, Judgement, Standing};
+use super::job::{Job, Judgement, SecondLook, Standing};
 use super::supervisor::Supervisor;
-pub use super::supervisor::{LaneError, LaneLimits, LaneOptions, own_worker};
+pub use super::supervisor::{LaneError, LaneLimits, LaneOptions, describe, own_worker};
 use super::unfit::UnfitShapes;
 use evo_timing::noise::{self, NoiseFloor};
 
@@ -85,6 +86,11 @@ impl Lane {
         self.supervisor.judge()
     }
 
+    /// How the device is set up, as far as that changes its times; empty for workers of this machine, where NVML says it.
+    pub fn settings(&self) -> &BTreeMap<String, String> {
+        self.supervisor.settings()
+    }
+
     /// What the device is.
     pub fn info(&self) -> &DeviceInfo {
         self.supervisor.info()
@@ -137,7 +143,7 @@ impl Lane {
         let mut first: Option<Verdict> = None;
         let whole = job;
         loop {
-            let last = first.is_some();
+            let last = first.is_some() || self.supervisor.limits.second_elsewhere;
             let job = &*self.unfit.without(whole);
             // The second try starts from nothing: reports from a broken process are not kept.
             let mut judgement = Judgement::begin();
@@ -160,6 +166,7 @@ impl Lane {
                         continue;
                     }
                     if !doubtful || last || self.supervisor.lost().is_some() {
+                        judgement.second_look = self.second_look(doubtful, SecondLook::Doubtful);
                         return self.finish(judgement, spent);
                     }
                     first = Some(judgement.verdict);
@@ -182,6 +189,7 @@ impl Lane {
                     }
                     if last || !blame.second_chance || self.supervisor.lost().is_some() {
                         judgement.objective_ns = objective_ns;
+                        judgement.second_look = self.second_look(blame.second_chance, SecondLook::Broken);
                         // A verdict that needs no second look counts whatever the first try ended with.
                         let verdict = match first.filter(|_| blame.second_chance) {
                             Some(first) => after_two(&first, blame.verdict),
@@ -195,6 +203,11 @@ impl Lane {
                 }
             }
         }
+    }
+
+    /// Why another device has to see a job, where one does.
+    fn second_look(&self, in_doubt: bool, why: SecondLook) -> Option<SecondLook> {
+        (in_doubt && self.supervisor.limits.second_elsewhere).then_some(why)
     }
 
     fn finish(&self, mut judgement: Judgement, spent: Spent) -> Judgement {
@@ -246,7 +259,14 @@ impl Lane {
         let deadlines = self.paired_deadlines();
         let size = (blocks, self.block_ms());
         let paired = pair_in(&mut child, [first, second], problems, size, &deadlines);
-        self.supervisor.rest(child, self.spares() - 1);
+        match (self.supervisor.has_one_at_a_time(), &paired) {
+            (false, _) => self.supervisor.rest(child, self.spares() - 1),
+            (true, Ok(_)) => self.supervisor.keep(child),
+            (true, Err(_)) => {
+                self.supervisor.keep(child);
+                self.supervisor.recover(RecoveryLevel::R2);
+            }
+        }
         paired.map(|all| match swap {
             true => all.into_iter().map(PairedTimes::swapped).collect(),
             false => all,

@@ -5,16 +5,20 @@
 //! worker held) before it judges a variant. When two new workers fail in a row, or a process cannot be
 //! reaped, the device counts as lost.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind};
 use evo_protocol::evaluation::{Recovery, RecoveryLevel};
-use evo_protocol::worker::{PROTOCOL_VERSION, ReferenceKernels, Request, Response};
+use evo_protocol::worker::{
+    DescribedGpu, PROTOCOL_VERSION, ReferenceKernels, Request, Response, WorkerLease,
+};
+use evo_space::genome::ContentHash;
 use thiserror::Error;
 
-use super::child::{Death, DeviceWorker, WorkerAnswer};
+use super::child::{BEAT, Death, DeviceWorker, WorkerAnswer};
 use super::deadline::Deadlines;
 use evo_system::process;
 
@@ -31,6 +35,9 @@ pub struct LaneOptions {
     pub support_cubin: Option<PathBuf>,
     /// A built-in reference as kernels of the device.
     pub reference_kernels: Option<ReferenceKernels>,
+    /// Whether the command leads to a worker that may be on another machine and has its device to itself: it gives signs
+    /// of life, and there is one at a time.
+    pub leased: bool,
 }
 
 /// Limits of a lane that tests shorten.
@@ -48,6 +55,8 @@ pub struct LaneLimits {
     pub output_bytes_max: u64,
     /// Whether an opened worker stands by. It holds an idle context of its own.
     pub spare: bool,
+    /// Whether another device sees again what does not count when it is seen once; this one does then not.
+    pub second_elsewhere: bool,
 }
 
 impl Default for LaneLimits {
@@ -59,6 +68,7 @@ impl Default for LaneLimits {
             until: None,
             output_bytes_max: 16 << 20,
             spare: true,
+            second_elsewhere: false,
         }
     }
 }
@@ -131,10 +141,15 @@ impl LaneError {
 const MEMORY_BACK: f64 = 0.8;
 /// Free memory returns a moment after a kill. It is read at most this often, with this pause between.
 const MEMORY_TRIES: u32 = 10;
+const MEMORY_TRIES_LEASED: u32 = 50;
 const MEMORY_PAUSE: Duration = Duration::from_millis(100);
 /// A process that SIGKILL does not end is stuck in the driver, and leaves the device in doubt.
 const UNREAPED: &str = "a killed worker cannot be reaped";
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(200);
+/// A worker on another machine gets so long to leave before its connection is cut.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// What a launcher may take to start a worker.
+const OPENING_LEASED: Duration = Duration::from_secs(120);
 
 /// The children of one device.
 #[derive(Debug)]
@@ -143,6 +158,8 @@ pub(crate) struct Supervisor {
     pub(crate) limits: LaneLimits,
     command: Vec<String>,
     info: DeviceInfo,
+    /// How the device is set up, where the worker was asked.
+    settings: BTreeMap<String, String>,
     /// Which gates the first worker has; all are started by the same command.
     judge: String,
     current: Option<DeviceWorker>,
@@ -169,12 +186,14 @@ impl Supervisor {
         };
         let mut child = begin(&command, &options)?;
         // The kind of device is not known before the answer. The limit for opening is the same for all.
-        let (info, judge) = finish(&mut child, &options, &deadlines(&limits, DeviceKind::Cuda))?;
+        let opening = opening(&options, deadlines(&limits, DeviceKind::Cuda));
+        let Opened { info, judge, settings } = finish(&mut child, &options, &opening)?;
         let mut supervisor = Supervisor {
             options,
             limits,
             command,
             info,
+            settings,
             judge,
             current: Some(child),
             spares: VecDeque::new(),
@@ -194,6 +213,11 @@ impl Supervisor {
     /// What the device is.
     pub(crate) fn info(&self) -> &DeviceInfo {
         &self.info
+    }
+
+    /// How the device is set up, as a worker under a lease says.
+    pub(crate) fn settings(&self) -> &BTreeMap<String, String> {
+        &self.settings
     }
 
     /// Which gates and which timing the workers have.
@@ -262,6 +286,16 @@ impl Supervisor {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
+    }
+
+    /// Keeps a fresh worker as the working one, where there is one at a time.
+    pub(crate) fn keep(&mut self, child: DeviceWorker) {
+        self.current = Some(child);
+    }
+
+    /// Whether a fresh worker takes the place of the working one.
+    pub(crate) fn has_one_at_a_time(&self) -> bool {
+        self.options.leased
     }
 
     /// Lets a worker sit idle, because its end would hold up the next measurement. Those that rested before it, beyond
@@ -343,7 +377,13 @@ impl Supervisor {
 
     /// An opened worker that has done nothing yet: the spare, or a new one.
     pub(crate) fn fresh(&mut self) -> Result<DeviceWorker, LaneError> {
-        let deadlines = self.deadlines();
+        let deadlines = opening(&self.options, self.deadlines());
+        if self.options.leased
+            && let Some(mut child) = self.current.take()
+            && !child.shutdown(FAREWELL)
+        {
+            return Err(LaneError::Lost { why: UNREAPED.into() });
+        }
         // The error of a spare is dropped: if there is a lasting reason, the new worker below meets it too.
         if let Some(mut spare) = self.spares.pop_front()
             && finish(&mut spare, &self.options, &deadlines).is_ok()
@@ -367,7 +407,7 @@ impl Supervisor {
         while let Some(child) = self.resting.pop_front() {
             self.retire(child);
         }
-        while self.limits.spare && self.spares.len() < wanted && self.lost.is_none() {
+        while self.limits.spare && !self.options.leased && self.spares.len() < wanted && self.lost.is_none() {
             let Ok(spare) = begin(&self.command, &self.options) else { return };
             self.spares.push_back(spare);
             self.spares_settled = false;
@@ -377,7 +417,9 @@ impl Supervisor {
     /// Runs the health check; returns the free memory, where the device reports it.
     fn canary(&mut self) -> Result<Option<u64>, LaneError> {
         let deadlines = self.deadlines();
-        for _ in 0..MEMORY_TRIES {
+        // What was killed on another machine ends when it notices.
+        let tries = if self.options.leased { MEMORY_TRIES + MEMORY_TRIES_LEASED } else { MEMORY_TRIES };
+        for _ in 0..tries {
             let free = match self.request(&Request::Canary, &deadlines)?.response {
                 Response::Alive { memory_free, .. } => memory_free,
                 other => return Err(LaneError::unexpected(&other)),
@@ -399,9 +441,16 @@ impl Drop for Supervisor {
     fn drop(&mut self) {
         // Only the current worker is asked to end. The spare has no work under way, and dropping it kills it.
         if let Some(mut child) = self.current.take() {
-            child.shutdown(SHUTDOWN_GRACE);
+            let grace = if self.options.leased { FAREWELL } else { SHUTDOWN_GRACE };
+            child.shutdown(grace);
         }
     }
+}
+
+/// The limits under which a worker opens its device.
+fn opening(options: &LaneOptions, deadlines: Deadlines) -> Deadlines {
+    let least = if options.leased { OPENING_LEASED } else { Duration::ZERO };
+    Deadlines { opening: deadlines.opening.max(least), ..deadlines }
 }
 
 fn deadlines(limits: &LaneLimits, kind: DeviceKind) -> Deadlines {
@@ -418,8 +467,9 @@ pub fn own_worker() -> Result<Vec<String>, LaneError> {
     Ok(vec![program.to_string_lossy().into_owned(), "worker".into()])
 }
 
-fn hello(options: &LaneOptions) -> Request {
+fn hello(options: &LaneOptions, lease: Option<WorkerLease>) -> Request {
     Request::Hello {
+        lease,
         device: options.device.clone(),
         expected_cache: Some(options.cache.clone()),
         support_cubin: options.support_cubin.clone(),
@@ -427,12 +477,54 @@ fn hello(options: &LaneOptions) -> Request {
     }
 }
 
+/// The GPUs of the machine that a command leads to. The worker is gone afterwards.
+///
+/// # Errors
+/// The command does not start, or leads to no worker.
+pub fn describe(command: &[String], within: Duration) -> Result<Vec<DescribedGpu>, LaneError> {
+    let spawn_error = |source| LaneError::Spawn { command: command.join(" "), source };
+    let mut child = DeviceWorker::start(command).map_err(spawn_error)?;
+    let answer = child.request(&Request::Describe, &Deadlines::within(within)).map_err(LaneError::died)?;
+    child.shutdown(FAREWELL);
+    match answer.response {
+        Response::Described { gpus } => Ok(gpus),
+        other => Err(LaneError::unexpected(&other)),
+    }
+}
+
 /// Starts a worker and greets it, without waiting for the answer.
 pub(super) fn begin(command: &[String], options: &LaneOptions) -> Result<DeviceWorker, LaneError> {
     let spawn_error = |source| LaneError::Spawn { command: command.join(" "), source };
     let mut child = DeviceWorker::start(command).map_err(spawn_error)?;
-    child.begin(&hello(options)).map_err(LaneError::died)?;
+    let lease = options.leased.then(|| lease(options));
+    if let Some(lease) = &lease {
+        child = child.under_lease(lease.nonce.clone());
+    }
+    child.begin(&hello(options, lease)).map_err(LaneError::died)?;
     Ok(child)
+}
+
+/// A lease of its own for every worker, so that nothing which another one said passes for an answer of this one.
+fn lease(options: &LaneOptions) -> WorkerLease {
+    static LEASES: AtomicU64 = AtomicU64::new(1);
+    let number = LEASES.fetch_add(1, Ordering::Relaxed);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let hash = |path: Option<&PathBuf>| {
+        path.and_then(|path| std::fs::read(path).ok()).map(|own| ContentHash::of(&own))
+    };
+    WorkerLease {
+        nonce: format!("{:x}-{:x}-{number:x}", std::process::id(), since.as_nanos()),
+        beat_ms: BEAT.as_millis() as u64,
+        support: hash(options.support_cubin.as_ref()),
+        references: hash(options.reference_kernels.as_ref().map(|kernels| &kernels.path)),
+    }
+}
+
+/// What a worker says of itself.
+pub(super) struct Opened {
+    pub info: DeviceInfo,
+    pub judge: String,
+    pub settings: BTreeMap<String, String>,
 }
 
 /// Waits until a greeted worker has opened its device: what that is, and which gates the worker has.
@@ -440,10 +532,13 @@ pub(super) fn finish(
     child: &mut DeviceWorker,
     options: &LaneOptions,
     deadlines: &Deadlines,
-) -> Result<(DeviceInfo, String), LaneError> {
-    // The greeting went out in `begin`. It is given again only for the phase that `finish` assumes.
-    match child.finish(&hello(options), deadlines).map_err(LaneError::died)?.response {
-        Response::Ready { protocol: PROTOCOL_VERSION, info, judge, .. } => Ok((*info, judge)),
+) -> Result<Opened, LaneError> {
+    // The greeting went out in `begin`. It is given again only for the phase and the files that `finish` assumes.
+    let again = hello(options, options.leased.then(|| lease(options)));
+    match child.finish(&again, deadlines).map_err(LaneError::died)?.response {
+        Response::Ready { protocol: PROTOCOL_VERSION, info, judge, settings, .. } => {
+            Ok(Opened { info: *info, judge, settings })
+        }
         Response::Failed { error } => Err(LaneError::Open { error }),
         other => Err(LaneError::unexpected(&other)),
     }

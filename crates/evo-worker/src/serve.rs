@@ -1,7 +1,9 @@
 //! The loop inside a worker process: one request at a time, phases in between, one answer.
 
-use std::io;
-use std::path::Path;
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,8 +14,8 @@ use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, VerdictKind};
 use evo_protocol::worker::{
-    BinaryRef, BlockAnswer, Candidate, CheckPlan, Depth, InstrumentedBuild, MeasureAnswer, PROTOCOL_VERSION,
-    PairedTimes, Phase, Request, Response, SamplePolicy,
+    BinaryRef, BlockAnswer, Candidate, CheckPlan, Depth, DescribedGpu, InstrumentedBuild, MeasureAnswer,
+    PROTOCOL_VERSION, PairedTimes, Phase, ReferenceKernels, Request, Response, SamplePolicy, WorkerLease,
 };
 use evo_space::genome::ContentHash;
 
@@ -24,6 +26,7 @@ use super::stand::{BlockSize, Stand};
 use super::wire::{ReportPhase, Wire};
 use evo_system::process::{self, Orphaned, REQUEST, RequestHandler};
 use evo_timing::paired::interleave;
+use flate2::read::GzDecoder;
 
 /// Serves requests until stdin closes or `Shutdown` comes.
 ///
@@ -33,7 +36,8 @@ pub fn run(sandbox: bool, build: &str) -> io::Result<()> {
     let wire = Wire::take_over(PROTOCOL_VERSION, Orphaned::Exits)?;
     evo_device::host::fault::install(&REQUEST, wire.descriptor())?;
     let build = build.to_string();
-    process::serve(&mut Server { wire, rooms: rooms(sandbox)?, build, judge: None, seed: 0, kept: None })
+    let (rooms, received) = (rooms(sandbox)?, HashMap::new());
+    process::serve(&mut Server { wire, rooms, build, judge: None, seed: 0, received, kept: None })
 }
 
 /// How this program starts the processes in which host variants run.
@@ -50,6 +54,8 @@ struct Server {
     judge: Option<Judge>,
     /// Decides which timed iterations are checked; from the loaded candidate's secret seed.
     seed: u64,
+    /// Binaries that came from the parent.
+    received: HashMap<ContentHash, Vec<u8>>,
     /// The problem of the block before, which is prepared already; any other request gives it up.
     kept: Option<KeptProblem>,
 }
@@ -84,19 +90,11 @@ impl Server {
             self.kept = None;
         }
         match request {
-            Request::Hello { device, expected_cache, support_cubin, reference_kernels } => {
-                self.wire.phase(Phase::Opening, &device);
-                start_threads()?;
-                let device = evo_device::open::open(&device, support_cubin.as_deref(), self.rooms.clone())?;
-                let info = Box::new(device.info().clone());
-                let mut own = Judge::new(device, expected_cache);
-                if let Some(kernels) = reference_kernels {
-                    own.take_references(&kernels.name, &read_image(&kernels.path)?)?;
-                }
-                self.judge = Some(own);
-                let judge = self.build.clone();
-                Ok(Response::Ready { protocol: PROTOCOL_VERSION, pid: std::process::id(), info, judge })
+            Request::Hello { device, expected_cache, support_cubin, reference_kernels, lease } => {
+                let greeting = Greeting { device, expected_cache, support_cubin, reference_kernels, lease };
+                self.open(greeting)
             }
+            Request::Describe => Ok(Response::Described { gpus: described() }),
             Request::Prepare { check, plans } => self.prepare(&check, &plans),
             Request::Load { slot, candidate } => self.load(slot, &candidate),
             Request::Gate { slot, gate, depth, plans } => self.gate(slot, gate, depth, &plans),
@@ -138,6 +136,82 @@ impl Server {
     fn judge(&mut self) -> Result<&mut Judge, DeviceError> {
         self.judge.as_mut().ok_or_else(no_device)
     }
+
+    fn open(&mut self, greeting: Greeting) -> Result<Response, DeviceError> {
+        let Greeting { device, expected_cache, support_cubin, reference_kernels, lease } = greeting;
+        if let Some(lease) = &lease {
+            let pace = Duration::from_millis(lease.beat_ms.max(1));
+            let begun = self.wire.begin_lease(lease.nonce.clone(), pace, &Response::Beat);
+            begun.map_err(|error| harness(format!("the worker cannot start its threads: {error}")))?;
+        }
+        self.wire.phase(Phase::Opening, &device);
+        start_threads()?;
+        let hashes = lease.as_ref().map(|lease| (lease.support.clone(), lease.references.clone()));
+        let (support, references) = hashes.unwrap_or_default();
+        let support = self.as_file(support_cubin, support)?;
+        let device = evo_device::open::open(&device, support.path.as_deref(), self.rooms.clone())?;
+        let info = Box::new(device.info().clone());
+        let mut own = Judge::new(device, expected_cache);
+        if let Some(kernels) = reference_kernels {
+            let file = self.as_file(Some(kernels.path.clone()), references)?;
+            own.take_references(&kernels.name, &read_image(file.path.as_deref().unwrap_or(&kernels.path))?)?;
+        }
+        self.judge = Some(own);
+        let judge = self.build.clone();
+        let settings = lease.map(|_| evo_device::telemetry::settings(&info.uuid)).unwrap_or_default();
+        let settings = settings.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+        Ok(Response::Ready { protocol: PROTOCOL_VERSION, pid: std::process::id(), info, judge, settings })
+    }
+
+    /// A file of the parent's, or a copy of it where it cannot be read here.
+    fn as_file(
+        &mut self,
+        path: Option<PathBuf>,
+        hash: Option<ContentHash>,
+    ) -> Result<FileOrCopy, DeviceError> {
+        let (Some(path), Some(hash)) = (&path, hash) else { return Ok(FileOrCopy { path, _copy: None }) };
+        if std::fs::read(path).is_ok_and(|bytes| ContentHash::of(&bytes) == hash) {
+            return Ok(FileOrCopy { path: Some(path.clone()), _copy: None });
+        }
+        let bytes = self.binary(&BinaryRef { hash, path: None })?;
+        let written =
+            tempfile::NamedTempFile::new().and_then(|mut file| file.write_all(&bytes).map(|()| file));
+        let copy = written.map_err(|error| harness(format!("cannot keep the helper kernels: {error}")))?;
+        Ok(FileOrCopy { path: Some(copy.path().to_path_buf()), _copy: Some(copy) })
+    }
+}
+
+/// What the parent says first.
+struct Greeting {
+    device: String,
+    expected_cache: Option<PathBuf>,
+    support_cubin: Option<PathBuf>,
+    reference_kernels: Option<ReferenceKernels>,
+    lease: Option<WorkerLease>,
+}
+
+/// A file that can be read here.
+struct FileOrCopy {
+    path: Option<PathBuf>,
+    /// Deleted with this.
+    _copy: Option<tempfile::NamedTempFile>,
+}
+
+fn described() -> Vec<DescribedGpu> {
+    let all = evo_device::telemetry::list().into_iter();
+    all.map(|gpu| DescribedGpu { name: gpu.name, uuid: gpu.uuid, capability: gpu.capability }).collect()
+}
+
+/// Bytes of binaries that are kept.
+const RECEIVED_MAX: usize = 64 << 20;
+
+/// No binary is larger when unpacked.
+const UNPACKED_MAX: u64 = 1 << 30;
+
+fn unpacked(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut plain = Vec::new();
+    GzDecoder::new(bytes).take(UNPACKED_MAX).read_to_end(&mut plain)?;
+    Ok(plain)
 }
 
 fn read_image(path: &Path) -> Result<Vec<u8>, DeviceError> {
@@ -198,13 +272,26 @@ impl Server {
         {
             return Ok(bytes);
         }
+        if let Some(bytes) = self.received.get(&binary.hash) {
+            return Ok(bytes.clone());
+        }
         let lost = |error: io::Error| harness(format!("cannot talk to the parent: {error}"));
         self.wire.send(&Response::Need { hash: binary.hash.clone() }).map_err(lost)?;
-        let Some(Request::Provide { data, .. }) = self.wire.receive().map_err(lost)? else {
+        let Some(Request::Provide { data, gzip, .. }) = self.wire.receive().map_err(lost)? else {
             return Err(harness(format!("the binary `{}` was not provided", binary.hash)));
         };
-        match STANDARD.decode(&data) {
-            Ok(bytes) if ContentHash::of(&bytes) == binary.hash => Ok(bytes),
+        let bytes = STANDARD.decode(&data).ok();
+        let bytes = if gzip { bytes.and_then(|bytes| unpacked(&bytes).ok()) } else { bytes };
+        match bytes {
+            Some(bytes) if ContentHash::of(&bytes) == binary.hash => {
+                // It travels once, as far as there is room.
+                let held: usize = self.received.values().map(Vec::len).sum();
+                if held + bytes.len() > RECEIVED_MAX {
+                    self.received.clear();
+                }
+                self.received.insert(binary.hash.clone(), bytes.clone());
+                Ok(bytes)
+            }
             _ => Err(harness(format!("the binary that was provided is not `{}`", binary.hash))),
         }
     }

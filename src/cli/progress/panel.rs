@@ -9,6 +9,9 @@ use crate::report::text::time;
 /// Kinds of failure that get a line of their own.
 const FAILURES: usize = 4;
 
+/// Lanes that get a line of their own.
+const LANES: usize = 8;
+
 /// Cells of the bar, and of the curve, where there is room.
 const BAR: usize = 30;
 const CURVE: usize = 32;
@@ -22,6 +25,7 @@ pub fn lines(tally: &Tally, now: Duration, width: usize, height: usize) -> Vec<S
     lines.extend(best(tally));
     lines.extend(curve(tally, now, width));
     lines.extend(lanes(tally, width));
+    lines.extend(each(tally));
     if !tally.mix.is_empty() {
         lines.push(mix(tally, width));
     }
@@ -111,6 +115,15 @@ fn lanes(tally: &Tally, width: usize) -> Option<StyledLine> {
             .with(Tone::Faint, format!(" · {compilers} "))
             .with(Tone::Plain, compile),
     )
+}
+
+/// A line for each of several lanes, as many as leave room for the rest.
+fn each(tally: &Tally) -> impl Iterator<Item = StyledLine> {
+    let more = tally.each.len().saturating_sub(LANES);
+    let shown = tally.each.iter().take(LANES).map(String::as_str).enumerate();
+    let lines = shown.map(|(lane, line)| label(&format!("lane {lane}")).with(Tone::Faint, line));
+    let rest = (more > 0).then(|| label("").with(Tone::Faint, format!("and {more} more lanes")));
+    lines.chain(rest)
 }
 
 /// What does not fit is left out as whole entries, so that a count is never cut off from its name.

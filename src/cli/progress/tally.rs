@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::VerdictKind;
+use evo_space::counted::counted;
 
-use crate::event::Event;
+use crate::event::{Event, LaneProgress};
 use crate::report::text::time;
 
 /// Verdicts by which the rate is measured: enough to be steady, few enough to follow a change.
@@ -57,6 +58,8 @@ pub struct Tally {
     /// The first message of each kind of failure, in the order of their coming.
     pub failures: Vec<(String, String)>,
     pub lanes: Option<Lanes>,
+    /// One line for each of several lanes.
+    pub each: Vec<String>,
     pub confirming: Option<Confirming>,
     confirm_seconds: Option<f64>,
     /// What a wall budget leaves, and when it was told.
@@ -99,6 +102,7 @@ impl Tally {
                 self.confirm_seconds = *confirm_seconds;
                 self.left = left_seconds.map(|left| (left, at));
             }
+            Event::LaneProgress { lanes } => self.each = lanes.iter().map(told).collect(),
             Event::Confirming { finalist, of, left_seconds } => {
                 let (finalist, of, left_seconds) = (*finalist, *of, *left_seconds);
                 self.confirming = Some(Confirming { finalist, of, since: at, left_seconds });
@@ -189,6 +193,20 @@ impl Tally {
         let parts = [self.count(), format!("best {best}{speed}"), mix.join(", "), lanes];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
     }
+}
+
+/// `cuda:1  120 evaluations, 93 % busy`.
+fn told(lane: &LaneProgress) -> String {
+    let account = &lane.account;
+    let restarts = match account.restarts {
+        0 => String::new(),
+        count => format!(", {}", counted(count, "new worker")),
+    };
+    let state = match &account.out {
+        Some(why) => format!("out: {why}"),
+        None => format!("{:.0} % busy", percent(lane.busy)),
+    };
+    format!("{}  {}, {state}{restarts}", account.name, counted(account.evaluations, "evaluation"))
 }
 
 impl Lanes {

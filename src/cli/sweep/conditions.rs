@@ -1,6 +1,8 @@
 //! The conditions of a sweep on a device, and its definition: what decides whether results outlive an edit, and what
 //! names the edit.
 
+use std::collections::BTreeMap;
+
 use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::worker::CheckPlan;
 use evo_space::genome::ContentHash;
@@ -20,6 +22,8 @@ const VALUES_MAX: usize = 256;
 pub struct JudgedUnder<'a> {
     pub gates: &'a str,
     pub device: &'a DeviceInfo,
+    /// How the device is set up, as far as that changes its times.
+    pub settings: &'a BTreeMap<String, String>,
     pub sandbox: SandboxMode,
     pub kernel: &'a KernelSpec,
     pub check: &'a CheckPlan,
@@ -62,8 +66,8 @@ impl JudgedUnder<'_> {
             ("device rates", format!("{rates:?}")),
         ];
         pairs.into_iter().for_each(|(name, value)| conditions.add(name, value));
-        for (name, value) in evo_device::telemetry::settings(&device.uuid) {
-            conditions.add(format!("device {name}"), value);
+        for (name, value) in self.settings {
+            conditions.add(format!("device {name}"), value.as_str());
         }
         if is_host {
             let fences = if self.sandbox == SandboxMode::On { "on" } else { "off" };
@@ -170,7 +174,8 @@ mod tests {
         change(&mut parts);
         let Parts { gates, device, sandbox, kernel, check, references, inputs } = &parts;
         let sandbox = *sandbox;
-        JudgedUnder { gates, device, sandbox, kernel, check, references, inputs }.conditions()
+        let settings = &BTreeMap::new();
+        JudgedUnder { gates, device, settings, sandbox, kernel, check, references, inputs }.conditions()
     }
 
     #[test]

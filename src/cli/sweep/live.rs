@@ -11,8 +11,11 @@ use evo_space::space::SearchSpace;
 
 use super::conditions::{JudgedUnder, definition};
 use super::inputs;
+use super::lane_order::LaneOrder;
+use super::lanes::{self, StartedLane};
 use super::sanitized::{self, SanitizedDevice};
 use super::stage::{Stage, StudyIdentity};
+use super::workers;
 use crate::cli::args::SweepArgs;
 use crate::cli::device_lane;
 use crate::cli::error::CliError;
@@ -23,7 +26,7 @@ use crate::cli::trial;
 use crate::compile::VariantFarm;
 use crate::engine::prepared::PreparedKernel;
 use crate::engine::recipe::KernelRecipe;
-use crate::engine::{Inbox, Message, SanitizePlan, single};
+use crate::engine::{Inbox, LaneIdentity, LanePart, Message, SanitizePlan, single};
 use crate::inspect::twin::HostLook;
 use crate::journal::conditions::Conditions;
 use crate::journal::record::space_hash;
@@ -44,6 +47,8 @@ pub struct LiveSubject {
     /// Restricts the problems; empty for all.
     problems: Vec<String>,
     worker_command: Option<String>,
+    /// The lanes of `--workers`.
+    workers: Option<Vec<LaneOrder>>,
     /// For one run of an outside program.
     limit_tool: Duration,
 }
@@ -54,16 +59,19 @@ impl LiveSubject {
         let name = arguments.space.as_deref().unwrap_or(catalog::DEFAULT);
         let file = Arc::new(opened::space(name, arguments.access.access())?);
         let kernel = session::kernel_of(&file)?;
-        let setup = session::setup(&arguments.device, arguments.jobs)?
-            .fenced(arguments.sandbox)
-            .within(&arguments.limits);
+        let workers = workers::orders(&arguments.workers)?;
+        let setup = match &workers {
+            None => session::setup(&arguments.device, arguments.jobs)?,
+            Some(orders) => session::setup_on(lanes::choice(orders, &arguments.device)?, arguments.jobs),
+        };
+        let setup = setup.fenced(arguments.sandbox).within(&arguments.limits);
         // Only for its errors, before anything is started; `start` asks again.
         let chosen = session::problems(kernel, setup.choice.kind, &arguments.problems)?;
         let limits = limits_of(&setup.choice);
         let within = limits.and_then(|own| DeviceSpace::fold(&file.space, &kernel.launches, &chosen, &own));
         let (problems, worker_command) = (arguments.problems.clone(), arguments.worker_command.clone());
         let limit_tool = arguments.limits.limit_tool;
-        Ok(LiveSubject { file, within, setup, problems, worker_command, limit_tool })
+        Ok(LiveSubject { file, within, setup, problems, worker_command, workers, limit_tool })
     }
 
     /// The points to search: what the file calls valid and the device can launch.
@@ -141,10 +149,11 @@ impl LiveSubject {
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
         let farm = farm(&self.setup, inbox)?;
-        let mut lane = device_lane::lane(&self.setup, self.worker_command.as_deref(), Some(kernel))?;
-        let recipe = session::recipe(kernel, &problems, &self.setup, &lane, seed)?;
+        let mut lanes = self.lanes(kernel)?;
+        let lane = &mut lanes.first_mut().ok_or_else(|| CliError::harness("no lane was started"))?.lane;
+        let recipe = session::recipe(kernel, &problems, &self.setup, lane, seed)?;
         let default = self.space().configuration(&self.space().default_genome());
-        session::rehearse(&mut lane, kernel, &problems, &default, &recipe)?;
+        session::rehearse(lane, kernel, &problems, &default, &recipe)?;
         let names = |timed: bool| {
             let some = problems.iter().filter(|one| one.timed == timed);
             some.map(|one| one.name.clone()).collect::<Vec<_>>()
@@ -154,6 +163,7 @@ impl LiveSubject {
         let judged = JudgedUnder {
             gates: lane.judge(),
             device: lane.info(),
+            settings: &lanes::settings(lane),
             sandbox: self.setup.sandbox,
             kernel,
             check,
@@ -165,9 +175,9 @@ impl LiveSubject {
         let recipe = recipe.under(conditions.as_ref().map(Conditions::hash));
         let warnings = lint::warnings(kernel, &default);
         let warned = warnings.iter().map(|warning| format!("warning: {warning}"));
-        let options = device_lane::lane_options(&self.setup, self.worker_command.as_deref(), Some(kernel))?;
-        let ready = sanitized::ready(sanitize, self.sanitized(kernel, options, seed));
-        let notices = warned.chain(ready.notice).collect();
+        let device = lane.info().clone();
+        let (lanes, notice) = self.parts(lanes, kernel, sanitize, seed);
+        let notices = warned.chain(notice).collect();
         // Said when the file was opened; the study keeps it beside its other remarks.
         let on_device = self.within.as_ref().and_then(|within| within.replaced_default.as_ref());
         let replaced = self.file.replaced_default.iter().chain(on_device).map(ReplacedDefault::note);
@@ -184,16 +194,45 @@ impl LiveSubject {
             ranking: kernel.objective.ranking,
             allow_trade: kernel.objective.allow_trade,
             warnings,
-            device: lane.info().clone(),
+            device,
         };
-        Ok(Stage {
-            recipe,
-            compilers: Box::new(farm),
-            device: Box::new(lane),
-            sanitizer: ready.sanitizer,
-            identity,
-            notices,
-        })
+        Ok(Stage { recipe, compilers: Box::new(farm), lanes, identity, notices })
+    }
+}
+
+impl LiveSubject {
+    /// The lanes of `--workers`, or the only one.
+    fn lanes(&self, kernel: &KernelSpec) -> Result<Vec<StartedLane>, CliError> {
+        if let Some(orders) = &self.workers {
+            return lanes::start(orders, &self.setup, kernel);
+        }
+        let command = self.worker_command.as_deref();
+        let lane = device_lane::lane(&self.setup, command, Some(kernel))?;
+        let options = Some(device_lane::lane_options(&self.setup, command, Some(kernel))?);
+        let (name, device_uuid) = (self.setup.choice.spec.clone(), lane.info().uuid.clone());
+        Ok(vec![StartedLane { lane, name, device_uuid, options }])
+    }
+
+    /// Lanes for the engine, each with a tool that looks at its device, and what a person should know of that.
+    fn parts(
+        &self,
+        lanes: Vec<StartedLane>,
+        kernel: &KernelSpec,
+        sanitize: SanitizePlan,
+        seed: u64,
+    ) -> (Vec<LanePart<Job>>, Option<String>) {
+        let mut first = None;
+        let mut parts = Vec::new();
+        for StartedLane { lane, name, device_uuid, options } in lanes {
+            let ready = match options {
+                Some(options) => sanitized::ready(sanitize, self.sanitized(kernel, options, seed)),
+                None => sanitized::out_of_reach(sanitize),
+            };
+            first.get_or_insert(ready.notice);
+            let identity = LaneIdentity { name, device_uuid };
+            parts.push(LanePart { device: Box::new(lane), sanitizer: ready.sanitizer, identity });
+        }
+        (parts, first.flatten())
     }
 }
 

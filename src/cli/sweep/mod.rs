@@ -9,6 +9,8 @@ mod command;
 mod conditions;
 mod execute;
 mod inputs;
+mod lane_order;
+mod lanes;
 mod live;
 mod mutated;
 mod plan;
@@ -19,6 +21,8 @@ mod result;
 mod sanitized;
 mod seeds;
 mod stage;
+mod workers;
+mod workers_file;
 
 pub use choice::choose_afresh as choose;
 pub use command::run;

@@ -9,7 +9,7 @@ use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;
 use crate::cli::sanitize_args::SanitizeWhen;
 use crate::cli::{opened, session};
-use crate::engine::{Inbox, NoSanitizer};
+use crate::engine::{Inbox, LanePart, NoSanitizer};
 use crate::kernel::spec::SpaceFile;
 use crate::replay::Recording;
 use crate::replay::device::{RecordedBuild, ReplayCompilers, ReplayDevice, ReplayRecipe, info, space_hash};
@@ -73,8 +73,10 @@ impl ReplayedSubject {
         Stage {
             recipe: ReplayRecipe::new(recording),
             compilers: Box::new(ReplayCompilers::new(self.jobs, inbox.sender())),
-            device: Box::new(ReplayDevice::new(recording)),
-            sanitizer: Box::new(NoSanitizer("a recording launches nothing")),
+            lanes: LanePart::only(
+                Box::new(ReplayDevice::new(recording)),
+                Box::new(NoSanitizer("a recording launches nothing")),
+            ),
             identity,
             notices: self.notices(),
         }
@@ -97,6 +99,8 @@ impl ReplayedSubject {
 fn refuse_others(arguments: &SweepArgs) -> Result<(), CliError> {
     let (option, why) = if arguments.worker_command.is_some() {
         ("--worker-command", "a replay has no worker")
+    } else if arguments.workers.workers.is_some() {
+        ("--workers", "a replay has no worker")
     } else if !arguments.problems.is_empty() {
         ("--problem", "a recording has one problem")
     } else if arguments.sanitize.is_some_and(|when| when != SanitizeWhen::Off) {

@@ -145,6 +145,9 @@ fn object(plan: &SweepPlan, outcome: &SweepOutcome) -> Value {
         "section": outcome.section,
         "insight": outcome.summary.insight,
     });
+    if !end.lanes.is_empty() {
+        object["lanes"] = json!(end.lanes);
+    }
     if let Some(within) = plan.subject.within() {
         // As text, because a count may have more digits than a number holds.
         object["device_limits"] = json!({
@@ -196,7 +199,8 @@ fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> Vec<StyledLin
             // Read last, so that it is the time of the whole command.
             let last = wrapped(&text::last_line(&outcome.summary.end, plan.clock.elapsed()), width);
             let mix = wrapped(&format!("verdicts: {mix}"), width);
-            let ends = plain(&format!("{left}{mix}{within}{more}study: {folder}\n{last}"));
+            let lanes = text::lanes(&outcome.summary.end, width);
+            let ends = plain(&format!("{left}{mix}{lanes}{within}{more}study: {folder}\n{last}"));
             [above, plain(&table), below, ends].concat()
         }
         SweepSubject::Replayed(replayed) => {

@@ -57,6 +57,15 @@ pub struct SanitizedDevice {
     pub twin: Option<Box<dyn HostLook>>,
 }
 
+/// For a lane by command: no tool of this machine can look at its device.
+pub fn out_of_reach(plan: SanitizePlan) -> ReadySanitizer {
+    let why = "a lane by command is out of the tool's reach";
+    let notice = plan
+        .demanded
+        .then(|| format!("warning: compute-sanitizer is demanded, so nothing will be confirmed: {why}"));
+    ReadySanitizer { sanitizer: Box::new(NoSanitizer(why)), notice }
+}
+
 /// Finds the tool for a plan.
 pub fn ready(plan: SanitizePlan, device: SanitizedDevice) -> ReadySanitizer {
     let SanitizedDevice { kind, options, checks, limit, twin } = device;

@@ -4,7 +4,7 @@ use evo_protocol::device::DeviceInfo;
 use evo_protocol::measurement::RankingMode;
 use evo_space::genome::ContentHash;
 
-use crate::engine::{Compilers, Evaluate, Recipe, Sanitizer};
+use crate::engine::{Compilers, LanePart, Recipe};
 use crate::journal::conditions::Conditions;
 use crate::journal::definition::StudyDefinition;
 use crate::journal::record::StudyInput;
@@ -13,8 +13,8 @@ use crate::journal::record::StudyInput;
 pub struct Stage<'a, R: Recipe> {
     pub recipe: R,
     pub compilers: Box<dyn Compilers<R::Prepared> + 'a>,
-    pub device: Box<dyn Evaluate<R::Job>>,
-    pub sanitizer: Box<dyn Sanitizer<R::Job>>,
+    /// At least one device.
+    pub lanes: Vec<LanePart<R::Job>>,
     pub identity: StudyIdentity,
     /// What a person should know before the first evaluation.
     pub notices: Vec<String>,

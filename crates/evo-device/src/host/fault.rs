@@ -367,7 +367,8 @@ pub fn pass_on(error: &DeviceError) -> ! {
     // SAFETY: `install` stores a reference that lives for ever.
     let id = unsafe { REQUEST.load(Ordering::Acquire).as_ref() }.map_or(0, |own| own.load(Ordering::Acquire));
     let body = Response::Fault { error: Box::new(error.clone()) };
-    let line = serde_json::to_string(&Frame { v: PROTOCOL_VERSION, id, body }).unwrap_or_default();
+    let line =
+        serde_json::to_string(&Frame { v: PROTOCOL_VERSION, id, lease: None, body }).unwrap_or_default();
     say_and_exit(&line)
 }
 

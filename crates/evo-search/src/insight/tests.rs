@@ -52,6 +52,9 @@ fn evaluation(space: &SearchSpace, number: u64, genome: &Genome, origin: &str) -
         compile_ms: 3.0,
         device_ms: 1.0,
         recovery: None,
+        lane: None,
+        device_uuid: None,
+        lane_ratio: None,
         at_ms: None,
     }
 }

@@ -58,6 +58,9 @@ pub struct ProcessDeath {
     pub memory_peak: u64,
     /// Whether the process is gone.
     pub reaped: bool,
+    /// Whether the connection to a child under a lease ended, or brought no sign of life. What the launcher at this end
+    /// of it says may come late and may be wrong.
+    pub is_cut: bool,
 }
 
 /// A child that answers requests of type `Q` with responses of type `R`. Dropping it kills its group and
@@ -68,7 +71,18 @@ pub struct Conversation<Q, R> {
     pipe: LinePipe,
     version: u32,
     last_id: u64,
+    lease: Option<Lease>,
     types: PhantomData<fn(Q) -> R>,
+}
+
+/// What a child promised that may be on another machine.
+#[derive(Debug)]
+struct Lease {
+    nonce: String,
+    /// It is given up when it says nothing for so long.
+    silence: Duration,
+    /// When it last said something while we listened; absent before its first word.
+    heard: Option<Instant>,
 }
 
 impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
@@ -86,13 +100,21 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
             return Err(io::Error::other("a pipe to the child is missing"));
         };
         let pipe = LinePipe::new((stdin, stdout, stderr), log)?;
-        Ok(Conversation { process, pipe, version, last_id: 0, types: PhantomData })
+        Ok(Conversation { process, pipe, version, last_id: 0, lease: None, types: PhantomData })
     }
 
     /// The same with answers of up to so many bytes.
     #[must_use]
     pub fn with_line_max(mut self, line_max: usize) -> Conversation<Q, R> {
         self.pipe.set_line_max(line_max);
+        self
+    }
+
+    /// The same with a child that gives signs of life and puts `nonce` into its frames. Frames of another lease, and
+    /// those that come twice or late, are dropped.
+    #[must_use]
+    pub fn under_lease(mut self, nonce: String, silence: Duration) -> Conversation<Q, R> {
+        self.lease = Some(Lease { nonce, silence, heard: None });
         self
     }
 
@@ -111,6 +133,12 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
     /// Sends a request under a new number without waiting. At most one may be open.
     pub fn begin(&mut self, request: &Q) -> Result<(), ProcessDeath> {
         self.last_id += 1;
+        if let Some(lease) = &mut self.lease {
+            // Signs of life, and what came late: nothing that is there now can answer this request.
+            self.pipe.discard_lines();
+            lease.heard = lease.heard.map(|_| Instant::now());
+            return self.send(request);
+        }
         // Unread input belongs to no request: the child is out of step, and later answers could not be
         // matched.
         if self.pipe.has_input() {
@@ -121,7 +149,7 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
 
     /// Sends more under the number of the request that is open.
     pub fn send(&mut self, body: &Q) -> Result<(), ProcessDeath> {
-        match serde_json::to_vec(&Frame { v: self.version, id: self.last_id, body }) {
+        match serde_json::to_vec(&Frame { v: self.version, id: self.last_id, lease: None, body }) {
             Ok(line) => self.pipe.send(&line),
             Err(error) => return Err(self.break_off(error.to_string())),
         }
@@ -155,11 +183,23 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         limit: Duration,
         latest: Instant,
     ) -> Result<Frame<R>, ProcessDeath> {
-        let line = self.next_line(since, limit, latest)?;
-        serde_json::from_slice(&line).map_err(|_| {
-            let start = String::from_utf8_lossy(&line[..line.len().min(FOUND_MAX)]);
-            self.break_off(format!("`{start}`"))
-        })
+        loop {
+            let line = self.next_line(since, limit, latest)?;
+            let frame: Frame<R> = serde_json::from_slice(&line).map_err(|_| {
+                let start = String::from_utf8_lossy(&line[..line.len().min(FOUND_MAX)]);
+                self.break_off(format!("`{start}`"))
+            })?;
+            if !self.is_stale(&frame) {
+                return Ok(frame);
+            }
+        }
+    }
+
+    /// Whether a frame belongs to another lease or to an earlier request.
+    fn is_stale(&self, frame: &Frame<R>) -> bool {
+        let Some(lease) = &self.lease else { return false };
+        // Last words of a fault handler, which knows no lease, have none.
+        frame.lease.as_ref().is_some_and(|nonce| *nonce != lease.nonce) || frame.id < self.last_id
     }
 
     /// The response in a frame that belongs to the open request.
@@ -194,7 +234,7 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
 
     /// Asks the child to end, without waiting for it.
     pub fn dismiss(&mut self, farewell: &Q) {
-        let frame = Frame { v: self.version, id: self.last_id + 1, body: farewell };
+        let frame = Frame { v: self.version, id: self.last_id + 1, lease: None, body: farewell };
         if let Ok(line) = serde_json::to_vec(&frame) {
             self.pipe.send(&line);
         }
@@ -253,8 +293,17 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
                 waits = Some(ProcessorWaits::begin(self.process.id()));
             }
             match self.pipe.receive(until.min(Instant::now() + PULSE)) {
-                Incoming::Line(line) => return Ok(line),
+                Incoming::Line(line) => {
+                    if let Some(lease) = &mut self.lease {
+                        lease.heard = Some(Instant::now());
+                    }
+                    return Ok(line);
+                }
                 Incoming::End => return Err(self.found_dead()),
+                Incoming::Nothing if self.silent_for().is_some() => {
+                    let limit = self.silent_for().unwrap_or_default();
+                    return Err(self.cut(format!("no sign of life for {} s", limit.as_secs_f64())));
+                }
                 Incoming::Overlong => return Err(self.break_off("a line longer than a message may be")),
                 // A grandchild may keep stdout open after the child's end. What the child wrote before still
                 // counts.
@@ -273,15 +322,30 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         }
     }
 
+    /// The limit that a child under a lease has missed, if it has.
+    fn silent_for(&self) -> Option<Duration> {
+        let lease = self.lease.as_ref()?;
+        (lease.heard?.elapsed() >= lease.silence).then_some(lease.silence)
+    }
+
     /// The end of a child that closed its stdout: by itself, unless it has to be killed.
     fn found_dead(&mut self) -> ProcessDeath {
         self.process.wait(Instant::now() + EXIT_GRACE);
         // Asked before `bury`, whose kill would make every end look like a death by SIGKILL.
         let by_itself = self.process.has_exited();
         match self.process.bury().status {
-            Some(status) if by_itself => self.end(DeathCause::Exit(status)),
+            // A launcher may call the loss of its node a success.
+            Some(status) if by_itself && !(self.lease.is_some() && status.success()) => {
+                self.end(DeathCause::Exit(status))
+            }
+            _ if self.lease.is_some() => self.cut("the connection to it ended".to_string()),
             _ => self.break_off("it closed its stdout and went on running"),
         }
+    }
+
+    /// The end of a child whose connection is gone.
+    fn cut(&mut self, found: String) -> ProcessDeath {
+        ProcessDeath { is_cut: true, ..self.end(DeathCause::Protocol { found }) }
     }
 
     /// Kills the group, reaps the child and reads its last words.
@@ -292,7 +356,7 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         self.pipe.stderr.read_rest();
         let log = self.pipe.stderr.log.clone();
         let (memory_peak, reaped) = (remains.memory_peak, remains.status.is_some());
-        ProcessDeath { cause, at, log, waited: Duration::ZERO, memory_peak, reaped }
+        ProcessDeath { cause, at, log, waited: Duration::ZERO, memory_peak, reaped, is_cut: false }
     }
 }
 
@@ -362,5 +426,48 @@ mod tests {
         // Patience is for who waits for a processor: a sleeper does not, and would end in another way a minute later.
         let death = start("sleep 60").ask_patiently(&String::new(), limit, 1_000).unwrap_err();
         assert_eq!(death.cause, DeathCause::Deadline { limit });
+    }
+
+    /// The same under a lease whose silence lasts a quarter of a second.
+    fn leased(script: &str) -> Conversation<String, String> {
+        start(script).under_lease("now".into(), Duration::from_millis(250))
+    }
+
+    #[test]
+    fn under_a_lease_old_frames_are_dropped_and_signs_of_life_are_no_answer() {
+        let frame = |id: u32, lease: &str, body: &str| {
+            format!("echo '{{\"v\":1,\"id\":{id},\"lease\":\"{lease}\",\"body\":\"{body}\"}}'")
+        };
+        let lines = [
+            "read line".to_string(),
+            frame(1, "before", "of another lease"),
+            frame(1, "now", "one"),
+            frame(1, "now", "one"),
+            "read line".into(),
+            frame(1, "now", "one, late"),
+            frame(2, "now", "two"),
+            "sleep 60".into(),
+        ];
+        let mut child = leased(&lines.join("\n"));
+        for word in ["one", "two"] {
+            assert_eq!(child.ask(&"hello".to_string(), PATIENT).unwrap(), word);
+        }
+    }
+
+    #[test]
+    fn a_silent_lane_and_a_lane_that_is_gone_are_told_apart() {
+        let cut = |script: &str| {
+            let death = leased(script).ask(&"hello".to_string(), PATIENT).unwrap_err();
+            (death.is_cut, death.cause)
+        };
+        let word = "echo '{\"v\":1,\"id\":0,\"lease\":\"now\",\"body\":\"alive\"}'";
+        assert_eq!(cut(&format!("{word}; sleep 60")), (true, found("no sign of life for 0.25 s")));
+        // Whatever a launcher says of it.
+        let gone = (true, found("the connection to it ended"));
+        assert_eq!(cut("read line; exit 0"), gone);
+        assert_eq!(cut("exec >&-; sleep 60"), gone);
+        use std::os::unix::process::ExitStatusExt;
+        let exit = DeathCause::Exit(ExitStatus::from_raw(3 << 8));
+        assert_eq!(cut("read line; exit 3"), (false, exit));
     }
 }

@@ -85,6 +85,18 @@ impl LinePipe {
         !self.inbox.is_empty()
     }
 
+    /// Reads what is there and forgets all complete lines.
+    pub fn discard_lines(&mut self) {
+        self.stderr.read_some();
+        loop {
+            let is_news = self.read_some();
+            while self.take_line().is_some() {}
+            if !is_news {
+                return;
+            }
+        }
+    }
+
     /// The complete lines that were read and not yet taken.
     pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
         let complete = self.inbox.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);

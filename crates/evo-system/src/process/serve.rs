@@ -8,6 +8,7 @@ use std::io::{self, BufRead, BufReader, Stdin, Write};
 use std::marker::PhantomData;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -59,8 +60,10 @@ pub fn serve(handler: &mut impl RequestHandler) -> io::Result<()> {
 #[derive(Debug)]
 pub struct ParentLink<Q, R> {
     input: BufReader<Stdin>,
-    output: File,
+    output: Arc<Mutex<File>>,
+    descriptor: i32,
     version: u32,
+    lease: Option<String>,
     types: PhantomData<fn(R) -> Q>,
 }
 
@@ -78,12 +81,37 @@ impl<Q: DeserializeOwned, R: Serialize> ParentLink<Q, R> {
         let leads_group = process::getpgrp() == process::getpid();
         die_with_parent(orphaned == Orphaned::EndsGroup && leads_group)?;
         let (input, output) = (BufReader::new(io::stdin()), File::from(output));
-        Ok(ParentLink { input, output, version, types: PhantomData })
+        let descriptor = output.as_raw_fd();
+        let output = Arc::new(Mutex::new(output));
+        Ok(ParentLink { input, output, descriptor, version, lease: None, types: PhantomData })
+    }
+
+    /// Puts a nonce into every frame from now on, and has a thread send `beat` at this pace, whatever the other threads
+    /// do. It ends with the process, or when nobody listens any more.
+    pub fn begin_lease(&mut self, nonce: String, pace: Duration, beat: &R) -> io::Result<()> {
+        let beat = serde_json::to_value(beat).map_err(io::Error::other)?;
+        let (output, version, lease) = (Arc::clone(&self.output), self.version, Some(nonce.clone()));
+        self.lease = Some(nonce);
+        let send = move || {
+            loop {
+                let frame = Frame {
+                    v: version,
+                    id: REQUEST.load(Ordering::SeqCst),
+                    lease: lease.clone(),
+                    body: &beat,
+                };
+                if write_frame(&output, &frame).is_err() {
+                    return;
+                }
+                thread::sleep(pace);
+            }
+        };
+        thread::Builder::new().name("signs of life".into()).spawn(send).map(drop)
     }
 
     /// The descriptor of the frames, for a fault handler.
     pub fn descriptor(&self) -> i32 {
-        self.output.as_raw_fd()
+        self.descriptor
     }
 
     /// The next request; `None` once stdin is closed.
@@ -104,11 +132,16 @@ impl<Q: DeserializeOwned, R: Serialize> ParentLink<Q, R> {
 
     /// Sends a frame with the current request's number, in one write.
     pub fn send(&mut self, body: &R) -> io::Result<()> {
-        let frame = Frame { v: self.version, id: REQUEST.load(Ordering::SeqCst), body };
-        let mut line = serde_json::to_vec(&frame).map_err(io::Error::other)?;
-        line.push(b'\n');
-        self.output.write_all(&line)
+        let (id, lease) = (REQUEST.load(Ordering::SeqCst), self.lease.clone());
+        write_frame(&self.output, &Frame { v: self.version, id, lease, body })
     }
+}
+
+/// One frame in one write, which no other thread's can interrupt.
+fn write_frame<T: Serialize>(output: &Mutex<File>, frame: &Frame<T>) -> io::Result<()> {
+    let mut line = serde_json::to_vec(frame).map_err(io::Error::other)?;
+    line.push(b'\n');
+    output.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line)
 }
 
 /// A worker started on this machine dies by a signal from the kernel with its parent; one at the end of an

@@ -1,0 +1,252 @@
+//! Anchors: jobs that every lane measures, so that times of different cards can be compared.
+//!
+//! Cards of one class differ by several percent. Each lane measures the baseline and the incumbent before its first
+//! variant, every few minutes, and after a fault. Its times are divided by how much longer than the first lane it
+//! takes. Where that depends on the kernel, one number does not do: the lane's variants are then measured again on the
+//! confirming lane before they are ranked.
+
+use std::time::Duration;
+
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::verdict::VerdictClass;
+
+use super::error::EngineError;
+use super::fleet::AnchorJob;
+use super::lane::{LaneJob, Task};
+use super::ports::{LaneAnswer, Recipe};
+use super::run::Engine;
+use evo_supervise::job::{Judgement, Standing};
+
+/// How often each lane measures the anchors.
+const EVERY: Duration = Duration::from_secs(300);
+
+/// Verdicts after which lanes stop waiting for an anchor: where nothing passes there is none.
+const PATIENCE: u64 = 4;
+
+impl<R: Recipe> Engine<'_, R> {
+    /// Makes the lanes comparable before a resumed study goes on: its baseline is known already.
+    pub(super) fn calibrate(&mut self) -> Result<(), EngineError> {
+        if !self.fleet.is_several() {
+            return Ok(());
+        }
+        for lane in 1..self.fleet.lanes.len() {
+            self.lanes.hold(lane, true);
+        }
+        let ranked = self.ranked();
+        let Some(number) = self.baseline(&ranked).filter(|_| !ranked.is_empty()) else { return Ok(()) };
+        let Some(rebuilt) = self.rebuilt(number, None)? else { return Ok(()) };
+        self.fleet.anchors.push(AnchorJob { number, job: rebuilt.job });
+        for lane in 0..self.fleet.lanes.len() {
+            self.anchor(lane, 2);
+        }
+        Ok(())
+    }
+
+    /// Lets lanes go on that have no anchor to wait for.
+    pub(super) fn release_lanes(&mut self) {
+        if self.fleet.anchors.is_empty() {
+            (0..self.fleet.lanes.len()).for_each(|lane| self.lanes.hold(lane, false));
+        }
+    }
+
+    /// Takes the default configuration as the first anchor, as soon as it can be launched: the other lanes measure it
+    /// while the first one judges it.
+    pub(super) fn anchor_default(&mut self, number: u64, job: &R::Job) {
+        if !self.fleet.is_several() || !self.fleet.anchors.is_empty() {
+            return;
+        }
+        self.fleet.anchors.push(AnchorJob { number, job: job.clone() });
+        for lane in 0..self.fleet.lanes.len() {
+            self.anchor(lane, if lane == 0 { 1 } else { 2 });
+        }
+    }
+
+    /// Has a lane measure all anchors, so many times.
+    fn anchor(&mut self, lane: usize, times: u32) {
+        if self.lanes.is_out(lane) || self.fleet.lanes[lane].anchoring > 0 {
+            return;
+        }
+        for AnchorJob { number, job } in &self.fleet.anchors {
+            for _ in 0..times {
+                self.lanes.send(lane, Task::Anchor { job: Box::new(job.clone()), number: *number });
+                self.fleet.lanes[lane].anchoring += 1;
+            }
+        }
+        self.fleet.lanes[lane].anchored_at = Some(self.time.wall.elapsed());
+    }
+
+    /// Has lanes measure the anchors whose last time is minutes ago.
+    pub(super) fn anchor_when_due(&mut self) {
+        if !self.fleet.is_several() || self.ending.stop.is_some() {
+            return;
+        }
+        let now = self.time.wall.elapsed();
+        for lane in 0..self.fleet.lanes.len() {
+            let at = self.fleet.lanes[lane].anchored_at;
+            if at.is_some_and(|at| now.saturating_sub(at) >= EVERY) {
+                self.anchor(lane, 1);
+            }
+        }
+        let judged: u64 = self.fleet.lanes.iter().map(|lane| lane.evaluations).sum();
+        if judged >= PATIENCE {
+            self.release_lanes();
+        }
+    }
+
+    /// Takes in what became of an anchor, or of a variant that may become one.
+    pub(super) fn anchor_judged(
+        &mut self,
+        lane: usize,
+        ratio: f64,
+        evaluation: &Evaluation,
+    ) -> Result<(), EngineError> {
+        let number = evaluation.number;
+        let sent = self.fleet.sent.remove(&number);
+        let is_anchor = self.fleet.anchors.iter().any(|anchor| anchor.number == number);
+        if !evaluation.verdict.is_pass() {
+            self.fleet.anchors.retain(|anchor| anchor.number != number);
+            return Ok(());
+        }
+        if is_anchor {
+            let mode = self.study.header().ranking.timing();
+            let times = evaluation.measurements.iter().filter(|one| one.mode == mode);
+            let times = times.map(|one| (one.problem.clone(), one.p50_ns * ratio));
+            self.fleet.lanes[lane].note_anchor(number, times);
+        }
+        if self.known.standing.objective_ns == evaluation.objective_ns {
+            self.anchor_incumbent(number, sent);
+        }
+        if is_anchor { self.compare_lanes() } else { Ok(()) }
+    }
+
+    /// A lane whose worker was replaced may be another one than before.
+    pub(super) fn anchor_after_fault(&mut self, lane: usize) {
+        if self.fleet.is_several() && self.ending.stop.is_none() {
+            self.anchor(lane, 1);
+        }
+    }
+
+    /// Takes a new incumbent as the second anchor from the next round on, beside the baseline.
+    fn anchor_incumbent(&mut self, number: u64, job: Option<R::Job>) {
+        let Some(job) = job else { return };
+        if self.fleet.anchors.is_empty() {
+            self.fleet.anchors.push(AnchorJob { number, job });
+            (0..self.fleet.lanes.len()).for_each(|lane| self.anchor(lane, 2));
+            return;
+        }
+        self.fleet.anchors.truncate(1);
+        if self.fleet.anchors.iter().all(|anchor| anchor.number != number) {
+            self.fleet.anchors.push(AnchorJob { number, job });
+        }
+    }
+
+    /// What a lane says of an anchor.
+    pub(super) fn anchored(
+        &mut self,
+        lane: usize,
+        number: u64,
+        result: &Judgement,
+    ) -> Result<(), EngineError> {
+        let own = &mut self.fleet.lanes[lane];
+        own.anchoring = own.anchoring.saturating_sub(1);
+        if result.lost {
+            let why = result.verdict.message.lines().next().unwrap_or_default().to_string();
+            own.out = Some(why.clone());
+            if self.lanes.live() == 0 {
+                return self.all_lost(&why);
+            }
+            let (shown, left) = (self.fleet.shown(lane), self.lanes.live());
+            return self.notice(format!("{shown} is lost: {why}; {left} left"));
+        }
+        if result.verdict.is_pass() {
+            let mode = self.study.header().ranking.timing();
+            let times = result.measurements.iter().filter(|one| one.mode == mode);
+            own.note_anchor(number, times.map(|one| (one.problem.clone(), one.p50_ns)));
+            own.broken_anchors = 0;
+        } else if result.second_look.is_some() {
+            // Somebody may have killed the worker; an anchor is known to be well, so twice is the lane's doing.
+            own.broken_anchors += 1;
+            match own.broken_anchors {
+                1 => self.anchor_after_fault(lane),
+                _ if self.lanes.live() > 1 => {
+                    self.put_out(lane, "its workers break on a variant that passed elsewhere")?
+                }
+                _ => {}
+            }
+        } else if self.is_disproved(number, result) {
+            let why = format!("it says `{}` of a variant that passed elsewhere", result.verdict.label());
+            self.put_out(lane, &why)?;
+        }
+        // A lane that cannot measure the anchor goes on without.
+        if self.fleet.lanes[lane].anchoring == 0 && !result.verdict.is_pass() {
+            self.lanes.hold(lane, false);
+        }
+        self.compare_lanes()
+    }
+
+    /// Whether a lane contradicts what another one found: the anchor passed there.
+    fn is_disproved(&self, number: u64, result: &Judgement) -> bool {
+        let class = result.verdict.kind.class();
+        let is_refusal = matches!(class, VerdictClass::Wrong | VerdictClass::Crash | VerdictClass::Hang);
+        let passed = self.ledger.index.get(&number).map(|at| &self.study.history.evaluations[*at]);
+        is_refusal && self.lanes.live() > 1 && passed.is_some_and(|own| own.verdict.is_pass())
+    }
+
+    /// Sets what each lane's times are divided by, and says which lane does not compare.
+    fn compare_lanes(&mut self) -> Result<(), EngineError> {
+        let reference = self.fleet.reference();
+        self.lanes.hold(reference, false);
+        for lane in 0..self.fleet.lanes.len() {
+            if lane == reference || self.fleet.lanes[lane].out.is_some() {
+                continue;
+            }
+            let Some((ratio, agrees, [low, high])) = self.fleet.compare(lane) else { continue };
+            self.fleet.lanes[lane].ratio = ratio;
+            self.lanes.set_ratio(lane, ratio);
+            if self.fleet.lanes[lane].anchoring == 0 {
+                self.lanes.hold(lane, false);
+            }
+            if !agrees && self.fleet.lanes[lane].is_pooled {
+                self.fleet.lanes[lane].is_pooled = false;
+                let shown = self.fleet.shown(lane);
+                self.notice(format!(
+                    "{shown} is not pooled with the others: it takes {low:.3} to {high:.3} times as long as {}, \
+                     depending on the variant; its best are measured again before they are ranked",
+                    self.fleet.shown(reference)
+                ))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures the best variants of lanes that are not pooled on the confirming lane, as many as may become finalists.
+    pub(super) fn measure_apart(&mut self) -> Result<(), EngineError> {
+        let numbers: Vec<u64> = {
+            let is_apart = |number: &u64| {
+                let position = self.ledger.index.get(number);
+                position.is_some_and(|at| self.fleet.is_apart(&self.study.history.evaluations[*at]))
+            };
+            let most = 2 * self.options.finalists;
+            self.ranked().into_iter().filter(is_apart).take(most).collect()
+        };
+        for number in numbers {
+            if self.ending.is_early() || !self.time.wall.fits_finalist() {
+                return Ok(());
+            }
+            let Some(rebuilt) = self.rebuilt(number, None)? else { continue };
+            let job =
+                LaneJob { number, job: Box::new(rebuilt.job), standing: Standing::default(), avoid: None };
+            self.lanes.send(self.fleet.confirming, Task::Evaluate(job));
+            let Some(LaneAnswer::Evaluated { result, .. }) = self.lane_answer()? else { return Ok(()) };
+            if let Some(time) = result.objective_ns.filter(|_| result.verdict.is_pass()) {
+                self.fleet.adjusted.insert(number, time);
+            }
+        }
+        Ok(())
+    }
+
+    /// The time by which a variant is ranked: on the confirming lane where its own does not compare.
+    pub(super) fn ranking_time(&self, evaluation: &Evaluation) -> Option<f64> {
+        self.fleet.adjusted.get(&evaluation.number).copied().or(evaluation.objective_ns)
+    }
+}

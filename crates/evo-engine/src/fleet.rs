@@ -1,0 +1,221 @@
+//! What the engine knows of its lanes: who broke on what, who is lost, and how fast each card is beside the first.
+//! Pure bookkeeping, which `lanes` and `anchors` act on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::verdict::Verdict;
+
+use super::ports::LaneIdentity;
+
+/// Variants that broke on a lane and were well on another device, after which the lane takes no more.
+const SUSPICIONS: usize = 2;
+
+/// Verdicts in a row without such a variant, after which earlier ones are forgotten.
+const FORGOTTEN_AFTER: u32 = 16;
+
+/// Relative differences below this are never held against a lane.
+const FLOOR: f64 = 0.02;
+
+/// The lanes of a run.
+pub(super) struct Fleet<J> {
+    pub lanes: Vec<LaneRecord>,
+    /// First looks that have to be made again on another device, by number.
+    pub strikes: BTreeMap<u64, Strike>,
+    /// Copies of what is on the lanes, from which anchors are taken; empty where there is one lane.
+    pub sent: BTreeMap<u64, J>,
+    pub anchors: Vec<AnchorJob<J>>,
+    /// Times on the confirming lane of variants whose own lane is not pooled, nanoseconds.
+    pub adjusted: BTreeMap<u64, f64>,
+    /// The lane on which finalists are confirmed.
+    pub confirming: usize,
+}
+
+/// A job that every lane measures.
+pub(super) struct AnchorJob<J> {
+    pub number: u64,
+    pub job: J,
+}
+
+/// A first look that did not settle a variant.
+pub(super) struct Strike {
+    pub verdict: Verdict,
+    pub lane: usize,
+    /// Whether the lane was lost with it.
+    pub lost: bool,
+}
+
+/// One lane.
+#[derive(Debug, Default)]
+pub(super) struct LaneRecord {
+    pub identity: LaneIdentity,
+    pub evaluations: u64,
+    pub restarts: u64,
+    /// Why it takes no more variants.
+    pub out: Option<String>,
+    suspicions: BTreeSet<u64>,
+    clean: u32,
+    /// The newest time of each anchor on each problem, nanoseconds, and how often it was taken.
+    times: BTreeMap<(u64, String), (f64, u32)>,
+    /// How far the first two times of an anchor lay apart, relatively: they were taken one after the other.
+    noise: f64,
+    pub ratio: f64,
+    /// Whether its times are comparable with the first lane's.
+    pub is_pooled: bool,
+    /// Anchors in a row on which a worker broke.
+    pub broken_anchors: u32,
+    /// Anchors under way.
+    pub anchoring: u32,
+    pub anchored_at: Option<Duration>,
+}
+
+impl<J> Fleet<J> {
+    pub(super) fn new(identities: Vec<LaneIdentity>) -> Fleet<J> {
+        let record = |identity| LaneRecord { identity, ratio: 1.0, is_pooled: true, ..LaneRecord::default() };
+        Fleet {
+            lanes: identities.into_iter().map(record).collect(),
+            strikes: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            anchors: Vec::new(),
+            adjusted: BTreeMap::new(),
+            confirming: 0,
+        }
+    }
+
+    /// Whether there is more than one lane, lost ones included.
+    pub(super) fn is_several(&self) -> bool {
+        self.lanes.len() > 1
+    }
+
+    /// `lane 1 (cuda:1)`.
+    pub(super) fn shown(&self, lane: usize) -> String {
+        format!("lane {lane} ({})", self.lanes[lane].identity.name)
+    }
+
+    /// Says in an evaluation which lane judged it.
+    pub(super) fn sign(&self, lane: usize, ratio: f64, evaluation: &mut Evaluation) {
+        if self.is_several() {
+            evaluation.lane = u32::try_from(lane).ok();
+            evaluation.device_uuid = Some(self.lanes[lane].identity.device_uuid.clone());
+            evaluation.lane_ratio = (ratio != 1.0).then_some(ratio);
+        }
+    }
+
+    /// Whether a variant was measured on a device whose times do not compare with the first lane's.
+    pub(super) fn is_apart(&self, evaluation: &Evaluation) -> bool {
+        let Some(uuid) = &evaluation.device_uuid else { return false };
+        self.lanes.iter().any(|lane| !lane.is_pooled && lane.identity.device_uuid == *uuid)
+    }
+
+    /// The first lane that takes variants.
+    pub(super) fn reference(&self) -> usize {
+        self.lanes.iter().position(|lane| lane.out.is_none()).unwrap_or(0)
+    }
+
+    /// How a lane's times compare with the reference lane's: the ratio, and whether all anchors agree on it. `None`
+    /// without anchors that both have measured.
+    pub(super) fn compare(&self, lane: usize) -> Option<(f64, bool, [f64; 2])> {
+        let reference = &self.lanes[self.reference()];
+        let own = &self.lanes[lane];
+        let floor = FLOOR.max(own.noise).max(reference.noise);
+        let both = own.times.iter().filter_map(|(anchor, own)| Some((own.0, reference.times.get(anchor)?.0)));
+        let logs: Vec<f64> = both.map(|(own, reference)| (own / reference).ln()).collect();
+        if logs.is_empty() || logs.iter().any(|own| !own.is_finite()) {
+            return None;
+        }
+        let mean = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
+        let ends = logs.iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], own| {
+            [low.min(own.exp()), high.max(own.exp())]
+        });
+        let agrees = ends[1] / ends[0] - 1.0 <= floor;
+        // What could be noise is not corrected, which would only add to it.
+        let ratio = if (mean - 1.0).abs() <= floor { 1.0 } else { mean };
+        Some((ratio * reference.ratio, agrees, ends))
+    }
+}
+
+impl LaneRecord {
+    /// Takes in an anchor's times by problem.
+    pub(super) fn note_anchor(&mut self, number: u64, times: impl IntoIterator<Item = (String, f64)>) {
+        for (problem, time) in times {
+            let before = self.times.get(&(number, problem.clone())).copied();
+            // Later times are minutes apart, and may differ because the card has become warm.
+            if let Some((before, 1)) = before {
+                self.noise = self.noise.max((time / before).max(before / time) - 1.0);
+            }
+            let count = before.map_or(1, |(_, count)| count + 1);
+            self.times.insert((number, problem), (time, count));
+        }
+    }
+
+    /// A verdict that this lane settled.
+    pub(super) fn note_verdict(&mut self) {
+        self.evaluations += 1;
+        self.clean += 1;
+        if self.clean >= FORGOTTEN_AFTER {
+            self.suspicions.clear();
+        }
+    }
+
+    /// A variant broke here and was well elsewhere. Whether the lane should take no more.
+    pub(super) fn suspect(&mut self, number: u64) -> bool {
+        self.clean = 0;
+        self.suspicions.insert(number);
+        self.suspicions.len() >= SUSPICIONS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fleet(times: &[&[f64]]) -> Fleet<()> {
+        let mut fleet = Fleet::new(vec![LaneIdentity::default(); times.len()]);
+        for (lane, times) in fleet.lanes.iter_mut().zip(times) {
+            for (number, time) in (0u64..).zip(*times) {
+                lane.note_anchor(number, [("p".to_string(), *time)]);
+            }
+        }
+        fleet
+    }
+
+    #[test]
+    fn a_slower_card_has_a_ratio_and_an_uneven_one_is_not_pooled() {
+        let check = |times: &[&[f64]], expected: Option<(f64, bool)>| {
+            let seen = fleet(times).compare(1).map(|(ratio, agrees, _)| (ratio, agrees));
+            match (seen, expected) {
+                (Some(seen), Some(expected)) => {
+                    assert!((seen.0 - expected.0).abs() < 1e-9 && seen.1 == expected.1, "{seen:?} {times:?}");
+                }
+                (seen, expected) => assert_eq!(seen, expected, "{times:?}"),
+            }
+        };
+        check(&[&[100.0], &[130.0]], Some((1.3, true)));
+        check(&[&[100.0], &[101.0]], Some((1.0, true)));
+        check(&[&[100.0, 50.0], &[100.0, 55.0]], Some(((1.1f64).sqrt(), false)));
+        check(&[&[100.0, 50.0], &[105.0, 52.5]], Some((1.05, true)));
+        check(&[&[], &[105.0]], None);
+    }
+
+    #[test]
+    fn a_lane_that_is_as_noisy_as_it_is_slow_is_left_as_it_is() {
+        let mut fleet = fleet(&[&[100.0], &[100.0]]);
+        fleet.lanes[1].note_anchor(0, [("p".to_string(), 108.0)]);
+        assert_eq!(fleet.compare(1).map(|own| own.0), Some(1.0));
+        // A card that has become slower since is another matter.
+        fleet.lanes[1].note_anchor(0, [("p".to_string(), 120.0)]);
+        assert!((fleet.compare(1).unwrap().0 - 1.2).abs() < 1e-9);
+    }
+
+    #[test]
+    fn two_variants_that_are_well_elsewhere_put_a_lane_out_unless_enough_goes_well() {
+        let mut lane = LaneRecord::default();
+        assert!(!lane.suspect(1) && !lane.suspect(1), "one variant alone says nothing of the device");
+        assert!(lane.suspect(2));
+        let mut lane = LaneRecord::default();
+        lane.suspect(1);
+        (0..FORGOTTEN_AFTER).for_each(|_| lane.note_verdict());
+        assert!(!lane.suspect(2));
+    }
+}

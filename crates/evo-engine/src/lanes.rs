@@ -1,0 +1,203 @@
+//! What several lanes bring: a variant that has to be seen by another device, a lane that is lost or suspected, and what
+//! the end says of each.
+//!
+//! A lane that dies takes nothing with it. What it was working on goes back to the queue, and only what happens on two
+//! devices counts against a variant.
+
+use evo_protocol::verdict::{Verdict, VerdictKind};
+
+use super::confirm::Deep;
+use super::error::EngineError;
+use super::fleet::Strike;
+use super::lane::Task;
+use super::ports::{LaneAnswer, Recipe, Rivals};
+use super::run::Engine;
+use evo_journal::budget::StopReason;
+use evo_journal::record::{LaneAccount, RepeatedComparison};
+use evo_report::event::{Event, LaneProgress};
+use evo_supervise::blame::after_two;
+use evo_supervise::job::{Judgement, SecondLook};
+
+impl<R: Recipe> Engine<'_, R> {
+    /// Decides whether a result counts. `None` where another device has to see the variant first, which is queued for
+    /// it then.
+    pub(super) fn second_look(
+        &mut self,
+        lane: usize,
+        number: u64,
+        mut result: Judgement,
+    ) -> Result<Option<Judgement>, EngineError> {
+        let Some(first) = self.fleet.strikes.remove(&number) else {
+            let Some(_) = result.second_look.filter(|_| !self.ending.is_early()) else {
+                self.settled(lane, number);
+                return Ok(Some(result));
+            };
+            let strike = Strike { verdict: result.verdict, lane, lost: false };
+            self.fleet.strikes.insert(number, strike);
+            self.again_elsewhere(lane, number);
+            return Ok(None);
+        };
+        self.settled(lane, number);
+        let is_broken = result.second_look == Some(SecondLook::Broken);
+        let is_same = first.verdict.label() == result.verdict.label();
+        if is_broken && !first.lost {
+            result.verdict = after_two(&first.verdict, result.verdict);
+        }
+        // One lane alone sees a variant twice itself.
+        if first.lane != lane && !is_same && !first.lost {
+            self.suspect(first.lane, number)?;
+        }
+        Ok(Some(result))
+    }
+
+    /// A lane's verdict stands.
+    fn settled(&mut self, lane: usize, number: u64) {
+        self.lanes.settle(number);
+        self.fleet.lanes[lane].note_verdict();
+    }
+
+    /// Queues what a lane did not settle for another one.
+    fn again_elsewhere(&mut self, lane: usize, number: u64) {
+        if self.lanes.queue_again(number, lane) {
+            self.flight.on_lane.push(number);
+        }
+    }
+
+    /// A variant broke on this lane and was well on another device.
+    fn suspect(&mut self, lane: usize, number: u64) -> Result<(), EngineError> {
+        let is_enough = self.fleet.lanes[lane].suspect(number);
+        if !is_enough || self.lanes.is_out(lane) || self.lanes.live() < 2 {
+            return Ok(());
+        }
+        self.put_out(lane, "two variants that broke on it were well on another device")
+    }
+
+    /// Gives a lane nothing more, and says why.
+    pub(super) fn put_out(&mut self, lane: usize, why: &str) -> Result<(), EngineError> {
+        self.lanes.put_out(lane);
+        self.fleet.lanes[lane].out = Some(why.to_string());
+        let left = self.lanes.live();
+        self.notice(format!("{} takes no more variants: {why}; {left} left", self.fleet.shown(lane)))
+    }
+
+    /// A lane has no device any more. Its variant goes to the others, unless it has cost two devices.
+    pub(super) fn lane_lost(
+        &mut self,
+        lane: usize,
+        number: u64,
+        result: Judgement,
+    ) -> Result<(), EngineError> {
+        let why = result.verdict.message.lines().next().unwrap_or_default().to_string();
+        let first = self.fleet.strikes.remove(&number);
+        self.fleet.lanes[lane].out = Some(why.clone());
+        if !self.fleet.is_several() {
+            return self.device_lost(number, &result);
+        }
+        if self.lanes.live() == 0 {
+            return self.all_lost(&why);
+        }
+        // Nobody may be left to measure what they wait for.
+        self.release_lanes();
+        let configuration = self
+            .flight
+            .variants
+            .get(&number)
+            .map_or(String::new(), |own| format!(" with `{}` on it", own.configuration));
+        let (shown, left) = (self.fleet.shown(lane), self.lanes.live());
+        self.notice(format!("{shown} is lost{configuration}: {why}; {left} left"))?;
+        let Some(first) = first.filter(|first| first.lane != lane) else {
+            let strike = Strike { verdict: result.verdict, lane, lost: true };
+            self.fleet.strikes.insert(number, strike);
+            self.again_elsewhere(lane, number);
+            return Ok(());
+        };
+        self.lanes.settle(number);
+        let message = format!(
+            "it was on two devices when they failed: {} on {}, and then {why} on {shown}",
+            first.verdict.label(),
+            self.fleet.shown(first.lane)
+        );
+        let verdict = Verdict::new(VerdictKind::WorkerDied, message).with_cause("device_lost");
+        let judgement = Judgement { verdict, lost: false, second_look: None, ..result };
+        self.judged(lane, 1.0, number, judgement)
+    }
+
+    /// No lane is left: the run ends, and a resumed one goes on with as many as it finds.
+    pub(super) fn all_lost(&mut self, why: &str) -> Result<(), EngineError> {
+        self.notice(format!("all {} lanes are lost; the last one: {why}", self.fleet.lanes.len()))?;
+        self.abandon(StopReason::DeviceLost);
+        self.flight.variants.clear();
+        self.flight.on_lane.clear();
+        Ok(())
+    }
+
+    /// A finalist's comparison once more on a second device: a win on one card alone may be that card's. `None` where
+    /// there is none, or no time.
+    pub(super) fn repeated(
+        &mut self,
+        baseline: &Deep<R>,
+        finalist: &Deep<R>,
+        floor: Option<f64>,
+    ) -> Result<Option<RepeatedComparison>, EngineError> {
+        let first = &self.fleet.lanes[self.fleet.confirming].identity.device_uuid;
+        let mut others = self.fleet.lanes.iter().enumerate();
+        let second = others.find(|(_, own)| own.out.is_none() && own.identity.device_uuid != *first);
+        let Some(second) = second.map(|(lane, _)| lane) else { return Ok(None) };
+        let within = self.time.wall.left();
+        let problems: Vec<usize> = (0..finalist.work.len()).collect();
+        if problems.is_empty() || !self.time.wall.fits_pairs(problems.len(), within) {
+            return Ok(None);
+        }
+        let (baseline, finalist) = (baseline.job.clone(), finalist.job.clone());
+        let rivals = Rivals { baseline, finalist, problems, noise_floor: floor.unwrap_or(0.0), within };
+        self.lanes.send(second, Task::Pair(Box::new(rivals)));
+        let Some(LaneAnswer::Paired(answers)) = self.answer_of(second)? else { return Ok(None) };
+        let mut pairs = Vec::new();
+        for answer in answers {
+            match answer {
+                Ok(pair) => pairs.push(pair),
+                Err(message) => {
+                    let shown = self.fleet.shown(second);
+                    self.notice(format!("no comparison on {shown}: {message}"))?;
+                }
+            }
+        }
+        let device_uuid = self.fleet.lanes[second].identity.device_uuid.clone();
+        let lane = u32::try_from(second).unwrap_or(u32::MAX);
+        Ok((!pairs.is_empty()).then_some(RepeatedComparison { lane, device_uuid, pairs }))
+    }
+
+    /// What observers learn of each lane, where there are several.
+    pub(super) fn tell_lanes(&mut self) {
+        if !self.fleet.is_several() {
+            return;
+        }
+        let wall = self.time.clock.started.elapsed().as_secs_f64();
+        let progress = self.accounts().into_iter().map(|account| LaneProgress {
+            busy: if wall > 0.0 { (account.busy_seconds / wall).min(1.0) } else { 0.0 },
+            account,
+        });
+        let lanes = progress.collect();
+        self.observer.observe(&Event::LaneProgress { lanes });
+    }
+
+    /// One account for each lane; none where there is one lane.
+    pub(super) fn accounts(&self) -> Vec<LaneAccount> {
+        if !self.fleet.is_several() {
+            return Vec::new();
+        }
+        let accounts =
+            (0u32..).zip(self.fleet.lanes.iter().enumerate()).map(|(lane, (at, own))| LaneAccount {
+                lane,
+                name: own.identity.name.clone(),
+                device_uuid: own.identity.device_uuid.clone(),
+                evaluations: own.evaluations,
+                busy_seconds: self.lanes.busy_of(at).as_secs_f64(),
+                restarts: own.restarts,
+                ratio: own.ratio,
+                pooled: own.is_pooled,
+                out: own.out.clone(),
+            });
+        accounts.collect()
+    }
+}

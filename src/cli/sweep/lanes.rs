@@ -1,0 +1,250 @@
+//! Starts the lanes of `--workers`, side by side, and refuses those that do not belong together.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use evo_device::probe::{self, DeviceChoice};
+use evo_device::{cuda_arch, telemetry};
+use evo_protocol::device::{DeviceInfo, DeviceKind};
+use evo_protocol::envelope::ErrorCode;
+
+use super::lane_order::{LaneOrder, LaneSource, RAY_BRIDGE};
+use crate::cli::device_lane;
+use crate::cli::error::CliError;
+use crate::cli::session::DeviceSetup;
+use crate::compile::FarmOptions;
+use crate::kernel::spec::KernelSpec;
+use crate::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions, describe};
+
+/// One lane of a Ray cluster, as a program.
+const RAY_SCRIPT: &str = include_str!("../../../python/evo_ray.py");
+
+/// What a launcher may take until a worker answers.
+const DESCRIBED_WITHIN: Duration = Duration::from_secs(120);
+
+/// A lane that is ready.
+pub struct StartedLane {
+    pub lane: Lane,
+    pub name: String,
+    /// Of this lane only, also where several share one processor.
+    pub device_uuid: String,
+    /// What its workers are told; none for a lane by command, whose device no tool of this machine can look at.
+    pub options: Option<LaneOptions>,
+}
+
+/// The device that a run with these lanes compiles for: the first local one, or what the first command leads to.
+///
+/// # Errors
+/// There is no such device, or a worker does not say what it has.
+pub fn choice(orders: &[LaneOrder], named: &str) -> Result<DeviceChoice, CliError> {
+    for order in orders {
+        if let LaneSource::Local { device } = &order.source {
+            return Ok(probe::choose(device)?);
+        }
+    }
+    // This machine need not have what the others have.
+    let is_here = named == "host" || named != "auto" || !telemetry::list().is_empty();
+    let Some(words) = orders.first().and_then(LaneOrder::words).filter(|_| !is_here) else {
+        return Ok(probe::choose(named)?);
+    };
+    let bridge = bridge(orders, &FarmOptions::new(DeviceKind::Host, "host").cache)?;
+    let gpus = describe(&command(words, &bridge), DESCRIBED_WITHIN)
+        .map_err(|error| not_started(&orders[0], 0, &error))?;
+    match gpus.first() {
+        Some(gpu) => Ok(DeviceChoice {
+            kind: DeviceKind::Cuda,
+            spec: "cuda:0".into(),
+            arch: cuda_arch(gpu.capability.0, gpu.capability.1),
+            name: Some(gpu.name.clone()),
+        }),
+        None => Ok(probe::choose("host")?),
+    }
+}
+
+/// Starts all lanes; the first decides which class of device the study has.
+///
+/// # Errors
+/// One does not start, two have one device, or one is of another class.
+pub fn start(
+    orders: &[LaneOrder],
+    setup: &DeviceSetup,
+    kernel: &KernelSpec,
+) -> Result<Vec<StartedLane>, CliError> {
+    let base = device_lane::lane_options(setup, None, Some(kernel))?;
+    let limits = LaneLimits {
+        step_max: setup.step_max,
+        sampling_max: setup.sampling_max,
+        until: setup.until,
+        second_elsewhere: orders.len() > 1,
+        ..LaneLimits::default()
+    };
+    let bridge = bridge(orders, &setup.farm.cache)?;
+    let options: Vec<LaneOptions> = orders.iter().map(|order| options(order, &base, &bridge)).collect();
+    let started: Vec<Result<Lane, LaneError>> = std::thread::scope(|scope| {
+        let begun: Vec<_> =
+            options.iter().map(|one| scope.spawn(move || Lane::start_with(one.clone(), limits))).collect();
+        let joined = begun.into_iter().map(|one| one.join());
+        joined.map(|one| one.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    let mut lanes = Vec::new();
+    for (at, ((order, options), lane)) in orders.iter().zip(options).zip(started).enumerate() {
+        let lane = lane.map_err(|error| not_started(order, at, &error))?;
+        let (info, own) = (lane.info(), order.words().is_none());
+        let device_uuid = match info.kind {
+            // Lanes on one processor are told apart.
+            DeviceKind::Host => format!("{}#{at}", info.uuid),
+            DeviceKind::Cuda | DeviceKind::Replay => info.uuid.clone(),
+        };
+        let options = own.then_some(options);
+        lanes.push(StartedLane { lane, name: order.name.clone(), device_uuid, options });
+    }
+    check(&lanes)?;
+    Ok(lanes)
+}
+
+/// A lane's command with the bridge's path.
+fn command(words: &[String], bridge: &str) -> Vec<String> {
+    let word = |word: &String| if word == RAY_BRIDGE { bridge.to_string() } else { word.clone() };
+    words.iter().map(word).collect()
+}
+
+/// Writes the bridge to Ray into the cache, where a lane needs it; gives its path.
+fn bridge(orders: &[LaneOrder], cache: &Path) -> Result<String, CliError> {
+    let path = cache.join(RAY_BRIDGE);
+    let needs =
+        |order: &LaneOrder| order.words().is_some_and(|words| words.iter().any(|word| word == RAY_BRIDGE));
+    if orders.iter().any(needs) {
+        let written = std::fs::create_dir_all(cache).and_then(|()| std::fs::write(&path, RAY_SCRIPT));
+        written
+            .map_err(|error| CliError::environment(format!("cannot write `{}`: {error}", path.display())))?;
+    }
+    Ok(path.to_string_lossy().into_owned())
+}
+
+fn options(order: &LaneOrder, base: &LaneOptions, bridge: &str) -> LaneOptions {
+    match &order.source {
+        LaneSource::Local { device } => LaneOptions { device: device.clone(), ..base.clone() },
+        LaneSource::Command { words, device } => LaneOptions {
+            command: Some(command(words, bridge)),
+            device: device.clone().unwrap_or_else(|| base.device.clone()),
+            leased: true,
+            ..base.clone()
+        },
+    }
+}
+
+/// Refuses lanes that share a device, and those whose times would not compare with the first one's.
+fn check(lanes: &[StartedLane]) -> Result<(), CliError> {
+    let Some(first) = lanes.first() else { return Ok(()) };
+    let shown = |at: usize| format!("lane {at} ({})", lanes[at].name);
+    for (at, lane) in lanes.iter().enumerate() {
+        if let Some(other) = lanes[..at].iter().position(|own| own.device_uuid == lane.device_uuid) {
+            let uuid = &lane.device_uuid;
+            return Err(CliError::usage(format!(
+                "{} and {} have the same device `{uuid}`",
+                shown(other),
+                shown(at)
+            ))
+            .with_hint("each lane needs a device of its own; see what the launcher gives to its processes"));
+        }
+        let classes = [first, lane].map(|own| (own.lane.info(), settings(&own.lane), own.lane.judge()));
+        if let Some(difference) = difference(&classes[0], &classes[1]) {
+            return Err(CliError::usage(format!(
+                "{} is not of the same class as {}: {difference}",
+                shown(at),
+                shown(0)
+            ))
+            .with_hint(
+                "a study has one class of device; results of another class serve as `--prior STUDY`",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// How a lane's device is set up.
+pub fn settings(lane: &Lane) -> BTreeMap<String, String> {
+    if !lane.settings().is_empty() {
+        return lane.settings().clone();
+    }
+    let own = telemetry::settings(&lane.info().uuid).into_iter();
+    own.map(|(name, value)| (name.to_string(), value)).collect()
+}
+
+/// What a class of device is: what it is, how it is set up, and by which gates its workers judge.
+type DeviceClass<'a> = (&'a DeviceInfo, BTreeMap<String, String>, &'a str);
+
+/// The first property in which two lanes differ.
+fn difference(first: &DeviceClass<'_>, other: &DeviceClass<'_>) -> Option<String> {
+    let properties = |(info, settings, judge): &DeviceClass<'_>| {
+        let memory = match info.kind {
+            DeviceKind::Host => format!("{} GiB", info.memory_bytes.div_ceil(1 << 30)),
+            DeviceKind::Cuda | DeviceKind::Replay => info.memory_bytes.to_string(),
+        };
+        let mut all = vec![
+            ("kind".to_string(), info.kind.as_str().to_string()),
+            ("name".into(), info.name.clone()),
+            ("architecture".into(), info.arch.clone()),
+            ("number of multiprocessors".into(), info.multiprocessors.to_string()),
+            ("memory".into(), memory),
+            ("driver".into(), info.driver.clone()),
+            ("cache".into(), info.l2_bytes.to_string()),
+            ("limits".into(), serde_json::to_string(&info.limits).unwrap_or_default()),
+            ("evo".into(), judge.to_string()),
+        ];
+        all.extend(settings.iter().map(|(name, value)| (name.clone(), value.clone())));
+        all.into_iter().collect::<BTreeMap<String, String>>()
+    };
+    let (first, other) = (properties(first), properties(other));
+    let names = first.keys().chain(other.keys());
+    let value =
+        |all: &BTreeMap<String, String>, name: &str| all.get(name).cloned().unwrap_or("unknown".into());
+    let pairs = names.map(|name| (name, value(&first, name), value(&other, name)));
+    let different: Vec<_> = pairs.filter(|(_, first, other)| first != other).collect();
+    // The name says most.
+    let named = different.iter().find(|(name, ..)| *name == "name");
+    let (name, first, other) = named.or(different.first())?;
+    Some(format!("its {name} is `{other}` and not `{first}`"))
+}
+
+/// Why a lane does not start, with the end of what its command printed.
+fn not_started(order: &LaneOrder, at: usize, error: &LaneError) -> CliError {
+    let Some(words) = order.words() else {
+        return CliError::environment(format!("lane {at} ({}) does not start: {error}", order.name))
+            .with_hint(format!("`evo preflight --device {}` shows what is missing", order.name))
+            .with_code(ErrorCode::NoDevice);
+    };
+    let log = match error {
+        LaneError::Died { death } => death.log.trim(),
+        _ => "",
+    };
+    let printed = if log.is_empty() { String::new() } else { format!("\n{log}") };
+    let text = format!("lane {at} does not start: the command `{}`: {error}{printed}", words.join(" "));
+    CliError::usage(text)
+        .with_hint("a lane's command must end in `evo worker`, of the same version as this evo")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::example as fake;
+
+    #[test]
+    fn a_lane_of_another_class_is_refused_by_name() {
+        let info = fake::header().device;
+        let class = |info: &DeviceInfo, limit: &str| {
+            (info.clone(), BTreeMap::from([("power limit".to_string(), limit.to_string())]))
+        };
+        let check = |other: &DeviceInfo, limit: &str, judge: &str, expected: Option<&str>| {
+            let (first, second) = (class(&info, "700 W"), class(other, limit));
+            let seen = difference(&(&first.0, first.1, "evo 1"), &(&second.0, second.1, judge));
+            assert_eq!(seen.as_deref(), expected);
+        };
+        check(&DeviceInfo { uuid: "another".into(), ..info.clone() }, "700 W", "evo 1", None);
+        check(&info, "500 W", "evo 1", Some("its power limit is `500 W` and not `700 W`"));
+        check(&info, "700 W", "evo 2", Some("its evo is `evo 2` and not `evo 1`"));
+        let other = DeviceInfo { name: "other".into(), l2_bytes: 1, ..info.clone() };
+        check(&other, "700 W", "evo 1", Some(&format!("its name is `other` and not `{}`", info.name)));
+    }
+}

@@ -1,0 +1,51 @@
+"""As much of Ray as `python/evo_ray.py` uses, in one process: each method of an actor runs in threads of its own."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+
+class Method:
+    def __init__(self, bound, pool):
+        self.bound, self.pool = bound, pool
+
+    def remote(self, *arguments):
+        return self.pool.submit(self.bound, *arguments)
+
+
+class Handle:
+    def __init__(self, instance):
+        # Calls of one method keep their order.
+        self.methods = {
+            name: Method(getattr(instance, name), ThreadPoolExecutor(1)) for name in ("send", "receive", "end")
+        }
+
+    def __getattr__(self, name):
+        return self.methods[name]
+
+
+class Remote:
+    def __init__(self, cls):
+        self.cls = cls
+
+    def options(self, **wanted):
+        assert wanted["max_restarts"] == 0 and wanted["max_task_retries"] == 0, wanted
+        assert wanted["num_gpus"] == 1 and wanted.get("accelerator_type") in (None, "H200"), wanted
+        return self
+
+    def remote(self, *arguments):
+        return Handle(self.cls(*arguments))
+
+
+def init(**_):
+    pass
+
+
+def remote(cls):
+    return Remote(cls)
+
+
+def get(future, timeout=None):
+    return future.result(timeout)
+
+
+def kill(_):
+    pass
