@@ -12,6 +12,7 @@ Needs the package `ray` here and on the nodes, and the program of `--evo` on the
 """
 
 import argparse
+import itertools
 import os
 import queue
 import subprocess
@@ -23,11 +24,30 @@ import threading
 WAIT = 1.0
 
 
+class Turns:
+    """Lets numbered calls in one after the other: an actor with threads keeps no order by itself."""
+
+    def __init__(self):
+        self.next = 0
+        self.changed = threading.Condition()
+
+    def __call__(self, number, action):
+        with self.changed:
+            self.changed.wait_for(lambda: self.next == number)
+        try:
+            return action()
+        finally:
+            with self.changed:
+                self.next += 1
+                self.changed.notify_all()
+
+
 class WorkerProcess:
     """The actor: `evo worker` with pipes. Ray sets CUDA_VISIBLE_DEVICES before it starts."""
 
     def __init__(self, command):
         self.lines = queue.Queue()
+        self.sending, self.receiving = Turns(), Turns()
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
         )
@@ -38,8 +58,11 @@ class WorkerProcess:
             self.lines.put(line)
         self.lines.put(None)
 
-    def send(self, line):
+    def send(self, number, line):
         """Hands the worker one line, or the end of its input."""
+        self.sending(number, lambda: self._send(line))
+
+    def _send(self, line):
         try:
             if line is None:
                 self.process.stdin.close()
@@ -49,8 +72,11 @@ class WorkerProcess:
             # Its end shows on its stdout.
             pass
 
-    def receive(self):
+    def receive(self, number):
         """What the worker has said: a list of lines, the last of which is None at its end. Empty after a while."""
+        return self.receiving(number, self._receive)
+
+    def _receive(self):
         lines = []
         try:
             lines.append(self.lines.get(timeout=WAIT))
@@ -72,7 +98,7 @@ class WorkerProcess:
 def start(ray, options):
     """The actor of this lane."""
     ray.init(address=options.address, log_to_driver=False, logging_level="error")
-    wanted = {"num_gpus": options.gpus, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": 3}
+    wanted = {"num_gpus": options.gpus, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": 4}
     if options.accelerator:
         wanted["accelerator_type"] = options.accelerator
     actor = ray.remote(WorkerProcess).options(**wanted)
@@ -83,16 +109,17 @@ def pass_on(ray, actor, source, sink):
     """Passes lines both ways until one side ends; the exit code."""
 
     def requests():
+        numbers = itertools.count()
         for line in iter(source.readline, b""):
-            actor.send.remote(line)
-        actor.send.remote(None)
+            actor.send.remote(next(numbers), line)
+        actor.send.remote(next(numbers), None)
 
     threading.Thread(target=requests, daemon=True).start()
     # One call is queued ahead, so that the cluster's latency does not show between two lines.
-    ahead = [actor.receive.remote(), actor.receive.remote()]
-    while True:
+    ahead = [actor.receive.remote(0), actor.receive.remote(1)]
+    for number in itertools.count(2):
         lines = ray.get(ahead.pop(0))
-        ahead.append(actor.receive.remote())
+        ahead.append(actor.receive.remote(number))
         for line in lines:
             if line is None:
                 return 0

@@ -35,7 +35,7 @@ sweep() {
 
 check() {
     local name=$1 count
-    count=$(grep -c '"kind":"evaluation"' "$name"/lanes/journal.jsonl)
+    count=$(grep -c '"kind":"evaluation"' "$name/lanes/journal.jsonl")
     if [ "$count" = 10 ]; then
         echo "passed: $name: $count evaluations"
     else

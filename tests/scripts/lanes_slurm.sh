@@ -24,7 +24,7 @@ if [ "${EVO_IN_NAMESPACE:-}" != yes ]; then
 fi
 
 folder=$(mktemp -d)
-trap 'kill $(jobs -p) 2> /dev/null; rm -rf "$folder"' EXIT
+trap 'kill -9 $(jobs -p) 2> /dev/null; wait; rm -rf "$folder"' EXIT
 ip link set lo up
 ip link add evo0 type veth peer name evo1
 ip addr add 10.99.0.1/24 dev evo0
@@ -87,7 +87,7 @@ status=0
 
 check() {
     local name=$1 expected=$2 count
-    count=$(grep -c '"kind":"evaluation"' "$name"/lanes/journal.jsonl)
+    count=$(grep -c '"kind":"evaluation"' "$name/lanes/journal.jsonl")
     if [ "$count" = "$expected" ]; then
         echo "passed: $name: $count evaluations"
     else
@@ -101,6 +101,9 @@ sweep() {
     salloc -N2 -n4 -Q "$evo" sweep scale.toml --study lanes --device host --workers "$launcher" --lanes 2 --seed 1 \
         --finalists 0 --jobs 1 --no-prior --out "$1" > "$1.log" 2>&1
 }
+
+echo "a question through srun:"
+salloc -N1 -n1 -Q python3 "$root"/benches/lanes_latency.py srun -n1 --exact -u "$evo" worker 2>&1 | tail -n 1
 
 began=$SECONDS
 sweep undisturbed || { echo "FAILED: exit code $?"; status=1; }

@@ -21,7 +21,8 @@ use super::variant::Variant;
 use evo_journal::budget::StopReason;
 use evo_journal::record::{Confirmation, ProblemWork, now};
 use evo_report::event::Event;
-use evo_supervise::job::Judgement;
+use evo_supervise::blame::after_two;
+use evo_supervise::job::{Judgement, SecondLook};
 
 /// A finalist that fails at full depth makes room for the next; at most this many times as many
 /// candidates as wanted finalists are tried.
@@ -274,24 +275,32 @@ impl<R: Recipe> Engine<'_, R> {
     /// Judges at full depth, once more where the machine may be at fault. `None` when the user wants out, or when
     /// the device is lost.
     fn judge_again(&mut self, number: u64, job: &R::Job) -> Result<Option<Judgement>, EngineError> {
-        for is_last in [false, true] {
+        let mut first: Option<Verdict> = None;
+        loop {
             let standing = self.known.standing.clone();
             self.lanes.send(
                 self.fleet.confirming,
                 Task::Evaluate(LaneJob { number, job: Box::new(job.clone()), standing, avoid: None }),
             );
-            let Some(LaneAnswer::Evaluated { result, .. }) = self.lane_answer()? else { return Ok(None) };
+            let Some(LaneAnswer::Evaluated { mut result, .. }) = self.lane_answer()? else { return Ok(None) };
             if result.lost {
                 let lane = self.fleet.confirming;
                 self.fleet.lanes[lane].out = Some(result.verdict.message.clone());
                 self.ending.stop = Some(StopReason::DeviceLost);
                 return Ok(None);
             }
-            if is_last || weigh(None, &result.verdict) != Weight::Again {
+            if let Some(first) = first {
+                // A lane that does not look twice by itself, because in the search another one does.
+                if result.second_look == Some(SecondLook::Broken) {
+                    result.verdict = after_two(&first, result.verdict);
+                }
                 return Ok(Some(*result));
             }
+            if result.second_look.is_none() && weigh(None, &result.verdict) != Weight::Again {
+                return Ok(Some(*result));
+            }
+            first = Some(result.verdict);
         }
-        Ok(None)
     }
 
     /// Says that a finalist is left out because evo or the machine failed, which says nothing about it.

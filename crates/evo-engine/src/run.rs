@@ -335,7 +335,9 @@ impl<'a, R: Recipe> Engine<'a, R> {
             // A struck variant keeps its number and is never proposed anew: its strikes belong to it.
             self.ledger.use_number(struck.number);
             self.ledger.known.insert(genome.clone());
-            let variant = Variant::new(struck.number, genome, struck.configuration, "again", true);
+            // One strike among many lanes says little; the second makes a suspect.
+            let runs_alone = struck.strikes >= SUSPECT || !self.fleet.is_several();
+            let variant = Variant::new(struck.number, genome, struck.configuration, "again", runs_alone);
             match struck.strikes {
                 GIVEN_UP.. => given_up.push(variant),
                 SUSPECT => self.flight.suspects.push_back(variant),

@@ -94,8 +94,10 @@ impl<R: Recipe> Engine<'_, R> {
         // A variant that was in flight at a crash waits until nothing else is in flight, so that a second
         // crash strikes no other variant.
         let alone = self.flight.variants.is_empty();
-        if !self.flight.again.is_empty() {
-            return if alone { self.flight.again.pop_front() } else { None };
+        if let Some(first) = self.flight.again.front() {
+            // With many lanes many were in flight, and one after the other they would take long.
+            let may_run = alone || self.fleet.is_several() && !first.struck;
+            return if may_run { self.flight.again.pop_front() } else { None };
         }
         if !self.flight.retries.is_empty() {
             return if alone { self.flight.retries.pop_front() } else { None };

@@ -139,7 +139,8 @@ fn check(lanes: &[StartedLane]) -> Result<(), CliError> {
     let Some(first) = lanes.first() else { return Ok(()) };
     let shown = |at: usize| format!("lane {at} ({})", lanes[at].name);
     for (at, lane) in lanes.iter().enumerate() {
-        if let Some(other) = lanes[..at].iter().position(|own| own.device_uuid == lane.device_uuid) {
+        let before = lanes[..at].iter().map(|own| own.device_uuid.as_str());
+        if let Some(other) = shared(before, &lane.device_uuid) {
             let uuid = &lane.device_uuid;
             return Err(CliError::usage(format!(
                 "{} and {} have the same device `{uuid}`",
@@ -161,6 +162,11 @@ fn check(lanes: &[StartedLane]) -> Result<(), CliError> {
         }
     }
     Ok(())
+}
+
+/// Which of the lanes before has this device too.
+fn shared<'a>(mut before: impl Iterator<Item = &'a str>, uuid: &str) -> Option<usize> {
+    before.position(|own| own == uuid)
 }
 
 /// How a lane's device is set up.
@@ -229,6 +235,13 @@ fn not_started(order: &LaneOrder, at: usize, error: &LaneError) -> CliError {
 mod tests {
     use super::*;
     use crate::journal::example as fake;
+
+    #[test]
+    fn two_lanes_with_one_device_are_found() {
+        let before = ["GPU-1", "GPU-2"];
+        assert_eq!(shared(before.into_iter(), "GPU-2"), Some(1));
+        assert_eq!(shared(before.into_iter(), "GPU-3"), None);
+    }
 
     #[test]
     fn a_lane_of_another_class_is_refused_by_name() {

@@ -13,10 +13,8 @@ class Method:
 
 class Handle:
     def __init__(self, instance):
-        # Calls of one method keep their order.
-        self.methods = {
-            name: Method(getattr(instance, name), ThreadPoolExecutor(1)) for name in ("send", "receive", "end")
-        }
+        pool = ThreadPoolExecutor(4)
+        self.methods = {name: Method(getattr(instance, name), pool) for name in ("send", "receive", "end")}
 
     def __getattr__(self, name):
         return self.methods[name]

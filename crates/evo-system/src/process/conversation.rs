@@ -6,6 +6,7 @@
 
 use std::io;
 use std::marker::PhantomData;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -336,6 +337,7 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         match self.process.bury().status {
             // A launcher may call the loss of its node a success.
             Some(status) if by_itself && !(self.lease.is_some() && status.success()) => {
+                let status = if self.lease.is_some() { behind_launcher(status) } else { status };
                 self.end(DeathCause::Exit(status))
             }
             _ if self.lease.is_some() => self.cut("the connection to it ended".to_string()),
@@ -357,6 +359,14 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         let log = self.pipe.stderr.log.clone();
         let (memory_peak, reaped) = (remains.memory_peak, remains.status.is_some());
         ProcessDeath { cause, at, log, waited: Duration::ZERO, memory_peak, reaped, is_cut: false }
+    }
+}
+
+/// How a child ended whose launcher has a status of its own: shells and `srun` say 128 and the signal's number.
+fn behind_launcher(status: ExitStatus) -> ExitStatus {
+    match status.code() {
+        Some(code @ 129..=159) => ExitStatus::from_raw(code - 128),
+        _ => status,
     }
 }
 
@@ -397,7 +407,6 @@ mod tests {
 
     #[test]
     fn each_way_to_end_is_told_apart() {
-        use std::os::unix::process::ExitStatusExt;
         let exit = |wait_status| DeathCause::Exit(ExitStatus::from_raw(wait_status));
         assert_eq!(cause("read line; exit 3"), exit(3 << 8));
         assert_eq!(cause("read line; kill -SEGV $$"), exit(libc::SIGSEGV));
@@ -466,8 +475,8 @@ mod tests {
         let gone = (true, found("the connection to it ended"));
         assert_eq!(cut("read line; exit 0"), gone);
         assert_eq!(cut("exec >&-; sleep 60"), gone);
-        use std::os::unix::process::ExitStatusExt;
-        let exit = DeathCause::Exit(ExitStatus::from_raw(3 << 8));
-        assert_eq!(cut("read line; exit 3"), (false, exit));
+        let exit = |raw| (false, DeathCause::Exit(ExitStatus::from_raw(raw)));
+        assert_eq!(cut("read line; exit 3"), exit(3 << 8));
+        assert_eq!(cut("read line; sh -c 'kill -KILL $$'; exit $?"), exit(libc::SIGKILL));
     }
 }
