@@ -98,6 +98,7 @@ impl<R: Recipe> Engine<'_, R> {
         }
         // Nobody may be left to measure what they wait for.
         self.release_lanes();
+        self.compare_lanes()?;
         let configuration = self
             .flight
             .variants
