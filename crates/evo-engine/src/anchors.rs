@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use evo_protocol::device::DeviceKind;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::VerdictClass;
 
@@ -207,6 +208,7 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// Sets what each lane's times are divided by, and says which lane does not compare.
     pub(super) fn compare_lanes(&mut self) -> Result<(), EngineError> {
+        let is_host = self.study.header().device.kind == DeviceKind::Host;
         let reference = self.fleet.reference();
         self.lanes.hold(reference, false);
         for lane in 0..self.fleet.lanes.len() {
@@ -214,6 +216,8 @@ impl<R: Recipe> Engine<'_, R> {
                 continue;
             }
             let Some((ratio, agrees, [low, high])) = self.fleet.compare(lane) else { continue };
+            // Lanes on one processor take turns with it: what one takes longer says nothing of the next moment.
+            let (ratio, agrees) = if is_host { (1.0, true) } else { (ratio, agrees) };
             self.fleet.lanes[lane].ratio = ratio;
             self.lanes.set_ratio(lane, ratio);
             if self.fleet.lanes[lane].anchoring == 0 {

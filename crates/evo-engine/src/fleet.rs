@@ -57,6 +57,8 @@ pub(super) struct LaneRecord {
     pub identity: LaneIdentity,
     pub evaluations: u64,
     pub restarts: u64,
+    /// Seconds of work until the search was over.
+    pub searched: Option<f64>,
     /// Why it takes no more variants.
     pub out: Option<String>,
     suspicions: BTreeSet<u64>,

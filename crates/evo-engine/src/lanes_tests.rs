@@ -218,6 +218,7 @@ fn slower_cards_do_not_change_the_champion() {
     let space = "[parameters]\nA = [5, 4, 3, 2, 1, 0]\nB = [3, 2, 1, 0]\n";
     for factors in [[0.95, 1.0, 1.05], [1.03, 1.3, 0.97]] {
         let mut bench = TestStudy::new(space);
+        bench.on_gpu = true;
         bench.options.finalists = 3;
         let more = [factors[1], factors[2]].map(|factor| slower(factor, 1e-5));
         bench.more_lanes = more.to_vec();
@@ -244,6 +245,7 @@ fn eight_cards_that_drift_find_what_one_finds() {
     for seed in 0..20 {
         let mut chance = ChaCha8Rng::seed_from_u64(seed);
         let mut bench = TestStudy::new(space);
+        bench.on_gpu = true;
         bench.options.finalists = 3;
         let mut card = || slower(chance.random_range(0.95..1.05), chance.random_range(-1e-4..1e-4));
         bench.more_lanes = (0..7).map(|_| card()).collect();
@@ -260,6 +262,7 @@ fn eight_cards_that_drift_find_what_one_finds() {
 fn a_card_that_is_slower_on_some_kernels_only_is_not_pooled() {
     let space = "[parameters]\nA = [5, 4, 3, 2, 1, 0]\nB = [3, 2, 1, 0]\n";
     let mut bench = TestStudy::new(space);
+    bench.on_gpu = true;
     bench.options.finalists = 2;
     let calls = Calls::default();
     // As fast as the first lane with the default, and far too fast with others.
