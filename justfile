@@ -35,3 +35,9 @@ deny:
 # Record the README's picture of a sweep again.
 record:
     .ci/record
+
+# Sweeps on several lanes through a real Slurm and a real Ray, where these are installed.
+lanes:
+    cargo build --bin evo
+    tests/scripts/lanes_slurm.sh
+    tests/scripts/lanes_ray.sh

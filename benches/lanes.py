@@ -9,7 +9,7 @@ Three things, each written to `lanes.json` and as a table to `table.md`:
 - noise: the largest difference of a kernel from itself on one card, with the other card idle and busy;
 - ratio: how many times as long as the first card the second one takes, as the anchors of each sweep say.
 
-Each sweep has a cache of its own, so that none finds what another compiled. With `--lanes host:1 host:2` it runs without
+Each sweep has a cache of its own, with evo's own kernels and the default alone, so that none finds what another compiled. With `--lanes host:1 host:2` it runs without
 a GPU, to try the script itself. `--lab PATH --recordings DIR` adds the score of a search with 64 proposals in flight
 beside one, played from recordings.
 """
@@ -17,6 +17,7 @@ beside one, played from recordings.
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -28,7 +29,10 @@ def run(options, words, scratch):
     """One sweep; its last object, the file's name apart."""
     folder = tempfile.mkdtemp(dir=scratch)
     command = [options.evo, "sweep", *words, "--json", "--no-prior", "--sanitize", "off", "--out", folder]
-    environment = {**os.environ, "EVO_CACHE_DIR": os.path.join(folder, "cache")}
+    cache = os.path.join(folder, "cache")
+    if words[0] in options.warm:
+        shutil.copytree(options.warm[words[0]], cache)
+    environment = {**os.environ, "EVO_CACHE_DIR": cache}
     began = time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     seconds = time.monotonic() - began
@@ -37,6 +41,16 @@ def run(options, words, scratch):
     if "throughput" not in result:
         sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr[-2000:]}")
     return {"command": " ".join(command[:-2]), "wall_seconds": seconds, **result}
+
+
+def warm(options, scratch):
+    """A cache for each space with evo's own kernels and the reference's answers, and the default alone of the variants."""
+    options.warm = {}
+    for space in options.spaces:
+        before = set(os.listdir(scratch))
+        run(options, [space, "--budget", "1", "--finalists", "0", "--seed", "1", "--workers", options.lanes[0]], scratch)
+        folder = (set(os.listdir(scratch)) - before).pop()
+        options.warm[space] = os.path.join(scratch, folder, "cache")
 
 
 def best(result):
@@ -156,6 +170,7 @@ def main():
     options = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
+        warm(options, scratch)
         data = {"search": search(options, scratch), "noise": noise(options, scratch), "score": score(options)}
     data["seconds"] = time.monotonic() - began
     os.makedirs(options.out, exist_ok=True)

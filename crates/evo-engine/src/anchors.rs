@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use evo_protocol::device::DeviceKind;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::VerdictClass;
 
@@ -156,26 +157,18 @@ impl<R: Recipe> Engine<'_, R> {
                 return self.all_lost(&why);
             }
             let (shown, left) = (self.fleet.shown(lane), self.lanes.live());
-            return self.notice(format!("{shown} is lost: {why}; {left} left"));
+            self.notice(format!("{shown} is lost: {why}; {left} left"))?;
+            // Another lane may be the one to compare with now.
+            self.release_lanes();
+            return self.compare_lanes();
         }
         if result.verdict.is_pass() {
             let mode = self.study.header().ranking.timing();
             let times = result.measurements.iter().filter(|one| one.mode == mode);
             own.note_anchor(number, times.map(|one| (one.problem.clone(), one.p50_ns)));
             own.broken_anchors = 0;
-        } else if result.second_look.is_some() {
-            // Somebody may have killed the worker; an anchor is known to be well, so twice is the lane's doing.
-            own.broken_anchors += 1;
-            match own.broken_anchors {
-                1 => self.anchor_after_fault(lane),
-                _ if self.lanes.live() > 1 => {
-                    self.put_out(lane, "its workers break on a variant that passed elsewhere")?
-                }
-                _ => {}
-            }
-        } else if self.is_disproved(number, result) {
-            let why = format!("it says `{}` of a variant that passed elsewhere", result.verdict.label());
-            self.put_out(lane, &why)?;
+        } else if self.has_passed(number) {
+            self.contradicted(lane, result)?;
         }
         // A lane that cannot measure the anchor goes on without.
         if self.fleet.lanes[lane].anchoring == 0 && !result.verdict.is_pass() {
@@ -184,16 +177,38 @@ impl<R: Recipe> Engine<'_, R> {
         self.compare_lanes()
     }
 
-    /// Whether a lane contradicts what another one found: the anchor passed there.
-    fn is_disproved(&self, number: u64, result: &Judgement) -> bool {
-        let class = result.verdict.kind.class();
-        let is_refusal = matches!(class, VerdictClass::Wrong | VerdictClass::Crash | VerdictClass::Hang);
-        let passed = self.ledger.index.get(&number).map(|at| &self.study.history.evaluations[*at]);
-        is_refusal && self.lanes.live() > 1 && passed.is_some_and(|own| own.verdict.is_pass())
+    /// Whether an anchor has passed on some lane.
+    fn has_passed(&self, number: u64) -> bool {
+        let position = self.ledger.index.get(&number);
+        position.is_some_and(|at| self.study.history.evaluations[*at].verdict.is_pass())
+    }
+
+    /// A lane refuses a variant that is known to be well. Somebody may have killed its worker, so that counts when it
+    /// happens again.
+    fn contradicted(&mut self, lane: usize, result: &Judgement) -> Result<(), EngineError> {
+        if result.second_look.is_some() {
+            let own = &mut self.fleet.lanes[lane];
+            own.broken_anchors += 1;
+            if own.broken_anchors < 2 {
+                self.anchor_after_fault(lane);
+                return Ok(());
+            }
+        } else if !matches!(
+            result.verdict.kind.class(),
+            VerdictClass::Wrong | VerdictClass::Crash | VerdictClass::Hang
+        ) {
+            return Ok(());
+        }
+        if self.lanes.live() > 1 {
+            let why = format!("it says `{}` of a variant that passed elsewhere", result.verdict.label());
+            self.put_out(lane, &why)?;
+        }
+        Ok(())
     }
 
     /// Sets what each lane's times are divided by, and says which lane does not compare.
-    fn compare_lanes(&mut self) -> Result<(), EngineError> {
+    pub(super) fn compare_lanes(&mut self) -> Result<(), EngineError> {
+        let is_host = self.study.header().device.kind == DeviceKind::Host;
         let reference = self.fleet.reference();
         self.lanes.hold(reference, false);
         for lane in 0..self.fleet.lanes.len() {
@@ -201,6 +216,8 @@ impl<R: Recipe> Engine<'_, R> {
                 continue;
             }
             let Some((ratio, agrees, [low, high])) = self.fleet.compare(lane) else { continue };
+            // Lanes on one processor take turns with it: what one takes longer says nothing of the next moment.
+            let (ratio, agrees) = if is_host { (1.0, true) } else { (ratio, agrees) };
             self.fleet.lanes[lane].ratio = ratio;
             self.lanes.set_ratio(lane, ratio);
             if self.fleet.lanes[lane].anchoring == 0 {

@@ -12,6 +12,7 @@ use evo_journal::conditions::Conditions;
 use evo_journal::example::header;
 use evo_journal::own_folder::OwnFolder;
 use evo_journal::record::StudyHeader;
+use evo_protocol::device::DeviceKind;
 use evo_report::study::{EarlierLimits, EarlierResults, Study, StudyError, StudyRequest, StudyWish};
 use evo_search::registry::{StrategyOptions, create};
 use evo_search::strategy::Strategy;
@@ -49,6 +50,8 @@ pub(super) struct TestStudy {
     pub sanitizer: Option<FakeSanitizer>,
     /// Further lanes, each with a device of its own.
     pub more_lanes: Vec<Script>,
+    /// Whether the device passes for a GPU: lanes on a host are not corrected.
+    pub on_gpu: bool,
 }
 
 /// The result of one run.
@@ -88,6 +91,7 @@ impl TestStudy {
             played,
             sanitizer,
             more_lanes: Vec::new(),
+            on_gpu: false,
         }
     }
 
@@ -121,7 +125,12 @@ impl TestStudy {
         let text: Vec<String> = texts.collect();
         let space_hash = ContentHash::of(text.join("\n").as_bytes());
         let demands_sanitizer = self.options.sanitize.demanded;
-        StudyHeader { space_hash, conditions: Some(self.conditions.clone()), demands_sanitizer, ..header() }
+        let mut device = header().device;
+        if self.on_gpu {
+            device.kind = DeviceKind::Cuda;
+        }
+        let conditions = Some(self.conditions.clone());
+        StudyHeader { space_hash, conditions, demands_sanitizer, device, ..header() }
     }
 
     /// The same where the study may not open.

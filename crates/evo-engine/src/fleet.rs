@@ -15,8 +15,13 @@ const SUSPICIONS: usize = 2;
 /// Verdicts in a row without such a variant, after which earlier ones are forgotten.
 const FORGOTTEN_AFTER: u32 = 16;
 
-/// Relative differences below this are never held against a lane.
-const FLOOR: f64 = 0.02;
+/// A lane that takes less than this longer or shorter than the first one is not corrected: what remains is below what a
+/// comparison of finalists claims.
+const CORRECTED_FROM: f64 = 0.005;
+
+/// Ratios of different anchors that differ by less than this agree: it decides who is screened, and finalists are compared
+/// on one card in any case.
+const AGREE_WITHIN: f64 = 0.02;
 
 /// The lanes of a run.
 pub(super) struct Fleet<J> {
@@ -52,6 +57,8 @@ pub(super) struct LaneRecord {
     pub identity: LaneIdentity,
     pub evaluations: u64,
     pub restarts: u64,
+    /// Seconds of work until the search was over.
+    pub searched: Option<f64>,
     /// Why it takes no more variants.
     pub out: Option<String>,
     suspicions: BTreeSet<u64>,
@@ -118,7 +125,7 @@ impl<J> Fleet<J> {
     pub(super) fn compare(&self, lane: usize) -> Option<(f64, bool, [f64; 2])> {
         let reference = &self.lanes[self.reference()];
         let own = &self.lanes[lane];
-        let floor = FLOOR.max(own.noise).max(reference.noise);
+        let noise = own.noise.max(reference.noise);
         let both = own.times.iter().filter_map(|(anchor, own)| Some((own.0, reference.times.get(anchor)?.0)));
         let logs: Vec<f64> = both.map(|(own, reference)| (own / reference).ln()).collect();
         if logs.is_empty() || logs.iter().any(|own| !own.is_finite()) {
@@ -128,9 +135,9 @@ impl<J> Fleet<J> {
         let ends = logs.iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], own| {
             [low.min(own.exp()), high.max(own.exp())]
         });
-        let agrees = ends[1] / ends[0] - 1.0 <= floor;
+        let agrees = ends[1] / ends[0] - 1.0 <= AGREE_WITHIN.max(noise);
         // What could be noise is not corrected, which would only add to it.
-        let ratio = if (mean - 1.0).abs() <= floor { 1.0 } else { mean };
+        let ratio = if (mean - 1.0).abs() <= CORRECTED_FROM.max(noise) { 1.0 } else { mean };
         Some((ratio * reference.ratio, agrees, ends))
     }
 }
@@ -192,7 +199,8 @@ mod tests {
             }
         };
         check(&[&[100.0], &[130.0]], Some((1.3, true)));
-        check(&[&[100.0], &[101.0]], Some((1.0, true)));
+        check(&[&[100.0], &[100.4]], Some((1.0, true)));
+        check(&[&[100.0], &[101.0]], Some((1.01, true)));
         check(&[&[100.0, 50.0], &[100.0, 55.0]], Some(((1.1f64).sqrt(), false)));
         check(&[&[100.0, 50.0], &[105.0, 52.5]], Some((1.05, true)));
         check(&[&[], &[105.0]], None);

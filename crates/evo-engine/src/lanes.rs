@@ -98,6 +98,7 @@ impl<R: Recipe> Engine<'_, R> {
         }
         // Nobody may be left to measure what they wait for.
         self.release_lanes();
+        self.compare_lanes()?;
         let configuration = self
             .flight
             .variants
@@ -192,7 +193,7 @@ impl<R: Recipe> Engine<'_, R> {
                 name: own.identity.name.clone(),
                 device_uuid: own.identity.device_uuid.clone(),
                 evaluations: own.evaluations,
-                busy_seconds: self.lanes.busy_of(at).as_secs_f64(),
+                busy_seconds: own.searched.unwrap_or_else(|| self.lanes.busy_of(at).as_secs_f64()),
                 restarts: own.restarts,
                 ratio: own.ratio,
                 pooled: own.is_pooled,

@@ -176,6 +176,9 @@ impl<'a, R: Recipe> Engine<'a, R> {
         // Only now: replaying a long journal must not lower the rates. It counts against the wall budget all the same.
         self.time.clock.started = Instant::now();
         self.search()?;
+        for (at, lane) in self.fleet.lanes.iter_mut().enumerate() {
+            lane.searched = Some(self.lanes.busy_of(at).as_secs_f64());
+        }
         self.give_up_guesses();
         let throughput = self.throughput();
         let reason = self.ending.stop.unwrap_or(StopReason::StrategyDone);

@@ -369,8 +369,13 @@ impl<R: Recipe> Engine<'_, R> {
         self.fleet.sign(lane, ratio, &mut evaluation);
         match self.weigh(number, &evaluation.verdict) {
             Weight::Final => {}
-            Weight::Again => return self.try_again(number, evaluation.verdict),
-            Weight::NotFinal => return self.give_up(evaluation),
+            weight => {
+                self.fleet.sent.remove(&number);
+                return match weight {
+                    Weight::NotFinal => self.give_up(evaluation),
+                    _ => self.try_again(number, evaluation.verdict),
+                };
+            }
         }
         let several = self.fleet.is_several().then(|| evaluation.clone());
         // The original is settled before its twins, which copy their result from the history.

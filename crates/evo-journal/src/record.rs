@@ -352,6 +352,7 @@ pub struct LaneAccount {
     pub device_uuid: String,
     /// Variants that it gave a verdict on.
     pub evaluations: u64,
+    /// Until the search was over.
     pub busy_seconds: f64,
     /// Workers that were replaced.
     pub restarts: u64,
