@@ -191,6 +191,7 @@ pub fn sanitizer(bytes: &[u8]) {
             launched: &launched,
             expected: &expected,
             buffers: &[],
+            strong_lines: &std::collections::BTreeSet::new(),
             printed: "",
         };
         let outcome = evidence.outcome();

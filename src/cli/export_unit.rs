@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use evo_device::entry_symbols;
+use evo_device::binary_notes;
 use evo_device::host::translate::SHIPPED_HEADERS;
 use evo_export::error::ExportError;
 use evo_export::files::{ExportFile, ExportUnit, files};
@@ -67,7 +67,7 @@ struct CubinSymbols<'a>(Option<&'a [u8]>);
 
 impl Symbols for CubinSymbols<'_> {
     fn symbol_of(&self, entry: &str) -> Option<String> {
-        entry_symbols::symbol_of(self.0?, entry).map(String::from)
+        binary_notes::symbol_of(self.0?, entry).map(String::from)
     }
 }
 
@@ -115,7 +115,7 @@ pub fn make(
             own.sizes.iter().map(|(name, value)| (name.clone(), value.as_int().unwrap_or(0))).collect()
         })
         .unwrap_or_default();
-    let image = compiled.as_ref().ok().map(|own| (own.arch.as_str(), entry_symbols::image(&own.image)));
+    let image = compiled.as_ref().ok().map(|own| (own.arch.as_str(), binary_notes::image(&own.image)));
     let unit = ExportUnit {
         model: &model,
         label: &label,

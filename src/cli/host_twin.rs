@@ -7,6 +7,7 @@ use std::panic::resume_unwind;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use evo_device::host::room;
 use evo_protocol::device::DeviceKind;
 use evo_space::genome::Configuration;
 
@@ -52,9 +53,24 @@ impl<F: Deref<Target = SpaceFile> + Send + Sync> HostTwin<F> {
         Some(HostTwin { file, setup, seed })
     }
 
+    /// Why the source may not run here: who asked for a GPU did not ask for native code, unless `--sandbox off` says so.
+    fn unfenced(&self) -> Result<Option<String>, CliError> {
+        if self.setup.sandbox == SandboxMode::Off {
+            return Ok(None);
+        }
+        let rooms = device_lane::rooms(self.setup.sandbox)?;
+        let report = room::fences(&rooms)?;
+        Ok((!report.keeps_in()).then(|| {
+            format!("its fences do not hold here ({report}), and `--sandbox off` would do without them")
+        }))
+    }
+
     fn judged(&self, configuration: &Configuration, limit: Duration) -> Result<TwinAnswer, CliError> {
         let until = Some(Instant::now() + limit);
         let setup = DeviceSetup { until, ..self.setup.clone() };
+        if let Some(why) = self.unfenced()? {
+            return Ok(TwinAnswer::Silent(why));
+        }
         let kernel = session::kernel_of(&self.file)?;
         let limits = LaneLimits { step_max: setup.step_max, ..LaneLimits::default() };
         let mut lane = device_lane::lane_within(&setup, None, Some(kernel), limits)?;

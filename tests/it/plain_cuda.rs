@@ -528,7 +528,7 @@ fn entries_of_a_cubin_have_their_symbols_with_them() {
     let mut own = source("a", NAMED, "fill<float, 4>");
     own.entries.extend(["add(double*, int)", "alone"].map(String::from));
     let binary = fs::read(bench.binary(own).path).unwrap();
-    let symbol = |entry: &str| evo_device::entry_symbols::symbol_of(&binary, entry);
+    let symbol = |entry: &str| evo_device::binary_notes::symbol_of(&binary, entry);
     assert_eq!(symbol("fill<float, 4>"), Some("_Z4fillIfLi4EEvPT_i"));
     assert_eq!(symbol("add(double*, int)"), Some("_Z3addPdi"));
     assert_eq!(symbol("alone"), None, "the device finds a plain name by itself");

@@ -175,6 +175,7 @@ fn recorded(check: SanitizerCheck, name: &str, log: &str, code: i32) -> Sanitize
         launched: &Ok(vec![1]),
         expected: &[1],
         buffers: &[span("far", 0x7f00_0000_0000), span("p", 0x7f61_a880_0000)],
+        strong_lines: &std::collections::BTreeSet::new(),
         printed: "",
     }
     .outcome()

@@ -21,7 +21,7 @@ use super::error::CompileSetupError;
 use evo_system::scratch::{ScratchFolder, ScratchPlace};
 
 /// Raised when the layout or the meaning of an entry changes; older entries are then not looked at.
-const VERSION: &str = "v3";
+const VERSION: &str = "v4";
 
 /// Entries used since then stay, however large the cache is.
 pub(super) const IN_USE: Duration = Duration::from_secs(3600);

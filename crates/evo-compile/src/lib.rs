@@ -40,6 +40,7 @@ pub mod search_path;
 mod serve;
 mod standard;
 mod starter;
+pub mod strong;
 pub mod support;
 pub mod toolbox;
 pub mod toolchain;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::time::Instant;
 
-use evo_device::entry_symbols;
+use evo_device::binary_notes::BinaryNotes;
 use evo_device::host::translate::SHIPPED_HEADERS;
 use evo_protocol::binary::{EntryResources, KernelSource};
 use evo_protocol::entry_name::EntryName;
@@ -23,6 +23,7 @@ use super::error::CompileSetupError;
 use super::locate::INSTALL_HINT;
 pub use super::locate::{NvrtcLibrary, locate, locate_with};
 use super::search_path::SearchPath;
+use super::strong;
 use super::{confined, diagnose, entries, image, ptxas_log, standard};
 use evo_system::process;
 
@@ -87,6 +88,8 @@ bindings! {
     compile = b"nvrtcCompileProgram": fn(Program, c_int, *const *const c_char) -> Status;
     cubin_size = b"nvrtcGetCUBINSize": fn(Program, *mut usize) -> Status;
     cubin = b"nvrtcGetCUBIN": fn(Program, *mut c_char) -> Status;
+    ptx_size = b"nvrtcGetPTXSize": fn(Program, *mut usize) -> Status;
+    ptx = b"nvrtcGetPTX": fn(Program, *mut c_char) -> Status;
     log_size = b"nvrtcGetProgramLogSize": fn(Program, *mut usize) -> Status;
     log = b"nvrtcGetProgramLog": fn(Program, *mut c_char) -> Status;
     add_name = b"nvrtcAddNameExpression": fn(Program, *const c_char) -> Status;
@@ -289,13 +292,17 @@ impl Nvrtc {
         let resources = resources(source, &image.kernels, &reported, &symbols)?;
         let (log, log_truncated) = diagnose::cap(&text, diagnose::WARNINGS_MAX);
         let compile_ms = start.elapsed().as_secs_f64() * 1e3;
-        let (mut code_hash, read) = (image.code_hash, Vec::new());
-        if !symbols.is_empty() {
-            let own = bytes.len();
-            entry_symbols::append(&mut bytes, &symbols);
+        let read = Vec::new();
+        let code_hash = match symbols.as_slice() {
+            [] => image.code_hash,
             // Two variants may launch different kernels of the same code.
-            code_hash = ContentHash::of_parts([code_hash.as_str().as_bytes(), &bytes[own..]]);
-        }
+            all => {
+                let launched = all.iter().flat_map(|(name, symbol)| [name.as_bytes(), symbol.as_bytes()]);
+                ContentHash::of_parts([image.code_hash.as_str().as_bytes()].into_iter().chain(launched))
+            }
+        };
+        // Lines move without a change of the code, so they are no part of its hash.
+        BinaryNotes { symbols, strong_lines: program.strong_lines() }.append(&mut bytes);
         Ok(Compiled { bytes, code_hash, resources, log, log_truncated, read, compile_ms })
     }
 
@@ -499,6 +506,12 @@ impl<'library> OpenProgram<'library> {
 
     fn cubin(&self) -> Result<Vec<u8>, Status> {
         self.fetch(self.functions.cubin_size, self.functions.cubin)
+    }
+
+    /// Lines on which threads meet on purpose; none where NVRTC has no PTX to read them from.
+    fn strong_lines(&self) -> Vec<String> {
+        let ptx = self.fetch(self.functions.ptx_size, self.functions.ptx).unwrap_or_default();
+        strong::strong_lines(&String::from_utf8_lossy(&ptx))
     }
 
     fn fetch(

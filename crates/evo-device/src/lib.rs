@@ -26,9 +26,9 @@
 #![warn(missing_docs)]
 
 mod arch;
+pub mod binary_notes;
 pub mod cuda;
 pub mod device;
-pub mod entry_symbols;
 pub mod host;
 pub mod open;
 pub mod probe;

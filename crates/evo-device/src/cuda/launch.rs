@@ -13,8 +13,8 @@ use super::memory::GuardedMemory;
 use super::persistence::WindowLimits;
 use super::tensor_map::EncodedMaps;
 use super::variables::DeviceVariables;
+use crate::binary_notes;
 use crate::device::{BoundArgument, BoundLaunch, BoundWindow};
-use crate::entry_symbols;
 use crate::tensor_maps::ArgumentSlot;
 
 /// Static plus dynamic shared memory above this needs an explicit opt-in.
@@ -44,7 +44,7 @@ impl CudaModule {
         let variables = DeviceVariables::of(handle, binary);
         let mut module = CudaModule { handle, entries: HashMap::new(), variables };
         for name in entries {
-            let function = module.find(entry_symbols::symbol_of(binary, name).unwrap_or(name))?;
+            let function = module.find(binary_notes::symbol_of(binary, name).unwrap_or(name))?;
             module
                 .entries
                 .insert(name.clone(), CudaFunction { function, shared_optin: SHARED_DEFAULT_BYTES });

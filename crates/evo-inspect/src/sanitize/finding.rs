@@ -1,5 +1,8 @@
 //! A record as people and programs read it.
 
+use std::collections::BTreeSet;
+
+use evo_compile::strong::base_name;
 use evo_protocol::entry_name::base;
 use evo_protocol::worker::BufferSpan;
 use serde::Serialize;
@@ -44,6 +47,9 @@ impl SanitizerFinding {
     /// The `tool` of what the worker itself saw.
     pub const OF_EVO: &str = "evo";
 
+    /// The `level` of what is told and is no fault.
+    pub const WARNING: &str = "warning";
+
     /// The names of fields that may be null.
     pub const OPTIONAL: [&str; 10] =
         ["kind", "access", "size_bytes", "entry", "file", "line", "thread", "block", "address", "argument"];
@@ -67,7 +73,7 @@ impl SanitizerFinding {
         SanitizerFinding {
             tool: check.as_str().to_string(),
             kind: record.kind().map(str::to_string),
-            level: if record.is_warning() { "warning" } else { "error" }.to_string(),
+            level: if record.is_warning() { SanitizerFinding::WARNING } else { "error" }.to_string(),
             access: access(record, &sides, &what),
             size_bytes: record.text("what.size").and_then(number).or_else(|| size_in(&what)),
             entry: entry(record, &what, entries),
@@ -96,6 +102,25 @@ impl SanitizerFinding {
     pub fn is_error(&self) -> bool {
         self.level == "error"
     }
+}
+
+/// What a race is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RaceOver {
+    /// A flag: all of its accesses are on lines where every access to shared memory is volatile, atomic or ordered.
+    Flag,
+    /// Anything else, such as data behind a flag.
+    Data,
+}
+
+/// What a record is about; none where it is not a race between accesses whose places are known.
+pub(super) fn race_over(record: &SanitizerRecord, strong_lines: &BTreeSet<String>) -> Option<RaceOver> {
+    let places = record.places();
+    if places.len() < SIDES.len() || places.iter().any(|place| place.line.is_empty()) {
+        return None;
+    }
+    let mut names = places.iter().map(|place| format!("{}:{}", base_name(&place.file), place.line));
+    Some(if names.all(|name| strong_lines.contains(&name)) { RaceOver::Flag } else { RaceOver::Data })
 }
 
 fn leaf(path: &str) -> &str {

@@ -154,8 +154,12 @@ impl SanitizerLook {
             .or_else(|| self.own.first().map(worker_verdict))
     }
 
-    /// The same with what the host device says, if it was asked.
+    /// The same with what the host device says, if it was asked. Where threads wait for flags, it decides about
+    /// races: it knows what flags and fences order, and racecheck does not.
     pub fn beside(mut self, twin: Option<TwinAnswer>) -> SanitizerLook {
+        if let Some(TwinAnswer::Clean { .. }) = twin {
+            self.outcomes = self.outcomes.into_iter().map(SanitizerOutcome::seen_with_flags).collect();
+        }
         let fault = twin.as_ref().and_then(TwinAnswer::fault);
         self.own.extend(fault.map(|own| SanitizerFinding::of_worker(own.kind.as_str(), &own.message)));
         SanitizerLook { twin, ..self }

@@ -1,6 +1,7 @@
 //! What a check comes to. The tool's answer and the worker's are weighed apart: a pass needs both, a finding needs one,
 //! and everything else is not an answer.
 
+use std::collections::BTreeSet;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use evo_protocol::worker::BufferSpan;
 use serde::Serialize;
 
 use super::arguments::FOUND;
-use super::finding::SanitizerFinding;
+use super::finding::{RaceOver, SanitizerFinding, race_over};
 use super::log::SanitizerLog;
 use super::records::{RecordList, RecordsError};
 use crate::tool::{ToolFailure, ToolState};
@@ -53,6 +54,10 @@ pub struct SanitizerOutcome {
     /// Errors and warnings that the tool recorded, written out or not.
     pub errors: u64,
     pub warnings: u64,
+    /// Whether every error is a race in shared memory, and one at least is over a flag: between accesses that are
+    /// volatile, atomic or ordered, which by the language are no race. racecheck knows barriers only, so it does not
+    /// see what such a flag orders.
+    pub has_flags: bool,
     /// Kernels of the candidate that were launched.
     pub launches: u64,
     /// Options that this version lacks, and whatever else is not as usual.
@@ -70,10 +75,29 @@ impl SanitizerOutcome {
             findings: Vec::new(),
             errors: 0,
             warnings: 0,
+            has_flags: false,
             launches: 0,
             notes: Vec::new(),
             elapsed: Duration::ZERO,
         }
+    }
+
+    /// The same after another witness, who knows what flags and fences order, found no race: they are warnings then.
+    pub(super) fn seen_with_flags(mut self) -> SanitizerOutcome {
+        if self.state != SanitizerState::Fail || !self.has_flags {
+            return self;
+        }
+        for finding in &mut self.findings {
+            finding.level = SanitizerFinding::WARNING.to_string();
+        }
+        self.notes.push(format!(
+            "threads wait for flags, which racecheck does not know: {} races of its, of which the host device, which \
+             knows flags and fences, found none",
+            self.errors
+        ));
+        self.warnings += std::mem::take(&mut self.errors);
+        self.state = SanitizerState::Pass;
+        self
     }
 }
 
@@ -93,6 +117,8 @@ pub struct SanitizerEvidence<'a> {
     /// What that must be.
     pub expected: &'a [u64],
     pub buffers: &'a [BufferSpan],
+    /// Lines, as `k.cu:6`, whose accesses to shared memory are all volatile, atomic or ordered.
+    pub strong_lines: &'a BTreeSet<String>,
     /// The end of what tool and worker printed.
     pub printed: &'a str,
 }
@@ -110,6 +136,10 @@ impl SanitizerEvidence<'_> {
             .map(|record| SanitizerFinding::of(self.check, record, self.entries, self.buffers))
             .collect();
         let found = list.errors() > 0 && self.summary_agrees();
+        let errors = list.records.iter().filter(|record| !record.is_foreign() && !record.is_warning());
+        let races: Vec<RaceOver> = errors.filter_map(|record| race_over(record, self.strong_lines)).collect();
+        // Records that are counted and not written out may be of another kind.
+        let all_races = self.check == SanitizerCheck::Racecheck && races.len() as u64 == list.errors();
         let blamed = kernel_error(self.launched);
         if let Some(error) = blamed {
             findings.push(SanitizerFinding::of_worker(error.kind.as_str(), &error.message));
@@ -126,6 +156,7 @@ impl SanitizerEvidence<'_> {
             findings,
             errors: list.errors() + u64::from(blamed.is_some()),
             warnings: list.warnings,
+            has_flags: all_races && blamed.is_none() && races.contains(&RaceOver::Flag),
             launches: self.launched.as_ref().map_or(0, |counts| counts.iter().sum()),
             notes: match list.foreign {
                 0 => Vec::new(),
@@ -328,6 +359,7 @@ mod tests {
             launched: &launched,
             expected: &[2, 1],
             buffers: &[],
+            strong_lines: &BTreeSet::from(["k.cu:6".to_string(), "k.cu:8".to_string()]),
             printed: "",
         }
         .outcome()
@@ -454,5 +486,37 @@ mod tests {
         check(Ended(Memcheck, Some(0), &unfit, EMPTY, done()), NotRun, Some(ToolState::Incompatible));
         let internal = format!("========= Internal Sanitizer Error: Errors might go undetected\n{CLEAN}");
         check(Ended(Memcheck, Some(0), &internal, EMPTY, done()), NotRun, broken);
+    }
+
+    #[test]
+    fn races_over_flags_are_warnings_once_a_witness_knew_the_flags() {
+        let side = |name: &str, line: u32| {
+            format!("<{name}><where><path>/x/k.cu</path><line>{line}</line></where></{name}>")
+        };
+        let race = |lines: &[u32]| {
+            let names = ["source", "destination", "destination"];
+            let what: String = names.iter().zip(lines).map(|(name, line)| side(name, *line)).collect();
+            format!("<record><kind>Analysis</kind><level>Error</level><what>{what}</what></record>")
+        };
+        let seen = |check, records: &[String]| {
+            let xml = format!("<ComputeSanitizerOutput>{}</ComputeSanitizerOutput>", records.concat());
+            let before =
+                outcome(Ended(check, Some(99), if check == Racecheck { RACE } else { ONE }, &xml, done()));
+            assert_eq!(before.state, Fail, "{before:?}");
+            before.seen_with_flags()
+        };
+        // The loop that waits was unrolled once, so the write races with two reads.
+        let flag = race(&[6, 8, 8]);
+        let after = seen(Racecheck, std::slice::from_ref(&flag));
+        assert_eq!((after.state, after.errors, after.warnings), (Pass, 0, 1));
+        assert!(!after.findings[0].is_error() && after.notes[0].contains("1 races"));
+        let (data, mixed) = (race(&[5, 9]), race(&[6, 8, 9]));
+        assert_eq!(seen(Racecheck, &[data.clone(), flag.clone()]).state, Pass, "data behind a flag");
+        assert_eq!(seen(Racecheck, &[data]).state, Fail, "no flag");
+        assert_eq!(seen(Racecheck, &[mixed]).state, Fail, "one access to the flag is an ordinary one");
+        assert_eq!(seen(Racecheck, &[race(&[6])]).state, Fail, "half of a race");
+        assert_eq!(seen(Memcheck, std::slice::from_ref(&flag)).state, Fail);
+        let other = "<record><kind>Race</kind><level>Error</level></record>".to_string();
+        assert_eq!(seen(Racecheck, &[flag, other]).state, Fail, "something without a place");
     }
 }

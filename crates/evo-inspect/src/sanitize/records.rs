@@ -24,6 +24,10 @@ const TEXT_BYTES_MAX: usize = 4096;
 
 const ROOT: &str = "ComputeSanitizerOutput";
 const RECORD: &str = "record";
+/// Below them are the places of a race's accesses, the file before the line.
+const PLACES: [&str; 2] = ["what.source.where.", "what.destination.where."];
+const PATH: &str = ".path";
+const LINE: &str = ".line";
 
 /// Why there are no records to be had.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -78,6 +82,15 @@ impl RecordList {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SanitizerRecord {
     texts: BTreeMap<String, String>,
+    /// Where the accesses of a race are, in the record's order: one may race with several others.
+    places: Vec<AccessPlace>,
+}
+
+/// Where one access of a race is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct AccessPlace {
+    pub(super) file: String,
+    pub(super) line: String,
 }
 
 impl SanitizerRecord {
@@ -94,6 +107,11 @@ impl SanitizerRecord {
     /// All texts whose path passes.
     pub fn all(&self, passes: impl Fn(&str) -> bool) -> impl Iterator<Item = &str> {
         self.texts.iter().filter(move |(path, _)| passes(path)).map(|(_, text)| text.as_str())
+    }
+
+    /// Where the accesses of a race are; one of which nothing is known has no line.
+    pub(super) fn places(&self) -> &[AccessPlace] {
+        &self.places
     }
 
     /// `Precise`, `Api`, …
@@ -122,7 +140,19 @@ impl SanitizerRecord {
     fn add(&mut self, path: String, text: &str) {
         let text = text.trim();
         // The first of several frames is the innermost one, and other lists do not occur.
-        if !text.is_empty() && self.texts.len() < TEXTS_MAX && !self.texts.contains_key(&path) {
+        if text.is_empty() {
+            return;
+        }
+        if PLACES.iter().any(|known| path.starts_with(known)) && self.places.len() < TEXTS_MAX {
+            match self.places.last_mut() {
+                _ if path.ends_with(PATH) => {
+                    self.places.push(AccessPlace { file: text.to_string(), ..AccessPlace::default() })
+                }
+                Some(last) if path.ends_with(LINE) => last.line = text.to_string(),
+                _ => {}
+            }
+        }
+        if self.texts.len() < TEXTS_MAX && !self.texts.contains_key(&path) {
             self.texts.insert(path, text.to_string());
         }
     }

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
 
+use evo_compile::strong::strong_in_all;
 use evo_protocol::plan::{BufferPlan, ProblemPlan};
 
 use super::arguments::{SanitizerFiles, sanitizer_command};
@@ -63,6 +64,7 @@ pub fn run_check(tool: &FoundTool, check: SanitizerCheck, order: &SanitizeOrder<
         Err(failure) => return SanitizerOutcome::not_run(check, failure),
     };
     let expected: Vec<u64> = plans.iter().map(|plan| plan.launches.len() as u64).collect();
+    let strong_lines = strong_in_all(&binaries(job));
     let evidence = SanitizerEvidence {
         check,
         entries: &entries,
@@ -72,6 +74,7 @@ pub fn run_check(tool: &FoundTool, check: SanitizerCheck, order: &SanitizeOrder<
         launched: &run.launched,
         expected: &expected,
         buffers: &run.buffers,
+        strong_lines: &strong_lines,
         printed: &run.log,
     };
     let left_out = command.arguments.left_out().iter();
@@ -79,6 +82,12 @@ pub fn run_check(tool: &FoundTool, check: SanitizerCheck, order: &SanitizeOrder<
     let outcome = evidence.outcome();
     let notes = left_out.chain(command.notes.iter().cloned()).chain(outcome.notes.iter().cloned());
     SanitizerOutcome { notes: notes.collect(), elapsed: run.elapsed, ..outcome }
+}
+
+/// The compiled files of a job; one that cannot be read has no notes.
+fn binaries(job: &Job) -> Vec<Vec<u8>> {
+    let paths = job.candidate.builds.iter().map(|build| build.binary.path.as_deref());
+    paths.map(|path| path.and_then(|path| fs::read(path).ok()).unwrap_or_default()).collect()
 }
 
 /// The same launches without a tool, on a device whose own checks stand in: what its worker says against the kernel.

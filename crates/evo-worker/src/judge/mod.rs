@@ -26,6 +26,7 @@ mod fake;
 mod family;
 mod foreign;
 mod foresight;
+mod fresh;
 mod gates;
 pub mod honesty;
 mod infinities;

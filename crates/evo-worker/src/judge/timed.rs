@@ -9,29 +9,24 @@
 //! restored between samples, outside the timed span.
 //!
 //! What rotation cannot show, a comparison does: calls on contents that no call has seen, beside calls on the
-//! contents of the call before (`compare_fresh`).
+//! contents of the call before (`fresh`).
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
-use evo_device::device::{BoundLaunch, CopiedPart, Device, ModuleId, SampleOrder};
+use evo_device::device::{BoundLaunch, ModuleId, SampleOrder};
 use evo_protocol::check::{CheckSet, GateCheck};
-use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind};
+use evo_protocol::device::{DeviceError, DeviceInfo};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
-use evo_protocol::verdict::{Verdict, VerdictKind};
-use evo_protocol::worker::Phase;
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng;
+use evo_protocol::verdict::Verdict;
 
 use super::case::Case;
 use super::element::Poison;
-use super::inputs::{self, Draw, Family};
-use super::pool::Pristine;
+use super::inputs;
 use super::run::{PhaseSink, PreparedCase, starts_as};
 use super::state::{Answers, CaseRefusal, Judge};
 use super::{module_state, shapes, wrong};
-use evo_timing::stats::{below, median, sorted};
 
 /// How many sets take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,13 +40,13 @@ pub enum Turns {
 /// A problem ready to be timed.
 #[derive(Debug)]
 pub struct TimedProblem {
-    module: ModuleId,
+    pub(super) module: ModuleId,
     turns: Vec<PreparedCase>,
     rotation: Vec<Vec<BoundLaunch>>,
     /// Output sets among the turns: so many calls back an output was not written again.
     outputs: usize,
     /// Whether a call uses up what its buffers hold.
-    used_up: bool,
+    pub(super) used_up: bool,
     /// Whether a call leaves something in the module's variables, which are restored before each timed call.
     keeps_state: bool,
     /// The turn with which the last order began, and its calls from there on.
@@ -66,26 +61,6 @@ const COPIES_MAX: u64 = 16;
 const COPIES_BYTES: u64 = 256 << 20;
 /// Input sets that take turns.
 const INPUT_SETS: u32 = 2;
-
-/// After so many rounds the comparison with fresh contents is judged, a call of each kind in a round. Only a kernel
-/// that is suspected every time is refused. Where other programs take the processors, few calls are undisturbed: one
-/// in five, say. Then 16 rounds without an undisturbed fresh call and with five undisturbed repeated ones are not rare
-/// enough (1 in 200), and 64 are (1 in a million).
-const JUDGED_AFTER: [usize; 6] = [4, 8, 12, 16, 32, 64];
-/// Inputs up to this size are drawn anew for a fresh call.
-const FRESH_WHOLE: u64 = 1 << 18;
-/// Drawing a large one would take longer than everything else. Its own contents are turned by a random distance
-/// (in steps of a piece) instead, so that no element stays where it was, and pieces of so many bytes are drawn anew: at the start, at the end,
-/// and so many at random between. A sum over all elements, by which a kernel might recognize its input, changes with them.
-const FRESH_PIECE: u64 = 1 << 12;
-const FRESH_PIECES: u64 = 8;
-/// A fresh call that takes this much longer than a repeated one needs an explanation.
-const FRESH_RATIO: f64 = 1.3;
-/// Differences below this are the clock's, nanoseconds.
-const FRESH_MIN_NS: f64 = 2_000.0;
-/// A processor learns which way the branches of known contents go, of so many elements, and saves so much on each.
-const LEARNED: u64 = 4096;
-const LEARNED_NS: f64 = 10.0;
 
 impl TimedProblem {
     /// The case that the first turn runs.
@@ -326,171 +301,6 @@ impl Judge {
         }
         Ok(None)
     }
-
-    /// Whether calls on new contents take longer than calls on the contents of the call before.
-    pub fn compare_fresh(
-        &mut self,
-        timed: &TimedProblem,
-        seed: u64,
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<Option<Box<Verdict>>, DeviceError> {
-        let varies = timed.first().case.plan.buffers.iter().any(inputs::varies);
-        if timed.used_up || !varies || !timed.checks().include(GateCheck::FreshCalls) {
-            return Ok(None);
-        }
-        let turn = timed.first();
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let (mut fresh, mut repeated) = (Vec::new(), Vec::new());
-        let mut ratio = None;
-        let learned = match self.device.info().kind {
-            DeviceKind::Host => LEARNED_NS * turn.case.elements().min(LEARNED) as f64,
-            DeviceKind::Cuda | DeviceKind::Replay => 0.0,
-        };
-        let least = FRESH_MIN_NS + learned;
-        let all = JUDGED_AFTER[JUDGED_AFTER.len() - 1];
-        for rounds in JUDGED_AFTER {
-            for round in repeated.len()..rounds {
-                let new_first = below(&mut random, 2) == 0;
-                for new in [new_first, !new_first] {
-                    let number = (below(&mut random, 1 << 20) * all + round) as u32;
-                    let time = self.single_call(timed, new.then_some(number), phase)?;
-                    if new { fresh.push(time) } else { repeated.push(time) }
-                }
-            }
-            ratio = longer(&fresh, &repeated, least);
-            if ratio.is_none() {
-                break;
-            }
-        }
-        for input in &turn.set.inputs {
-            self.device.copy(input.buffer, turn.buffers[input.position])?;
-        }
-        Ok(ratio.map(|ratio| {
-            let (fresh, repeated) = (median(&fresh), median(&repeated));
-            let message = format!(
-                "a call on new contents takes at least {ratio:.2}× the time of a call on the contents of the call \
-                 before (medians {:.2} µs and {:.2} µs): work is skipped where the input is known",
-                fresh / 1e3,
-                repeated / 1e3
-            );
-            let verdict = Verdict::new(VerdictKind::TimingEscape, message)
-                .with_cause("cached_result")
-                .with("fresh_ns", fresh)
-                .with("repeated_ns", repeated)
-                .with("ratio", ratio);
-            Box::new(wrong::about(verdict, &turn.case))
-        }))
-    }
-
-    /// One call after an untimed call on the first turn's own contents: on the same contents again, or on new
-    /// ones. In both cases every input is written just before, so that caches are in the same state.
-    fn single_call(
-        &mut self,
-        timed: &TimedProblem,
-        new: Option<u32>,
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<f64, DeviceError> {
-        let turn = timed.first();
-        let check = &self.slot(turn.slot)?.candidate.check;
-        let own =
-            Draw { seed: check.seed, index: turn.case.seed_index, family: Family::Normal, magnitude: 1.0 };
-        let device = self.device.as_mut();
-        let name = &turn.case.plan.name;
-        for again in [false, true] {
-            // A call on new contents finds new contents in workspace too: what is kept there from call to call is
-            // work that is skipped. The call before has just used it, so it is in the caches in both cases.
-            if again && new.is_some() {
-                turn.poison_scratch(device, Poison::D)?;
-            }
-            // Drawing large inputs takes a while, and each step has a deadline of its own.
-            phase(Phase::Preparing, &format!("new contents for `{name}`"));
-            for input in &turn.set.inputs {
-                let buffer = turn.buffers[input.position];
-                match again && inputs::varies(&turn.case.plan.buffers[input.position]) {
-                    true => {
-                        write_again(device, turn, input, own, new)?;
-                        self.pool.note(buffer, None);
-                    }
-                    false => device.copy(input.buffer, buffer)?,
-                }
-            }
-            turn.derive_again(device)?;
-            phase(Phase::Timing, &format!("`{name}` on new contents"));
-            turn.fill_variables(device)?;
-            if !again {
-                device.launch(timed.module, &turn.launches)?;
-                device.synchronize()?;
-            }
-        }
-        let rotation = std::slice::from_ref(&turn.launches);
-        let order = SampleOrder { rotation, mode: TimingMode::Hot, samples: 1, batch: 1, untouched: true };
-        let times = device.sample(timed.module, order)?;
-        Ok(times.first().copied().unwrap_or(0.0))
-    }
-}
-
-/// Writes an input before a timed call: with the contents that it had, or with those of draw number `new`. Both take
-/// the same copies of the same lengths, so that they leave the same parts of the buffer in the device's caches.
-fn write_again(
-    device: &mut dyn Device,
-    turn: &PreparedCase,
-    input: &Pristine,
-    own: Draw,
-    new: Option<u32>,
-) -> Result<(), DeviceError> {
-    let plan = &turn.case.plan;
-    let (buffer, target) = (&plan.buffers[input.position], turn.buffers[input.position]);
-    let draw = new.map_or(own, |number| inputs::another(own, number));
-    if buffer.bytes() <= FRESH_WHOLE {
-        return device.write(target, &inputs::generate(plan, buffer, draw)?);
-    }
-    let mut random = ChaCha8Rng::seed_from_u64(draw.seed ^ u64::from(draw.index));
-    let places = buffer.bytes() / FRESH_PIECE;
-    let (turning, whole) = (1 + below(&mut random, places as usize - 1) as u64, places * FRESH_PIECE);
-    for part in turned(turning * FRESH_PIECE, whole, buffer.bytes(), new.is_some()) {
-        device.copy_part(input.buffer, target, part)?;
-    }
-    let pieces =
-        BufferPlan { shape: vec![FRESH_PIECE / buffer.dtype.bytes() * FRESH_PIECES], ..buffer.clone() };
-    let drawn = inputs::generate(plan, &pieces, draw)?;
-    for (number, piece) in drawn.chunks(FRESH_PIECE as usize).enumerate() {
-        let place = match number {
-            0 => 0,
-            1 => buffer.bytes() - FRESH_PIECE,
-            _ => below(&mut random, places as usize) as u64 * FRESH_PIECE,
-        };
-        match new {
-            Some(_) => device.write_at(target, place, piece)?,
-            None => {
-                let part = CopiedPart { source: place, target: place, bytes: FRESH_PIECE };
-                device.copy_part(input.buffer, target, part)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The parts of a copy whose first `whole` bytes are turned, or which has the same parts and turns nothing.
-fn turned(turn: u64, whole: u64, bytes: u64, turns: bool) -> [CopiedPart; 3] {
-    let (first, second) = (whole - turn, turn);
-    let sources = if turns { [turn, 0] } else { [0, first] };
-    [
-        CopiedPart { source: sources[0], target: 0, bytes: first },
-        CopiedPart { source: sources[1], target: first, bytes: second },
-        // What is left is too short to be turned with the rest on whole cache lines.
-        CopiedPart { source: whole, target: whole, bytes: bytes - whole },
-    ]
-}
-
-/// The ratio between the two groups, where fresh calls are longer than chance explains.
-///
-/// Whatever else runs on the machine only ever adds to a time, so the shortest fresh call stands for the work of one.
-/// A kernel that skips it shows that in more than one repeated call: their lower quartile is compared.
-fn longer(fresh: &[f64], repeated: &[f64], least: f64) -> Option<f64> {
-    let (fresh, repeated) = (sorted(fresh), sorted(repeated));
-    let (shortest, skipped) = (fresh[0], repeated[repeated.len() / 4]);
-    let ratio = shortest / skipped.max(1.0);
-    (ratio > FRESH_RATIO && shortest - skipped > least).then_some(ratio)
 }
 
 /// Whether a call leaves something behind that the next call reads.
@@ -533,47 +343,5 @@ mod tests {
         // One set of 800 kB fits the cache, five halves of it do not.
         assert_eq!(sets(&problem(100_000), &device, 3), (1, 1));
         assert_eq!(sets(&problem(1 << 20), &device, 3), (2, 3));
-    }
-
-    #[test]
-    fn a_turned_copy_covers_every_byte_once_and_moves_it() {
-        for turns in [true, false] {
-            let parts = turned(8, 20, 23, turns);
-            let mut room = [0u8; 23];
-            for part in parts {
-                assert!(part.fits(23, 23));
-                for byte in 0..part.bytes {
-                    room[(part.target + byte) as usize] = 1 + (part.source + byte) as u8;
-                }
-            }
-            let moved: Vec<u8> = (9..=20).chain(1..=8).chain(21..=23).collect();
-            let expected = if turns { moved } else { (1..=23).collect() };
-            assert_eq!(room.to_vec(), expected);
-        }
-    }
-
-    #[test]
-    fn fresh_calls_are_longer_only_where_each_of_them_is() {
-        let times = |base: f64| [1.0, 1.02, 0.98, 1.01, 1.3, 0.99].map(|own| own * base);
-        assert_eq!(longer(&times(10_000.0), &times(10_000.0), FRESH_MIN_NS), None);
-        assert!(longer(&times(40_000.0), &times(10_000.0), FRESH_MIN_NS).is_some());
-        assert_eq!(
-            longer(&times(2_000.0), &times(1_000.0), FRESH_MIN_NS),
-            None,
-            "within the clock's own resolution"
-        );
-        let mut wild = times(40_000.0);
-        wild[0] = 9_000.0;
-        assert_eq!(
-            longer(&wild, &times(10_000.0), FRESH_MIN_NS),
-            None,
-            "one fresh call did without the work"
-        );
-        // A busy machine lengthens most calls, those that skip the work too.
-        let mut busy = times(90_000.0);
-        (busy[0], busy[1]) = (10_000.0, 11_000.0);
-        assert!(longer(&times(40_000.0), &busy, FRESH_MIN_NS).is_some());
-        busy[1] = 90_000.0;
-        assert_eq!(longer(&times(40_000.0), &busy, FRESH_MIN_NS), None, "one short call may be chance");
     }
 }

@@ -1,5 +1,6 @@
 //! The command: draws configurations, has each judged twice, and lists where the two answers differ.
 
+use std::fmt;
 use std::process::Command;
 use std::time::Duration;
 
@@ -31,6 +32,9 @@ const SPACES: &[&str] =
 /// Configurations unless the command line says how many.
 const CONFIGURATIONS: usize = 60;
 
+/// How far a space is, is told after so many.
+const TOLD_EVERY: usize = 10;
+
 /// Opening a device, and one variant on all of its problems with the loops on this processor.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -59,6 +63,13 @@ struct Alarm {
     verdict: String,
     message: String,
     loops: String,
+}
+
+impl fmt::Display for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Alarm { configuration, verdict, message, loops } = self;
+        write!(f, "ALARM {configuration}: {verdict}: {message}; plain loops: {loops}")
+    }
 }
 
 /// Runs the command: 0 where both judges call every variant right, 1 otherwise.
@@ -129,6 +140,10 @@ fn space_tally(
         let judgement = bench.lane.evaluate(&job, &Standing::default());
         let reply = second.judge(space, &job, seed ^ job.number)?;
         tally.judged += 1;
+        if tally.judged.is_multiple_of(TOLD_EVERY) {
+            let (judged, alarms) = (tally.judged, tally.alarms.len());
+            output::say(&format!("{space}: {judged} of {count} judged twice, {alarms} alarms"));
+        }
         let loops = match reply {
             PlainReply::Right { elements, worst } => {
                 tally.elements += elements;
@@ -143,7 +158,10 @@ fn space_tally(
             continue;
         }
         let (verdict, message) = (judgement.verdict.label(), judgement.verdict.message);
-        tally.alarms.push(Alarm { configuration, verdict, message, loops });
+        let alarm = Alarm { configuration, verdict, message, loops };
+        // At once, because a long run may not come to its end.
+        output::say(&format!("{space}: {alarm}"));
+        tally.alarms.push(alarm);
     }
     Ok((info, tally))
 }
@@ -219,10 +237,7 @@ fn text(tally: &SpaceTally) -> String {
          largest error {worst:.2} of its bound\n"
     );
     for alarm in alarms {
-        text.push_str(&format!(
-            "  ALARM {}: {}: {}; plain loops: {}\n",
-            alarm.configuration, alarm.verdict, alarm.message, alarm.loops
-        ));
+        text.push_str(&format!("  {alarm}\n"));
     }
     text
 }

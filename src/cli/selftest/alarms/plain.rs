@@ -147,7 +147,7 @@ fn run(
         inputs.insert(&buffer.name, values);
     }
     let outcome = launch(device, module, plan, &buffers).and_then(|()| {
-        let answer = loops::answer(kernel, &inputs, &plan.sizes)
+        let answer = loops::answer(kernel, &inputs, &plan.sizes, random)
             .ok_or_else(|| format!("nobody wrote plain loops for the kernel `{kernel}`"))?;
         let output = plan.buffers.iter().position(|buffer| buffer.role == Role::Output);
         let output = output.ok_or_else(|| format!("`{}` has no output", plan.name))?;
@@ -175,14 +175,14 @@ fn launch(
 }
 
 fn compare(plan: &ProblemPlan, actual: &[f64], answer: &loops::PlainAnswer) -> Differences {
-    let mut outcome = Differences { elements: actual.len() as u64, ..Differences::default() };
-    if actual.len() != answer.values.len() {
-        let (have, want) = (actual.len(), answer.values.len());
+    let mut outcome = Differences { elements: answer.places.len() as u64, ..Differences::default() };
+    if actual.len() != answer.total {
+        let (have, want) = (actual.len(), answer.total);
         outcome.wrong = Some(format!("`{}`: {have} elements where the loops give {want}", plan.name));
         return outcome;
     }
-    for (index, value) in actual.iter().enumerate() {
-        let (exact, bound) = (answer.values[index], answer.bounds[index]);
+    for (number, &index) in answer.places.iter().enumerate() {
+        let (value, exact, bound) = (actual[index], answer.values[number], answer.bounds[number]);
         let error = (value - exact).abs();
         // A NaN is not within anything.
         let within = error <= bound;
@@ -311,7 +311,12 @@ mod tests {
 
     #[test]
     fn the_first_element_beyond_its_bound_is_named() {
-        let answer = loops::PlainAnswer { values: vec![1.0, 2.0, 3.0], bounds: vec![0.1, 0.1, 0.0] };
+        let answer = loops::PlainAnswer {
+            places: vec![0, 1, 2],
+            values: vec![1.0, 2.0, 3.0],
+            bounds: vec![0.1, 0.1, 0.0],
+            total: 3,
+        };
         let of = |actual: &[f64]| compare(&plan(), actual, &answer);
         let right = of(&[1.05, 2.0, 3.0]);
         assert_eq!((right.wrong, right.elements), (None, 3));
@@ -320,5 +325,9 @@ mod tests {
         assert!(of(&[1.0, 2.0, 3.0 + 1e-12]).wrong.is_some(), "a bound of 0 is exact");
         assert!(of(&[f64::NAN, 2.0, 3.0]).wrong.is_some());
         assert!(of(&[1.0, 2.0]).wrong.unwrap().contains("2 elements where the loops give 3"));
+        let some = loops::PlainAnswer { places: vec![2], values: vec![3.0], bounds: vec![0.0], total: 3 };
+        let seen = compare(&plan(), &[9.0, 9.0, 3.0], &some);
+        assert_eq!((seen.wrong, seen.elements), (None, 1));
+        assert!(compare(&plan(), &[3.0, 3.0, 9.0], &some).wrong.unwrap().contains("element 2 is 9e0"));
     }
 }

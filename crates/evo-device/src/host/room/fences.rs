@@ -54,6 +54,12 @@ impl FenceReport {
         missing.extend((!self.limits).then(|| "limits".to_string()));
         missing
     }
+
+    /// Whether native code reaches neither files nor the network: what a namespace adds is nothing to those who have
+    /// neither.
+    pub fn keeps_in(&self) -> bool {
+        self.on && self.landlock && self.system_calls
+    }
 }
 
 impl std::fmt::Display for FenceReport {

@@ -1,0 +1,189 @@
+//! Lines of a source on which threads meet in shared memory on purpose.
+//!
+//! racecheck calls two accesses a race where no barrier lies between them, though one of them be a flag that the other
+//! waits for. By the memory model of PTX (ISA, "Memory Consistency Model") such accesses are *strong*: volatile, atomic,
+//! relaxed, acquire or release, and two strong accesses are never a data race. Machine code does not tell them from
+//! weak ones; PTX does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evo_device::binary_notes;
+
+/// Words of an instruction that say where it goes; without one the address is generic and may be shared.
+const ELSEWHERE: [&str; 4] = ["global", "param", "local", "const"];
+/// Words that make an access strong.
+const STRONG: [&str; 4] = ["volatile", "relaxed", "acquire", "release"];
+
+/// Lines, as `k.cu:6`, that access shared memory and whose every such access is strong. The name is the file's without
+/// its folders, so what two files of one name say counts for both.
+pub fn strong_lines(ptx: &str) -> Vec<String> {
+    // Most kernels have nothing of the kind, and their PTX may be long.
+    if !STRONG.iter().chain(&["atom.", "red.", "mbarrier."]).any(|word| ptx.contains(word)) {
+        return Vec::new();
+    }
+    let files: BTreeMap<&str, &str> = ptx.lines().filter_map(file).collect();
+    // Whether all that was seen on a line is strong.
+    let mut seen: BTreeMap<(&str, &str), bool> = BTreeMap::new();
+    let mut place = None;
+    for line in ptx.lines().map(str::trim) {
+        if let Some(rest) = line.strip_prefix(".loc") {
+            let mut words = rest.split_whitespace();
+            place = words.next().zip(words.next());
+        } else if [".entry", ".func"].iter().any(|word| line.contains(word)) {
+            place = None;
+        } else if let (Some(strong), Some((number, own))) = (shared_access(line), place)
+            && let Some(file) = files.get(number)
+        {
+            *seen.entry((*file, own)).or_insert(true) &= strong;
+        }
+    }
+    let strong = seen.into_iter().filter(|(_, strong)| *strong);
+    strong.map(|((file, line), _)| format!("{file}:{line}")).collect()
+}
+
+/// Lines that are strong in every one of some compiled files.
+pub fn strong_in_all(binaries: &[Vec<u8>]) -> BTreeSet<String> {
+    let mut sets = binaries
+        .iter()
+        .map(|binary| binary_notes::strong_lines(binary).map(String::from).collect::<BTreeSet<_>>());
+    let first = sets.next().unwrap_or_default();
+    sets.fold(first, |all, own| all.intersection(&own).cloned().collect())
+}
+
+/// A path without its folders, which compilers and tools write differently.
+pub fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// `.file 1 "/somewhere/k.cu"`.
+fn file(line: &str) -> Option<(&str, &str)> {
+    let (number, rest) = line.trim().strip_prefix(".file")?.trim().split_once(char::is_whitespace)?;
+    let path = rest.split('"').nth(1)?;
+    Some((number, base_name(path)))
+}
+
+/// Whether an instruction's access to what may be shared memory is strong; none where it has no such access.
+fn shared_access(line: &str) -> Option<bool> {
+    let line = match line.strip_prefix('@') {
+        Some(rest) => rest.split_once(char::is_whitespace)?.1.trim_start(),
+        None => line,
+    };
+    let operation = line.split([' ', '\t', ';']).next()?;
+    // `shared::cta` is shared, and so on.
+    let words: Vec<&str> = operation.split('.').map(|word| word.split("::").next().unwrap_or(word)).collect();
+    let has = |known: &[&str]| words.iter().any(|word| known.contains(word));
+    match words[0] {
+        "ld" | "st" | "atom" | "red" if has(&ELSEWHERE) && !has(&["shared"]) => None,
+        "atom" | "red" | "mbarrier" => Some(true),
+        "ld" | "st" => Some(has(&STRONG)),
+        "wmma" => has(&["load", "store"]).then_some(false),
+        // Copies and matrices.
+        _ => has(&["shared"]).then_some(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use evo_space::genome::ContentHash;
+
+    use super::*;
+    use crate::locate::locate;
+    use evo_protocol::binary::KernelSource;
+
+    const PTX: &str = r#"
+.visible .entry spin(
+	.param .u64 spin_param_0
+)
+{
+	.loc	1 2 0
+	.shared .align 4 .u32 _ZZ4spinE1f;
+	ld.param.u64 	%rd1, [spin_param_0];
+	.loc	1 3 2
+	@%p1 st.volatile.shared.u32 	[_ZZ4spinE1f], %r2;
+	bar.sync 	0;
+	.loc	1 4 2
+	st.shared.f32 	[_ZZ4spinE1d], %f2;
+	.loc	1 6 3
+	membar.cta;
+	st.volatile.shared.u32 	[_ZZ4spinE1f], %r3;
+	st.global.u32 	[%rd4], %r5;
+	.loc	2 6 3
+	atom.shared::cta.exch.b32 	%r3, [%rd2], 1;
+	.loc	1 8 3, function_name $L__info_string0, inlined_at 1 20 5
+	ld.acquire.cta.shared::cta.u32 	%r4, [_ZZ4spinE1f];
+	.loc	1 9 3
+	ld.volatile.u32 	%r4, [%rd9];
+	ld.u32 	%r4, [%rd9];
+	.loc	1 10 3
+	cp.async.ca.shared.global 	[%r6], [%rd9], 16;
+	.loc	1 4 3
+	st.volatile.shared.u32 	[_ZZ4spinE1f], %r3;
+}
+.visible .entry other(
+{
+	ld.volatile.shared.u32 	%r4, [_ZZ4spinE1f];
+}
+	.file	1 "/a folder/k.cu"
+	.file	2 "flags.h"
+"#;
+
+    #[test]
+    fn a_line_is_strong_only_if_all_of_it_is() {
+        assert_eq!(strong_lines(PTX), ["flags.h:6", "k.cu:3", "k.cu:6", "k.cu:8"]);
+        // Two files of one name.
+        assert_eq!(strong_lines(&PTX.replace("flags.h", "x/k.cu")), ["k.cu:3", "k.cu:6", "k.cu:8"]);
+        let weak = PTX.replace("flags.h", "k.cu").replace("atom.shared::cta.exch.b32", "ld.shared.u32");
+        assert_eq!(strong_lines(&weak), ["k.cu:3", "k.cu:8"]);
+        assert_eq!(strong_lines(""), Vec::<String>::new());
+    }
+
+    #[test]
+    fn builds_of_one_source_must_agree() {
+        let kept = |lines: &[&str]| {
+            let mut binary = b"ELF".to_vec();
+            let strong_lines = lines.iter().map(|line| line.to_string()).collect();
+            binary_notes::BinaryNotes { strong_lines, ..Default::default() }.append(&mut binary);
+            binary
+        };
+        let both = strong_in_all(&[kept(&["k.cu:3", "k.cu:6"]), kept(&["k.cu:6"])]);
+        assert_eq!(both.into_iter().collect::<Vec<_>>(), ["k.cu:6"]);
+        assert!(strong_in_all(&[kept(&["k.cu:3"]), kept(&[])]).is_empty());
+        assert!(strong_in_all(&[]).is_empty());
+    }
+
+    #[test]
+    fn lines_where_threads_meet_on_purpose_are_kept_behind_the_code() {
+        let library = match locate() {
+            Ok(library) => library,
+            Err(error) => {
+                // Not `eprintln!`, which a passing test keeps to itself.
+                let _ = writeln!(std::io::stderr(), "skipped: lines of flags: it needs NVRTC: {error}");
+                return;
+            }
+        };
+        let nvrtc = library.load().unwrap();
+        let lines = |flag: &str| {
+            let text = format!(
+                "extern \"C\" __global__ void spin(float* y) {{ __shared__ {flag} int f; __shared__ float d[64];\n\
+                 if (threadIdx.x == 0) f = 0;\n__syncthreads();\nif (threadIdx.x == 64) {{\n\
+                 d[y[1] > 0] = y[2];\n__threadfence_block();\nf = 1; }}\nif (threadIdx.x == 0) {{\n\
+                 while (!f) {{}}\n__threadfence_block();\ny[0] = d[y[3] > 0]; }} }}\n"
+            );
+            let source = KernelSource {
+                file_name: "spin.cu".to_string(),
+                text,
+                entries: vec!["spin".to_string()],
+                options: Vec::new(),
+                variant_hash: ContentHash::of(b"spin"),
+                instrumented: false,
+                constants: evo_protocol::specialization::Specialization::default(),
+            };
+            let compiled = nvrtc.compile(&source, "sm_80").unwrap();
+            strong_in_all(&[compiled.bytes]).into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(lines("volatile"), ["spin.cu:2", "spin.cu:7", "spin.cu:9"]);
+        assert!(lines("").is_empty());
+    }
+}
