@@ -35,12 +35,13 @@ impl BenchShape {
             canonical: true,
             checked: true,
             device: None,
+            on_request: false,
         };
         BenchShape { problem, parameters: Vec::new(), axes: Vec::new(), canonical: true }
     }
 }
 
-/// The timed problems of a kernel on a kind of device. Sizes that differ between them are the axes.
+/// The timed problems of a kernel on a kind of device, those for commands that name them included. Sizes that differ between them are the axes.
 pub fn of_problems(kernel: &KernelSpec, kind: DeviceKind) -> Vec<BenchShape> {
     let problems: Vec<&ProblemSpec> =
         problems_on(kernel, kind).into_iter().filter(|problem| problem.timed).collect();
@@ -167,6 +168,7 @@ fn shape(
         canonical: point.canonical,
         checked: true,
         device: None,
+        on_request: false,
     };
     Some(BenchShape { problem, parameters, axes, canonical: point.canonical })
 }

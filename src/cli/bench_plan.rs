@@ -122,6 +122,9 @@ fn shapes(
     let wanted =
         |names: &[String], shape: &BenchShape| names.is_empty() || names.contains(&shape.problem.name);
     shapes.retain(|shape| wanted(&of_file, shape) && wanted(&arguments.problems, shape));
+    if of_file.is_empty() && arguments.problems.is_empty() {
+        shapes.retain(|shape| !shape.problem.on_request);
+    }
     if arguments.quick && shapes.iter().any(|shape| shape.canonical) {
         shapes.retain(|shape| shape.canonical);
     }

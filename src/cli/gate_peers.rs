@@ -59,7 +59,8 @@ fn beside(arguments: &GateArgs, asked: &AskedCandidate, name: &str) -> Result<Pe
         Err(error) => return Ok(Err(error.to_string().lines().next().unwrap_or_default().to_string())),
     };
     let mut lane = device_lane::lane(setup, arguments.run.worker_command.as_deref(), Some(kernel))?;
-    let shapes = bench::of_problems(kernel, setup.choice.kind);
+    let mut shapes = bench::of_problems(kernel, setup.choice.kind);
+    shapes.retain(|shape| !shape.problem.on_request);
     let problems: Vec<_> = shapes.iter().map(|shape| &shape.problem).collect();
     let own = bench_command::own_candidate(OWN, &asked.candidate, &problems, setup, &lane, asked.seed)?;
     let ranking = kernel.objective.ranking.timing();

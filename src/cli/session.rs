@@ -165,7 +165,7 @@ pub fn kernel_to<'a>(file: &'a SpaceFile, what: &str) -> Result<&'a KernelSpec, 
     })
 }
 
-/// The problems to run, in the file's order; `names` restricts them.
+/// The problems to run, in the file's order: those that `names` has, or all that nobody has to ask for.
 pub fn problems<'a>(
     kernel: &'a KernelSpec,
     kind: DeviceKind,
@@ -178,8 +178,11 @@ pub fn problems<'a>(
         let text = format!("`{}` has no problem `{unknown}` on {}", kernel.name, kind.as_str());
         return Err(CliError::usage(text).with_hint(format!("there are {list}")));
     }
-    let chosen: Vec<&ProblemSpec> =
-        all.into_iter().filter(|problem| names.is_empty() || names.contains(&problem.name)).collect();
+    let is_chosen = |problem: &ProblemSpec| match names {
+        [] => !problem.on_request,
+        names => names.contains(&problem.name),
+    };
+    let chosen: Vec<&ProblemSpec> = all.into_iter().filter(|problem| is_chosen(problem)).collect();
     if !chosen.iter().any(|problem| problem.timed) {
         let text = format!("`{}` has no timed problem on {}", kernel.name, kind.as_str());
         let hint = "add one to `[[problems]]`, or name another with `--problem`";

@@ -390,6 +390,36 @@ fn what_cannot_begin_is_exit_2_and_leaves_nothing() {
     assert!(!root.join("evidence").exists());
 }
 
+/// A problem that only commands with its name run, here and in the commands that judge.
+#[test]
+fn what_is_there_on_request_is_left_out() {
+    let stage = stage();
+    let root = stage.path();
+    let text = fs::read_to_string(root.join("scale.toml")).unwrap();
+    let asked = text.replace("name = \"large\"", "name = \"large\"\non_request = true");
+    assert_ne!(asked, text);
+    fs::write(root.join("scale.toml"), asked).unwrap();
+    let benched = |words: &str| {
+        let object = check(root, words, 0, "pass");
+        let rows = object["rows"].as_array().unwrap();
+        rows.iter().map(|row| row["problem"].as_str().unwrap().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(benched("scale.toml --mode hot --candidate WORK=1"), ["small"]);
+    assert_eq!(benched("scale.toml --mode hot --candidate WORK=1 --problem large"), ["large"]);
+    let file =
+        "space = \"scale.toml\"\ncandidates = [\"WORK=1\"]\nmodes = [\"hot\"]\nproblems = [\"large\"]\n";
+    fs::write(root.join("b.toml"), file).unwrap();
+    assert_eq!(benched("b.toml"), ["large"]);
+    let judged = |more: &str| {
+        let words = format!("test-one scale.toml WORK=1 {BRIEF} --device host --seed 1 --json {more}");
+        let output = support::evo(root, &words).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(!judged("").contains("\"large\""));
+    assert!(judged("--problem large").contains("\"large\""));
+}
+
 #[test]
 fn without_torch_its_rows_say_why_and_nothing_passes() {
     let python = Command::new("python3").args(["-c", "import torch"]).output();

@@ -335,7 +335,8 @@ impl KernelRecipe<'_> {
         let constants = self.constants();
         let timed = problems.into_iter().filter(|problem| {
             let own = specialize::constants_of(&self.kernel.specialize, problem);
-            problem.timed && constants.contains(&own)
+            let is_asked = !problem.on_request || self.timed.iter().any(|one| one.name == problem.name);
+            problem.timed && is_asked && constants.contains(&own)
         });
         let mut plans: Vec<ProblemPlan> =
             timed.flat_map(|problem| tiny::near_shapes(self.kernel, configuration, problem, &fits)).collect();

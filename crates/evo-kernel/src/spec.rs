@@ -348,6 +348,8 @@ pub struct ProblemSpec {
     pub checked: bool,
     /// Only on this device kind (`host`, `cuda`), or on any.
     pub device: Option<String>,
+    /// Whether only a command that names it runs it.
+    pub on_request: bool,
 }
 
 /// How answers are checked.

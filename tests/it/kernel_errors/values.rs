@@ -245,6 +245,13 @@ fn a_canonical_problem_is_timed() {
 }
 
 #[test]
+fn a_timed_problem_is_left_for_those_that_name_none() {
+    let text = changed(&[("sizes = { N = 65536 }", "sizes = { N = 65536 }, on_request = true")]);
+    assert!(text.contains("all timed problems are for commands that name them"), "{text}");
+    assert!(text.contains("hint: leave `on_request` out of one of the timed problems"), "{text}");
+}
+
+#[test]
 fn no_kernel() {
     insta::assert_snapshot!(changed(&[("[kernel]\nname = \"saxpy\"\nsource = \"saxpy.cu\"\n", "")]), @r"
     error: `arguments` needs a `kernel`

@@ -11,7 +11,7 @@ use super::names::KnownNames;
 use crate::resolve::whole;
 use crate::spec::ProblemSpec;
 
-const KEYS: &[&str] = &["name", "sizes", "weight", "timed", "canonical", "checked", "device"];
+const KEYS: &[&str] = &["name", "sizes", "weight", "timed", "canonical", "checked", "device", "on_request"];
 
 /// Reads the list; `None` after a complaint about any of them.
 pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Vec<ProblemSpec>> {
@@ -40,6 +40,12 @@ pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames) -> Opti
         reader.error(&node.span, "no problem is timed: nothing could be ranked");
         return None;
     }
+    if !problems.iter().any(|problem| problem.timed && !problem.on_request) {
+        let hint = "leave `on_request` out of one of the timed problems".to_string();
+        let message = "all timed problems are for commands that name them: others could rank nothing";
+        reader.hinted(&node.span, message, Some(hint));
+        return None;
+    }
     Some(problems)
 }
 
@@ -57,8 +63,8 @@ fn problem(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Probl
         Some(node) => reader.positive(node, &fields.name("weight"), false),
         None => Some(1.0),
     };
-    let timed = flag(reader, &fields, "timed");
-    let checked = flag(reader, &fields, "checked");
+    let timed = flag(reader, &fields, "timed", true);
+    let checked = flag(reader, &fields, "checked", true);
     if timed == Some(true)
         && checked == Some(false)
         && let Some(node) = fields.get("checked")
@@ -66,10 +72,8 @@ fn problem(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Probl
         let hint = "add timed = false, or leave `checked` out".to_string();
         reader.hinted(&node.span, format!("{what} is timed, so it is always checked"), Some(hint));
     }
-    let canonical = match fields.get("canonical") {
-        Some(node) => reader.boolean(node, &fields.name("canonical")),
-        None => Some(false),
-    };
+    let canonical = flag(reader, &fields, "canonical", false);
+    let on_request = flag(reader, &fields, "on_request", false);
     if let (Some(true), Some(false), Some(node)) = (canonical, timed, fields.get("canonical")) {
         let hint = "leave `timed = false` out, or `canonical`".to_string();
         reader.hinted(&node.span, format!("{what} is canonical, so it has to be timed"), Some(hint));
@@ -89,13 +93,14 @@ fn problem(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Probl
         canonical: canonical?,
         checked: checked?,
         device: device?,
+        on_request: on_request?,
     })
 }
 
-fn flag(reader: &mut Reader, fields: &Fields, key: &str) -> Option<bool> {
+fn flag(reader: &mut Reader, fields: &Fields, key: &str, absent: bool) -> Option<bool> {
     match fields.get(key) {
         Some(node) => reader.boolean(node, &fields.name(key)),
-        None => Some(true),
+        None => Some(absent),
     }
 }
 

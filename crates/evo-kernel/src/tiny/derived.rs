@@ -249,6 +249,7 @@ fn problem_of(first: &ProblemSpec, constants: &Specialization, shape: &Shape) ->
         timed: false,
         checked: true,
         device: None,
+        on_request: false,
     })
 }
 

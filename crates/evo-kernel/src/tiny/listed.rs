@@ -61,5 +61,6 @@ fn shape(
         canonical: false,
         checked: true,
         device: None,
+        on_request: false,
     }))
 }
