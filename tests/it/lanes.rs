@@ -185,6 +185,12 @@ fn what_is_no_list_of_workers_is_said_and_nothing_is_written() {
     check(&["--workers", "cmd:sh fails.sh"], "no such partition");
     check(&["--workers", "none.toml"], "cannot read the list of workers `none.toml`");
     check(&["--lanes", "2"], "--workers");
+    // What needs a device of this machine does not quietly take another one.
+    let command = format!("cmd:{}", worker());
+    let remote = ["--workers", command.as_str()];
+    check(&[&remote[..], &["--profile", "finalists"]].concat(), "`--profile` cannot be used with `--workers cmd:");
+    check(&[&remote[..], &["--mutator", "cat"]].concat(), "every lane is a command");
+    check(&["--workers", "gpus:0"], "`--device host` cannot be used with `--workers gpus:0`");
 }
 
 #[test]

@@ -14,6 +14,8 @@ use rand_chacha::ChaCha8Rng;
 use super::fake::{FakeJob, Script, all_pass, lane_result};
 use super::fake_study::TestStudy;
 use evo_journal::budget::StopReason;
+use evo_journal::reader;
+use evo_journal::record::JournalRecord;
 
 const PLAIN: &str = "[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2, 3]\n";
 
@@ -103,6 +105,12 @@ fn lanes_share_the_work_and_every_record_names_its_device() {
     assert!(all.iter().any(|one| one.lane == Some(1)), "{all:?}");
     let lanes = &ran.summary.end.lanes;
     assert_eq!(lanes.iter().map(|lane| lane.evaluations).sum::<u64>(), all.len() as u64);
+    let begun = reader::read(&bench.journal()).unwrap().records.into_iter().filter_map(|record| match record {
+        JournalRecord::Started { number, lane: Some(lane), .. } => Some((number, lane)),
+        _ => None,
+    });
+    let judged = all.iter().map(|one| (one.number, one.lane.unwrap()));
+    assert_eq!(begun.collect::<BTreeMap<_, _>>(), judged.collect::<BTreeMap<_, _>>());
     assert!(lanes.iter().all(|lane| lane.out.is_none() && lane.pooled));
 }
 

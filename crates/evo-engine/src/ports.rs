@@ -303,6 +303,10 @@ pub enum Message<B> {
 /// A lane's answers, one for each task in order.
 #[derive(Debug)]
 pub enum LaneAnswer {
+    /// Comes before the answer to a variant of the common queue, where there are several lanes.
+    Taken {
+        number: u64,
+    },
     /// In times of the first lane, of which this one takes `ratio` times as long.
     Evaluated {
         number: u64,

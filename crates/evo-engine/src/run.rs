@@ -249,6 +249,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
                         self.evaluated(lane, ratio, number, *result)?;
                     }
                     LaneAnswer::Anchored { number, result } => self.anchored(lane, number, &result)?,
+                    LaneAnswer::Taken { number } => self.taken(lane, number)?,
                     _ => {}
                 },
                 Message::Interrupt(count) => {

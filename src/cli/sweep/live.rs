@@ -62,7 +62,10 @@ impl LiveSubject {
         let workers = workers::orders(&arguments.workers)?;
         let setup = match &workers {
             None => session::setup(&arguments.device, arguments.jobs)?,
-            Some(orders) => session::setup_on(lanes::choice(orders, &arguments.device)?, arguments.jobs),
+            Some(orders) => {
+                workers::refuse_elsewhere(arguments, orders)?;
+                session::setup_on(lanes::choice(orders, &arguments.device)?, arguments.jobs)
+            }
         };
         let setup = setup.fenced(arguments.sandbox).within(&arguments.limits);
         // Only for its errors, before anything is started; `start` asks again.
@@ -97,6 +100,12 @@ impl LiveSubject {
     /// The kind of the chosen device.
     pub fn device_kind(&self) -> DeviceKind {
         self.setup.choice.kind
+    }
+
+    /// The device of this machine that is looked at beside the search, as `--device` names it: the first lane's where
+    /// there are several.
+    pub fn device_word<'a>(&'a self, named: &'a str) -> &'a str {
+        if self.workers.is_some() { &self.setup.choice.spec } else { named }
     }
 
     /// The study's name where the user gave none: `KERNEL-DEVICE`.
@@ -226,7 +235,7 @@ impl LiveSubject {
         for StartedLane { lane, name, device_uuid, options } in lanes {
             let ready = match options {
                 Some(options) => sanitized::ready(sanitize, self.sanitized(kernel, options, seed)),
-                None => sanitized::out_of_reach(sanitize),
+                None => sanitized::out_of_reach(sanitize, self.device_kind()),
             };
             first.get_or_insert(ready.notice);
             let identity = LaneIdentity { name, device_uuid };
