@@ -19,8 +19,8 @@ pub(crate) enum Task<J> {
     /// A job whose times are known of other lanes, as the lane itself measures them.
     Anchor {
         job: Box<J>,
-        /// The evaluation that the job was made for.
-        number: u64,
+        /// The evaluation that the job was made for; none for evo's own kernels.
+        number: Option<u64>,
     },
     Pair(Box<Rivals<J>>),
     NoiseFloor {
@@ -93,7 +93,7 @@ impl<J> Default for LaneState<J> {
 }
 
 /// A task that a lane has begun.
-struct Taken<J> {
+struct LaneTask<J> {
     task: Task<J>,
     /// How many times as long as the first lane it takes.
     ratio: f64,
@@ -107,10 +107,10 @@ impl<J> QueueState<J> {
     }
 
     /// The first task that a lane may take, if there is one.
-    fn take(&mut self, lane: usize) -> Option<Taken<J>> {
+    fn take(&mut self, lane: usize) -> Option<LaneTask<J>> {
         let ratio = self.lanes[lane].ratio;
         if let Some(task) = self.lanes[lane].own.pop_front() {
-            return Some(Taken { task, ratio, number: None });
+            return Some(LaneTask { task, ratio, number: None });
         }
         if self.lanes[lane].is_out || self.lanes[lane].is_held {
             return None;
@@ -120,7 +120,7 @@ impl<J> QueueState<J> {
         let position = self.queue.iter().position(may_take)?;
         let job = self.queue.remove(position)?;
         let number = (self.lanes.len() > 1).then_some(job.number);
-        Some(Taken { task: Task::Evaluate(job), ratio, number })
+        Some(LaneTask { task: Task::Evaluate(job), ratio, number })
     }
 }
 
@@ -137,7 +137,7 @@ impl<J> SharedQueue<J> {
     }
 
     /// A lane's next task; `None` once the handle is gone.
-    fn next(&self, lane: usize) -> Option<Taken<J>> {
+    fn next(&self, lane: usize) -> Option<LaneTask<J>> {
         let mut state = self.lock();
         loop {
             // Checked before the queue: once the handle is gone, queued tasks are not started any more.
@@ -187,7 +187,7 @@ impl<J: Send + 'static> LanePool<J> {
             let thread = std::thread::Builder::new().name("lane".into());
             lanes.threads.push(thread.spawn(move || {
                 let LanePart { mut device, mut sanitizer, .. } = part;
-                while let Some(Taken { task, ratio, number }) = own.next(lane) {
+                while let Some(LaneTask { task, ratio, number }) = own.next(lane) {
                     if let Some(number) = number {
                         let _ = answers.send(Message::Lane(lane, Box::new(LaneAnswer::Taken { number })));
                     }

@@ -202,6 +202,7 @@ impl<R: Recipe> Engine<'_, R> {
                 busy_seconds: own.searched.unwrap_or_else(|| self.lanes.busy_of(at).as_secs_f64()),
                 restarts: own.restarts,
                 ratio: own.ratio,
+                anchors: self.fleet.anchor_ratios(at),
                 pooled: own.is_pooled,
                 out: own.out.clone(),
             });

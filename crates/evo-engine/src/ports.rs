@@ -313,9 +313,9 @@ pub enum LaneAnswer {
         ratio: f64,
         result: Box<Judgement>,
     },
-    /// A known job in the lane's own times.
+    /// A known job in the lane's own times; without a number evo's own kernels.
     Anchored {
-        number: u64,
+        number: Option<u64>,
         result: Box<Judgement>,
     },
     Paired(Vec<PairAnswer>),

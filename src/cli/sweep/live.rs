@@ -9,6 +9,7 @@ use evo_protocol::device::{DeviceKind, DeviceLimits};
 use evo_space::genome::Configuration;
 use evo_space::space::SearchSpace;
 
+use super::anchors;
 use super::conditions::{JudgedUnder, definition};
 use super::inputs;
 use super::lane_order::LaneOrder;
@@ -159,8 +160,14 @@ impl LiveSubject {
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
         let farm = farm(&self.setup, inbox)?;
         let mut lanes = self.lanes(kernel)?;
+        let is_several = lanes.len() > 1;
         let lane = &mut lanes.first_mut().ok_or_else(|| CliError::harness("no lane was started"))?.lane;
-        let recipe = session::recipe(kernel, &problems, &self.setup, lane, seed)?;
+        let info = lane.info().clone();
+        // One lane has nobody to be compared with.
+        let own = || anchors::own(&self.setup, &info, kernel.objective.ranking, seed);
+        let recipe = || session::recipe(kernel, &problems, &self.setup, lane, seed);
+        let (recipe, (anchors, no_anchors)) = anchors::beside(is_several.then_some(own), recipe);
+        let recipe = recipe?;
         let default = self.space().configuration(&self.space().default_genome());
         session::rehearse(lane, kernel, &problems, &default, &recipe)?;
         let names = |timed: bool| {
@@ -186,7 +193,7 @@ impl LiveSubject {
         let warned = warnings.iter().map(|warning| format!("warning: {warning}"));
         let device = lane.info().clone();
         let (lanes, notice) = self.parts(lanes, kernel, sanitize, seed);
-        let notices = warned.chain(notice).collect();
+        let notices = warned.chain(notice).chain(no_anchors).collect();
         // Said when the file was opened; the study keeps it beside its other remarks.
         let on_device = self.within.as_ref().and_then(|within| within.replaced_default.as_ref());
         let replaced = self.file.replaced_default.iter().chain(on_device).map(ReplacedDefault::note);
@@ -205,7 +212,7 @@ impl LiveSubject {
             warnings,
             device,
         };
-        Ok(Stage { recipe, compilers: Box::new(farm), lanes, identity, notices })
+        Ok(Stage { recipe, compilers: Box::new(farm), lanes, anchors, identity, notices })
     }
 }
 

@@ -112,7 +112,9 @@ mod tests {
         let seen = |finalists, demanded, kind| {
             out_of_reach(SanitizePlan { finalists, every: None, demanded }, kind).notice.unwrap_or_default()
         };
-        assert!(seen(true, false, DeviceKind::Cuda).starts_with("finalists are looked at neither by compute-san"));
+        assert!(
+            seen(true, false, DeviceKind::Cuda).starts_with("finalists are looked at neither by compute-san")
+        );
         assert!(seen(true, true, DeviceKind::Host).contains("nothing will be confirmed"));
         assert_eq!(seen(false, false, DeviceKind::Cuda), "");
         // No host device has the tool.

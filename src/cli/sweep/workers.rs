@@ -54,7 +54,10 @@ pub fn refuse_elsewhere(arguments: &SweepArgs, orders: &[LaneOrder]) -> Result<(
     }
     let named = arguments.device.as_str();
     match locals().next() {
-        Some(first) if named != "auto" && !locals().any(|own| own == named || own.split(':').next() == Some(named)) => {
+        Some(first)
+            if named != "auto"
+                && !locals().any(|own| own == named || own.split(':').next() == Some(named)) =>
+        {
             Err(CliError::usage(format!(
                 "`--device {named}` cannot be used with `--workers {listed}`: its first lane is on `{first}`"
             ))

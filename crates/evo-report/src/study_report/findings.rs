@@ -67,7 +67,8 @@ fn confirmed(section: &LeaderboardSection) -> String {
         Some(PairedDecision::Ambiguous) => ", and the problems do not agree",
         None => ", without a paired comparison",
     };
-    let again = if is_one_cards(champion) { ", on this card only: a second one does not repeat it" } else { "" };
+    let again =
+        if is_one_cards(champion) { ", on this card only: a second one does not repeat it" } else { "" };
     format!("Evaluation {} is {speed:.3}× as fast as {than}{range}, paired{word}{again}", champion.number)
 }
 
