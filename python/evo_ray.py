@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 """One lane of `evo sweep --workers ray:N`: an actor of a Ray cluster that runs `evo worker` on a GPU of its own.
 
-evo starts N of these and speaks its worker protocol with each on stdin and stdout. This file passes lines on and
+evo starts N of these and speaks its worker protocol with each on stdin and stdout. This file passes bytes on and
 understands none of them. The actor has one GPU (`num_gpus=1`), is never restarted by Ray and none of its calls is
 repeated: what has to be done again is evo's to decide. When the actor, its node or the cluster is gone, this process
 ends, which evo takes for the loss of the lane; evo then starts another one.
+
+Ray finds the node, and says when the actor is gone. The bytes go through a connection of their own, of which the worker
+has the other end as its stdin and stdout: a call of Ray's takes about a millisecond, and a question to a worker would
+take two. Whoever connects has to name a secret that the actor was told by Ray.
 
     python3 evo_ray.py [--address auto] [--accelerator H200] [--gpus 1] [--evo evo]
 
@@ -12,119 +16,122 @@ Needs the package `ray` here and on the nodes, and the program of `--evo` on the
 """
 
 import argparse
-import itertools
+import hmac
 import os
-import queue
+import secrets
+import socket
 import subprocess
 import sys
 import threading
 
-# How long the actor waits for a line before it answers with none, seconds: a call that never ends could not be told
-# from one whose node is gone.
-WAIT = 1.0
+# How long the actor waits for its lane to connect, and for the secret, seconds.
+CONNECTED_WITHIN = 30.0
+NAMED_WITHIN = 5.0
 
-
-class Turns:
-    """Lets numbered calls in one after the other: an actor with threads keeps no order by itself."""
-
-    def __init__(self):
-        self.next = 0
-        self.changed = threading.Condition()
-
-    def __call__(self, number, action):
-        with self.changed:
-            self.changed.wait_for(lambda: self.next == number)
-        try:
-            return action()
-        finally:
-            with self.changed:
-                self.next += 1
-                self.changed.notify_all()
+# Bytes that are passed on at once.
+CHUNK = 1 << 18
 
 
 class WorkerProcess:
-    """The actor: `evo worker` with pipes. Ray sets CUDA_VISIBLE_DEVICES before it starts."""
+    """The actor: `evo worker` behind a connection. Ray sets CUDA_VISIBLE_DEVICES before it starts."""
 
-    def __init__(self, command):
-        self.lines = queue.Queue()
-        self.sending, self.receiving = Turns(), Turns()
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
-        )
-        threading.Thread(target=self._read, daemon=True).start()
+    def __init__(self, command, secret):
+        self.command, self.secret = command, secret.encode()
+        self.process = None
+        self.ended = False
 
-    def _read(self):
-        for line in iter(self.process.stdout.readline, b""):
-            self.lines.put(line)
-        self.lines.put(None)
+    def listen(self):
+        """Waits for the lane at an address of this node, which is returned."""
+        import ray
 
-    def send(self, number, line):
-        """Hands the worker one line, or the end of its input."""
-        self.sending(number, lambda: self._send(line))
+        self.listener = socket.create_server((ray.util.get_node_ip_address(), 0))
+        self.listener.settimeout(CONNECTED_WITHIN)
+        return self.listener.getsockname()[:2]
 
-    def _send(self, line):
-        try:
-            if line is None:
-                self.process.stdin.close()
-            else:
-                self.process.stdin.write(line)
-        except (OSError, ValueError):
-            # Its end shows on its stdout.
-            pass
+    def run(self):
+        """Runs the worker until it ends; its exit status."""
+        with self.listener:
+            connection = self._accept()
+        with connection:
+            if self.ended:
+                return None
+            self.process = subprocess.Popen(
+                self.command, stdin=connection, stdout=connection, bufsize=0, start_new_session=True
+            )
+        return self.process.wait()
 
-    def receive(self, number):
-        """What the worker has said: a list of lines, the last of which is None at its end. Empty after a while."""
-        return self.receiving(number, self._receive)
-
-    def _receive(self):
-        lines = []
-        try:
-            lines.append(self.lines.get(timeout=WAIT))
-            while lines[-1] is not None:
-                lines.append(self.lines.get_nowait())
-        except queue.Empty:
-            pass
-        return lines
+    def _accept(self):
+        while True:
+            connection, _ = self.listener.accept()
+            try:
+                connection.settimeout(NAMED_WITHIN)
+                said = b""
+                while len(said) < len(self.secret) and (more := connection.recv(len(self.secret) - len(said))):
+                    said += more
+            except OSError:
+                said = b""
+            if hmac.compare_digest(said, self.secret):
+                # The worker reads and writes whenever it likes.
+                connection.settimeout(None)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                return connection
+            connection.close()
 
     def end(self):
         """Ends the worker with everything that it started."""
-        try:
-            os.killpg(self.process.pid, 9)
-        except OSError:
-            pass
-        self.process.wait()
+        self.ended = True
+        if self.process is not None:
+            try:
+                os.killpg(self.process.pid, 9)
+            except OSError:
+                pass
+            self.process.wait()
 
 
 def start(ray, options):
-    """The actor of this lane."""
+    """The actor of this lane and the secret that it was told."""
     ray.init(address=options.address, log_to_driver=False, logging_level="error")
     wanted = {"num_gpus": options.gpus, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": 4}
     if options.accelerator:
         wanted["accelerator_type"] = options.accelerator
+    secret = secrets.token_hex(32)
     actor = ray.remote(WorkerProcess).options(**wanted)
-    return actor.remote([options.evo, "worker"])
+    return actor.remote([options.evo, "worker"], secret), secret
 
 
-def pass_on(ray, actor, source, sink):
-    """Passes lines both ways until one side ends; the exit code."""
+def pass_on(ray, actor, secret, source, sink):
+    """Passes bytes both ways until the worker or the actor ends; the exit code."""
+    host = ray.get(actor.listen.remote())
+    running = actor.run.remote()
+    connection = socket.create_connection(tuple(host), CONNECTED_WITHIN)
+    connection.settimeout(None)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.sendall(secret.encode())
 
     def requests():
-        numbers = itertools.count()
-        for line in iter(source.readline, b""):
-            actor.send.remote(next(numbers), line)
-        actor.send.remote(next(numbers), None)
+        try:
+            while chunk := os.read(source.fileno(), CHUNK):
+                connection.sendall(chunk)
+            connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            # The worker's end shows below.
+            pass
+
+    def answers():
+        try:
+            while chunk := connection.recv(CHUNK):
+                sink.write(chunk)
+                sink.flush()
+        except OSError:
+            pass
 
     threading.Thread(target=requests, daemon=True).start()
-    # One call is queued ahead, so that the cluster's latency does not show between two lines.
-    ahead = [actor.receive.remote(0), actor.receive.remote(1)]
-    for number in itertools.count(2):
-        lines = ray.get(ahead.pop(0))
-        ahead.append(actor.receive.remote(number))
-        for line in lines:
-            if line is None:
-                return 0
-            sink.write(line)
-        sink.flush()
+    answering = threading.Thread(target=answers, daemon=True)
+    answering.start()
+    # Raises where the actor or its node is gone; the worker is then cut off with this process.
+    ray.get(running)
+    answering.join(timeout=NAMED_WITHIN)
+    return 0
 
 
 def main(arguments=None):
@@ -140,8 +147,8 @@ def main(arguments=None):
         sys.exit("the Python package `ray` is missing: pip install ray")
     actor = None
     try:
-        actor = start(ray, options)
-        return pass_on(ray, actor, sys.stdin.buffer, sys.stdout.buffer)
+        actor, secret = start(ray, options)
+        return pass_on(ray, actor, secret, sys.stdin.buffer, sys.stdout.buffer)
     except Exception as error:  # Ray has many, and each of them is the end of this lane.
         print(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}", file=sys.stderr)
         return 1

@@ -146,6 +146,7 @@ impl Micro<'_> {
             recipe: &recipe,
             compilers: Box::new(farm),
             lanes: LanePart::only(Box::new(lane), Box::new(NoSanitizer("a hint is not looked at"))),
+            anchors: None,
             observer: &mut *observer,
             inbox,
             earlier: EarlierResults::default(),

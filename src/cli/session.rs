@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use evo_device::probe::{self, DeviceChoice};
 use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
-use evo_protocol::device::DeviceKind;
+use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::plan::{BufferPlan, ProblemPlan};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::explain::conflict;
@@ -199,12 +199,22 @@ pub fn recipe<'a>(
     lane: &Lane,
     seed: u64,
 ) -> Result<KernelRecipe<'a>, CliError> {
+    recipe_on(kernel, problems, setup, lane.info(), seed)
+}
+
+/// The same for a device that the caller knows.
+pub fn recipe_on<'a>(
+    kernel: &'a KernelSpec,
+    problems: &[&'a ProblemSpec],
+    setup: &DeviceSetup,
+    info: &DeviceInfo,
+    seed: u64,
+) -> Result<KernelRecipe<'a>, CliError> {
     let own = |what: &str, source: Option<KernelSource>| {
         source.map(|source| of_task(kernel, what, source, setup)).transpose()
     };
     let reference = own("reference kernel", render_reference(kernel))?;
     let prepare = own("preparing kernel", render_prepare(kernel))?;
-    let info = lane.info();
     let recipe = KernelRecipe::new(kernel, info.limits.clone(), problems, reference, seed);
     let recipe = recipe.with_single(single_reference(kernel, setup)?.as_ref()).preparing(prepare);
     Ok(recipe.on_device(info).on_kind(info.kind).searching(search(setup)))

@@ -108,6 +108,8 @@ fn three_lanes_by_command_share_a_sweep() {
     let end = end(&bench, "three");
     assert_eq!(end.lanes.len(), 3);
     assert!(end.lanes.iter().all(|lane| lane.out.is_none()), "{:?}", end.lanes);
+    let anchors = |name: &str| end.lanes.iter().all(|lane| lane.anchors.contains_key(name));
+    assert!(["default", "memory", "compute"].into_iter().all(anchors), "{:?}", end.lanes);
     // The finalist was compared on a second lane too.
     let repeated: Vec<bool> = seen.confirmations.iter().map(|one| one.repeated.is_some()).collect();
     assert!(repeated.iter().any(|own| *own) || seen.confirmations.len() == 1, "{repeated:?}");
@@ -185,6 +187,15 @@ fn what_is_no_list_of_workers_is_said_and_nothing_is_written() {
     check(&["--workers", "cmd:sh fails.sh"], "no such partition");
     check(&["--workers", "none.toml"], "cannot read the list of workers `none.toml`");
     check(&["--lanes", "2"], "--workers");
+    // What needs a device of this machine does not quietly take another one.
+    let command = format!("cmd:{}", worker());
+    let remote = ["--workers", command.as_str()];
+    check(
+        &[&remote[..], &["--profile", "finalists"]].concat(),
+        "`--profile` cannot be used with `--workers cmd:",
+    );
+    check(&[&remote[..], &["--mutator", "cat"]].concat(), "every lane is a command");
+    check(&["--workers", "gpus:0"], "`--device host` cannot be used with `--workers gpus:0`");
 }
 
 #[test]

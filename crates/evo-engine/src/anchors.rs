@@ -1,7 +1,7 @@
 //! Anchors: jobs that every lane measures, so that times of different cards can be compared.
 //!
-//! Cards of one class differ by several percent. Each lane measures the baseline and the incumbent before its first
-//! variant, every few minutes, and after a fault. Its times are divided by how much longer than the first lane it
+//! Cards of one class differ by several percent. Each lane measures the baseline, the incumbent, and evo's own kernels,
+//! of which one is bound by memory and one by arithmetic, before its first variant, every few minutes, and after a fault. Its times are divided by how much longer than the first lane it
 //! takes. Where that depends on the kernel, one number does not do: the lane's variants are then measured again on the
 //! confirming lane before they are ranked.
 
@@ -12,7 +12,7 @@ use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::VerdictClass;
 
 use super::error::EngineError;
-use super::fleet::AnchorJob;
+use super::fleet::{AnchorJob, LaneRecord};
 use super::lane::{LaneJob, Task};
 use super::ports::{LaneAnswer, Recipe};
 use super::run::Engine;
@@ -33,13 +33,13 @@ impl<R: Recipe> Engine<'_, R> {
         for lane in 1..self.fleet.lanes.len() {
             self.lanes.hold(lane, true);
         }
+        for lane in 0..self.fleet.lanes.len() {
+            self.anchor_own(lane, 2);
+        }
         let ranked = self.ranked();
         let Some(number) = self.baseline(&ranked).filter(|_| !ranked.is_empty()) else { return Ok(()) };
         let Some(rebuilt) = self.rebuilt(number, None)? else { return Ok(()) };
-        self.fleet.anchors.push(AnchorJob { number, job: rebuilt.job });
-        for lane in 0..self.fleet.lanes.len() {
-            self.anchor(lane, 2);
-        }
+        self.first_anchor(number, rebuilt.job, |_| 2);
         Ok(())
     }
 
@@ -56,10 +56,33 @@ impl<R: Recipe> Engine<'_, R> {
         if !self.fleet.is_several() || !self.fleet.anchors.is_empty() {
             return;
         }
-        self.fleet.anchors.push(AnchorJob { number, job: job.clone() });
+        self.first_anchor(number, job.clone(), |lane| if lane == 0 { 1 } else { 2 });
+    }
+
+    /// Has all lanes measure the first of the study's anchors, behind evo's own.
+    fn first_anchor(&mut self, number: u64, job: R::Job, times: impl Fn(usize) -> u32) {
         for lane in 0..self.fleet.lanes.len() {
-            self.anchor(lane, if lane == 0 { 1 } else { 2 });
+            self.send_anchor(lane, Some(number), &job, times(lane));
         }
+        self.fleet.anchors.push(AnchorJob { number, job });
+    }
+
+    /// Has a lane measure evo's own kernels.
+    fn anchor_own(&mut self, lane: usize, times: u32) {
+        if let Some(job) = self.fleet.own.clone() {
+            self.send_anchor(lane, None, &job, times);
+        }
+    }
+
+    fn send_anchor(&mut self, lane: usize, number: Option<u64>, job: &R::Job, times: u32) {
+        if self.lanes.is_out(lane) {
+            return;
+        }
+        for _ in 0..times {
+            self.lanes.send(lane, Task::Anchor { job: Box::new(job.clone()), number });
+            self.fleet.lanes[lane].anchoring += 1;
+        }
+        self.fleet.lanes[lane].anchored_at = Some(self.time.wall.elapsed());
     }
 
     /// Has a lane measure all anchors, so many times.
@@ -67,13 +90,12 @@ impl<R: Recipe> Engine<'_, R> {
         if self.lanes.is_out(lane) || self.fleet.lanes[lane].anchoring > 0 {
             return;
         }
-        for AnchorJob { number, job } in &self.fleet.anchors {
-            for _ in 0..times {
-                self.lanes.send(lane, Task::Anchor { job: Box::new(job.clone()), number: *number });
-                self.fleet.lanes[lane].anchoring += 1;
-            }
+        self.anchor_own(lane, times);
+        let anchors: Vec<(u64, R::Job)> =
+            self.fleet.anchors.iter().map(|anchor| (anchor.number, anchor.job.clone())).collect();
+        for (number, job) in anchors {
+            self.send_anchor(lane, Some(number), &job, times);
         }
-        self.fleet.lanes[lane].anchored_at = Some(self.time.wall.elapsed());
     }
 
     /// Has lanes measure the anchors whose last time is minutes ago.
@@ -112,7 +134,7 @@ impl<R: Recipe> Engine<'_, R> {
             let mode = self.study.header().ranking.timing();
             let times = evaluation.measurements.iter().filter(|one| one.mode == mode);
             let times = times.map(|one| (one.problem.clone(), one.p50_ns * ratio));
-            self.fleet.lanes[lane].note_anchor(number, times);
+            self.fleet.lanes[lane].note_anchor(Some(number), times);
         }
         if self.known.standing.objective_ns == evaluation.objective_ns {
             self.anchor_incumbent(number, sent);
@@ -131,8 +153,7 @@ impl<R: Recipe> Engine<'_, R> {
     fn anchor_incumbent(&mut self, number: u64, job: Option<R::Job>) {
         let Some(job) = job else { return };
         if self.fleet.anchors.is_empty() {
-            self.fleet.anchors.push(AnchorJob { number, job });
-            (0..self.fleet.lanes.len()).for_each(|lane| self.anchor(lane, 2));
+            self.first_anchor(number, job, |_| 2);
             return;
         }
         self.fleet.anchors.truncate(1);
@@ -145,7 +166,7 @@ impl<R: Recipe> Engine<'_, R> {
     pub(super) fn anchored(
         &mut self,
         lane: usize,
-        number: u64,
+        number: Option<u64>,
         result: &Judgement,
     ) -> Result<(), EngineError> {
         let own = &mut self.fleet.lanes[lane];
@@ -169,16 +190,20 @@ impl<R: Recipe> Engine<'_, R> {
             own.broken_anchors = 0;
         } else if self.has_passed(number) {
             self.contradicted(lane, result)?;
+        } else if number.is_none() && self.fleet.own.take().is_some() {
+            let (shown, why) = (self.fleet.shown(lane), result.verdict.label());
+            self.notice(format!("evo's own anchors are measured no more: {shown} says `{why}` of them"))?;
         }
-        // A lane that cannot measure the anchor goes on without.
-        if self.fleet.lanes[lane].anchoring == 0 && !result.verdict.is_pass() {
+        // A lane that cannot measure the study's anchor goes on without.
+        if self.fleet.lanes[lane].anchoring == 0 && !result.verdict.is_pass() && number.is_some() {
             self.lanes.hold(lane, false);
         }
         self.compare_lanes()
     }
 
     /// Whether an anchor has passed on some lane.
-    fn has_passed(&self, number: u64) -> bool {
+    fn has_passed(&self, number: Option<u64>) -> bool {
+        let Some(number) = number else { return self.fleet.lanes.iter().any(LaneRecord::has_own_anchors) };
         let position = self.ledger.index.get(&number);
         position.is_some_and(|at| self.study.history.evaluations[*at].verdict.is_pass())
     }
@@ -220,15 +245,21 @@ impl<R: Recipe> Engine<'_, R> {
             let (ratio, agrees) = if is_host { (1.0, true) } else { (ratio, agrees) };
             self.fleet.lanes[lane].ratio = ratio;
             self.lanes.set_ratio(lane, ratio);
-            if self.fleet.lanes[lane].anchoring == 0 {
+            // Until the study has an anchor of its own, which `release_lanes` does not wait for for ever.
+            if self.fleet.lanes[lane].anchoring == 0 && !self.fleet.anchors.is_empty() {
                 self.lanes.hold(lane, false);
             }
             if !agrees && self.fleet.lanes[lane].is_pooled {
                 self.fleet.lanes[lane].is_pooled = false;
                 let shown = self.fleet.shown(lane);
+                let ratios = self.fleet.anchor_ratios(lane);
+                let ratios: Vec<String> =
+                    ratios.iter().map(|(name, own)| format!("{name} {own:.3}")).collect();
+                let told =
+                    if ratios.is_empty() { String::new() } else { format!(" ({})", ratios.join(", ")) };
                 self.notice(format!(
                     "{shown} is not pooled with the others: it takes {low:.3} to {high:.3} times as long as {}, \
-                     depending on the variant; its best are measured again before they are ranked",
+                     depending on the variant{told}; its best are measured again before they are ranked",
                     self.fleet.shown(reference)
                 ))?;
             }

@@ -351,7 +351,9 @@ impl<R: Recipe> Engine<'_, R> {
             let Some(message) = self.next_message()? else { return Ok(None) };
             match message {
                 Message::Lane(lane, answer) => {
-                    if lane == asked && !matches!(*answer, LaneAnswer::Anchored { .. }) {
+                    if lane == asked
+                        && !matches!(*answer, LaneAnswer::Anchored { .. } | LaneAnswer::Taken { .. })
+                    {
                         return Ok(Some(*answer));
                     }
                     self.beside(lane, &answer)?;

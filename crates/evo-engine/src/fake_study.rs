@@ -29,6 +29,9 @@ use super::options::{Options, RunSummary, SanitizePlan};
 use super::ports::{Inbox, LaneIdentity, LanePart, Message};
 use super::run::{Engine, Parts};
 
+/// The label of evo's own anchors.
+pub(super) const OWN_ANCHOR: &str = "own";
+
 /// A study in a temporary folder that can be run again and again.
 pub(super) struct TestStudy {
     pub out: tempfile::TempDir,
@@ -50,6 +53,8 @@ pub(super) struct TestStudy {
     pub sanitizer: Option<FakeSanitizer>,
     /// Further lanes, each with a device of its own.
     pub more_lanes: Vec<Script>,
+    /// Whether there are anchors of evo's own.
+    pub anchors: bool,
     /// Whether the device passes for a GPU: lanes on a host are not corrected.
     pub on_gpu: bool,
 }
@@ -91,6 +96,7 @@ impl TestStudy {
             played,
             sanitizer,
             more_lanes: Vec::new(),
+            anchors: false,
             on_gpu: false,
         }
     }
@@ -205,6 +211,7 @@ impl TestStudy {
                 idle: self.idle_compilers,
             }),
             lanes: self.lanes(script, &log),
+            anchors: self.anchors.then(|| FakeJob { label: OWN_ANCHOR.into(), deep: false }),
             observer: &mut watcher,
             inbox,
             earlier,

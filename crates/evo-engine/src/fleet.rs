@@ -30,7 +30,10 @@ pub(super) struct Fleet<J> {
     pub strikes: BTreeMap<u64, Strike>,
     /// Copies of what is on the lanes, from which anchors are taken; empty where there is one lane.
     pub sent: BTreeMap<u64, J>,
+    /// The baseline, and beside it the incumbent.
     pub anchors: Vec<AnchorJob<J>>,
+    /// evo's own kernels: one problem that is bound by memory, one by arithmetic.
+    pub own: Option<J>,
     /// Times on the confirming lane of variants whose own lane is not pooled, nanoseconds.
     pub adjusted: BTreeMap<u64, f64>,
     /// The lane on which finalists are confirmed.
@@ -63,8 +66,9 @@ pub(super) struct LaneRecord {
     pub out: Option<String>,
     suspicions: BTreeSet<u64>,
     clean: u32,
-    /// The newest time of each anchor on each problem, nanoseconds, and how often it was taken.
-    times: BTreeMap<(u64, String), (f64, u32)>,
+    /// The newest time of each anchor on each problem, nanoseconds, and how often it was taken. Those of evo's own kernels
+    /// have no number.
+    times: BTreeMap<(Option<u64>, String), (f64, u32)>,
     /// How far the first two times of an anchor lay apart, relatively: they were taken one after the other.
     noise: f64,
     pub ratio: f64,
@@ -85,6 +89,7 @@ impl<J> Fleet<J> {
             strikes: BTreeMap::new(),
             sent: BTreeMap::new(),
             anchors: Vec::new(),
+            own: None,
             adjusted: BTreeMap::new(),
             confirming: 0,
         }
@@ -126,12 +131,20 @@ impl<J> Fleet<J> {
         let reference = &self.lanes[self.reference()];
         let own = &self.lanes[lane];
         let noise = own.noise.max(reference.noise);
-        let both = own.times.iter().filter_map(|(anchor, own)| Some((own.0, reference.times.get(anchor)?.0)));
-        let logs: Vec<f64> = both.map(|(own, reference)| (own / reference).ln()).collect();
-        if logs.is_empty() || logs.iter().any(|own| !own.is_finite()) {
+        let both = own
+            .times
+            .iter()
+            .filter_map(|(anchor, own)| Some((anchor.0, (own.0 / reference.times.get(anchor)?.0).ln())));
+        let both: Vec<(Option<u64>, f64)> = both.collect();
+        if both.is_empty() || both.iter().any(|(_, own)| !own.is_finite()) {
             return None;
         }
-        let mean = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
+        let logs: Vec<f64> = both.iter().map(|(_, own)| *own).collect();
+        // The study's own variants are the nearest to what is to be corrected.
+        let nearest: Vec<f64> =
+            both.iter().filter(|(number, _)| number.is_some()).map(|(_, own)| *own).collect();
+        let nearest = if nearest.is_empty() { &logs } else { &nearest };
+        let mean = (nearest.iter().sum::<f64>() / nearest.len() as f64).exp();
         let ends = logs.iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], own| {
             [low.min(own.exp()), high.max(own.exp())]
         });
@@ -142,9 +155,39 @@ impl<J> Fleet<J> {
     }
 }
 
+impl<J> Fleet<J> {
+    /// How many times as long as the reference lane a lane takes for each anchor: `default`, and evo's own by name.
+    pub(super) fn anchor_ratios(&self, lane: usize) -> BTreeMap<String, f64> {
+        let (reference, own) = (&self.lanes[self.reference()], &self.lanes[lane]);
+        let default = self.anchors.first().map(|anchor| anchor.number);
+        let mut logs: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for ((number, problem), (time, _)) in &own.times {
+            let name = match number {
+                None => problem.as_str(),
+                Some(_) if *number == default => "default",
+                Some(_) => continue,
+            };
+            let Some((other, _)) = reference.times.get(&(*number, problem.clone())) else { continue };
+            logs.entry(name.to_string()).or_default().push((time / other).ln());
+        }
+        logs.into_iter()
+            .map(|(name, all)| (name, (all.iter().sum::<f64>() / all.len() as f64).exp()))
+            .collect()
+    }
+}
+
 impl LaneRecord {
+    /// Whether evo's own kernels were measured.
+    pub(super) fn has_own_anchors(&self) -> bool {
+        self.times.keys().any(|(number, _)| number.is_none())
+    }
+
     /// Takes in an anchor's times by problem.
-    pub(super) fn note_anchor(&mut self, number: u64, times: impl IntoIterator<Item = (String, f64)>) {
+    pub(super) fn note_anchor(
+        &mut self,
+        number: Option<u64>,
+        times: impl IntoIterator<Item = (String, f64)>,
+    ) {
         for (problem, time) in times {
             let before = self.times.get(&(number, problem.clone())).copied();
             // Later times are minutes apart, and may differ because the card has become warm.
@@ -181,7 +224,7 @@ mod tests {
         let mut fleet = Fleet::new(vec![LaneIdentity::default(); times.len()]);
         for (lane, times) in fleet.lanes.iter_mut().zip(times) {
             for (number, time) in (0u64..).zip(*times) {
-                lane.note_anchor(number, [("p".to_string(), *time)]);
+                lane.note_anchor(Some(number), [("p".to_string(), *time)]);
             }
         }
         fleet
@@ -207,12 +250,36 @@ mod tests {
     }
 
     #[test]
+    fn evos_own_anchors_tell_cards_apart_and_leave_the_ratio_to_the_study() {
+        let check = |memory: f64, compute: f64, expected: (f64, bool)| {
+            let mut fleet = fleet(&[&[100.0], &[101.0]]);
+            fleet.anchors.push(AnchorJob { number: 0, job: () });
+            for (lane, times) in [(0, [50.0, 60.0]), (1, [50.0 * memory, 60.0 * compute])] {
+                let own = ["memory", "compute"].map(String::from).into_iter().zip(times);
+                fleet.lanes[lane].note_anchor(None, own);
+            }
+            let seen = fleet.compare(1).map(|(ratio, agrees, _)| (ratio, agrees)).unwrap();
+            assert!((seen.0 - expected.0).abs() < 1e-9 && seen.1 == expected.1, "{seen:?}");
+            let ratios = fleet.anchor_ratios(1);
+            let told: Vec<(&str, f64)> = ratios.iter().map(|(name, own)| (name.as_str(), *own)).collect();
+            for (seen, expected) in
+                told.iter().zip([("compute", compute), ("default", 1.01), ("memory", memory)])
+            {
+                assert!(seen.0 == expected.0 && (seen.1 - expected.1).abs() < 1e-9, "{told:?}");
+            }
+        };
+        check(1.005, 1.01, (1.01, true));
+        check(1.10, 1.01, (1.01, false));
+        check(1.0, 1.04, (1.01, false));
+    }
+
+    #[test]
     fn a_lane_that_is_as_noisy_as_it_is_slow_is_left_as_it_is() {
         let mut fleet = fleet(&[&[100.0], &[100.0]]);
-        fleet.lanes[1].note_anchor(0, [("p".to_string(), 108.0)]);
+        fleet.lanes[1].note_anchor(Some(0), [("p".to_string(), 108.0)]);
         assert_eq!(fleet.compare(1).map(|own| own.0), Some(1.0));
         // A card that has become slower since is another matter.
-        fleet.lanes[1].note_anchor(0, [("p".to_string(), 120.0)]);
+        fleet.lanes[1].note_anchor(Some(0), [("p".to_string(), 120.0)]);
         assert!((fleet.compare(1).unwrap().0 - 1.2).abs() < 1e-9);
     }
 

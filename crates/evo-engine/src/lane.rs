@@ -19,8 +19,8 @@ pub(crate) enum Task<J> {
     /// A job whose times are known of other lanes, as the lane itself measures them.
     Anchor {
         job: Box<J>,
-        /// The evaluation that the job was made for.
-        number: u64,
+        /// The evaluation that the job was made for; none for evo's own kernels.
+        number: Option<u64>,
     },
     Pair(Box<Rivals<J>>),
     NoiseFloor {
@@ -92,15 +92,25 @@ impl<J> Default for LaneState<J> {
     }
 }
 
+/// A task that a lane has begun.
+struct LaneTask<J> {
+    task: Task<J>,
+    /// How many times as long as the first lane it takes.
+    ratio: f64,
+    /// Of a variant that any of several lanes could have taken.
+    number: Option<u64>,
+}
+
 impl<J> QueueState<J> {
     fn live(&self) -> usize {
         self.lanes.iter().filter(|lane| !lane.is_out).count()
     }
 
     /// The first task that a lane may take, if there is one.
-    fn take(&mut self, lane: usize) -> Option<Task<J>> {
+    fn take(&mut self, lane: usize) -> Option<LaneTask<J>> {
+        let ratio = self.lanes[lane].ratio;
         if let Some(task) = self.lanes[lane].own.pop_front() {
-            return Some(task);
+            return Some(LaneTask { task, ratio, number: None });
         }
         if self.lanes[lane].is_out || self.lanes[lane].is_held {
             return None;
@@ -108,7 +118,9 @@ impl<J> QueueState<J> {
         let is_alone = self.live() == 1;
         let may_take = |job: &LaneJob<J>| is_alone || job.avoid != Some(lane);
         let position = self.queue.iter().position(may_take)?;
-        self.queue.remove(position).map(Task::Evaluate)
+        let job = self.queue.remove(position)?;
+        let number = (self.lanes.len() > 1).then_some(job.number);
+        Some(LaneTask { task: Task::Evaluate(job), ratio, number })
     }
 }
 
@@ -124,17 +136,17 @@ impl<J> SharedQueue<J> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// A lane's next task, and how many times as long as the first lane it takes; `None` once the handle is gone.
-    fn next(&self, lane: usize) -> Option<(Task<J>, f64)> {
+    /// A lane's next task; `None` once the handle is gone.
+    fn next(&self, lane: usize) -> Option<LaneTask<J>> {
         let mut state = self.lock();
         loop {
             // Checked before the queue: once the handle is gone, queued tasks are not started any more.
             if state.closed {
                 return None;
             }
-            if let Some(task) = state.take(lane) {
+            if let Some(taken) = state.take(lane) {
                 state.lanes[lane].since = Some(Instant::now());
-                return Some((task, state.lanes[lane].ratio));
+                return Some(taken);
             }
             state = self.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
@@ -175,7 +187,10 @@ impl<J: Send + 'static> LanePool<J> {
             let thread = std::thread::Builder::new().name("lane".into());
             lanes.threads.push(thread.spawn(move || {
                 let LanePart { mut device, mut sanitizer, .. } = part;
-                while let Some((task, ratio)) = own.next(lane) {
+                while let Some(LaneTask { task, ratio, number }) = own.next(lane) {
+                    if let Some(number) = number {
+                        let _ = answers.send(Message::Lane(lane, Box::new(LaneAnswer::Taken { number })));
+                    }
                     let answer = perform(&mut *device, &mut *sanitizer, &task, ratio);
                     // Before the answer is sent: on the last one the engine may drop the handle, which joins this
                     // thread only if it finds the lane idle.

@@ -50,6 +50,12 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(Some(result))
     }
 
+    /// Journals which lane has a variant, so that a crash can be laid at its door.
+    pub(super) fn taken(&mut self, lane: usize, number: u64) -> Result<(), EngineError> {
+        let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
+        Ok(self.study.started(number, &variant.configuration, u32::try_from(lane).ok())?)
+    }
+
     /// A lane's verdict stands.
     fn settled(&mut self, lane: usize, number: u64) {
         self.lanes.settle(number);
@@ -196,6 +202,7 @@ impl<R: Recipe> Engine<'_, R> {
                 busy_seconds: own.searched.unwrap_or_else(|| self.lanes.busy_of(at).as_secs_f64()),
                 restarts: own.restarts,
                 ratio: own.ratio,
+                anchors: self.fleet.anchor_ratios(at),
                 pooled: own.is_pooled,
                 out: own.out.clone(),
             });

@@ -12,8 +12,10 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::fake::{FakeJob, Script, all_pass, lane_result};
-use super::fake_study::TestStudy;
+use super::fake_study::{OWN_ANCHOR, TestStudy};
 use evo_journal::budget::StopReason;
+use evo_journal::reader;
+use evo_journal::record::JournalRecord;
 
 const PLAIN: &str = "[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2, 3]\n";
 
@@ -103,6 +105,13 @@ fn lanes_share_the_work_and_every_record_names_its_device() {
     assert!(all.iter().any(|one| one.lane == Some(1)), "{all:?}");
     let lanes = &ran.summary.end.lanes;
     assert_eq!(lanes.iter().map(|lane| lane.evaluations).sum::<u64>(), all.len() as u64);
+    let begun =
+        reader::read(&bench.journal()).unwrap().records.into_iter().filter_map(|record| match record {
+            JournalRecord::Started { number, lane: Some(lane), .. } => Some((number, lane)),
+            _ => None,
+        });
+    let judged = all.iter().map(|one| (one.number, one.lane.unwrap()));
+    assert_eq!(begun.collect::<BTreeMap<_, _>>(), judged.collect::<BTreeMap<_, _>>());
     assert!(lanes.iter().all(|lane| lane.out.is_none() && lane.pooled));
 }
 
@@ -339,4 +348,53 @@ fn a_win_is_compared_on_a_second_device() {
         study.history.confirmations.iter().filter_map(|one| one.repeated.as_ref()).collect();
     assert_eq!(repeated.len(), 1, "the baseline has no rival");
     assert_eq!((repeated[0].lane, repeated[0].device_uuid.as_str()), (1, "FAKE-1"));
+}
+
+#[test]
+fn every_lane_measures_evos_own_anchors_and_one_lane_alone_none() {
+    let mut bench = TestStudy::new(PLAIN);
+    bench.anchors = true;
+    let ran = bench.run(all_pass());
+    assert!(!ran.log.evaluated.iter().any(|label| label == OWN_ANCHOR), "{:?}", ran.log.evaluated);
+    let mut bench = TestStudy::new(PLAIN);
+    bench.anchors = true;
+    bench.more_lanes = vec![all_pass()];
+    let ran = bench.run(all_pass());
+    assert_eq!(ran.log.evaluated.iter().filter(|label| *label == OWN_ANCHOR).count(), 4);
+    assert_eq!(bench.verdicts(), undisturbed(PLAIN));
+}
+
+#[test]
+fn a_card_that_evos_own_anchors_call_uneven_is_not_pooled_and_that_is_said() {
+    let mut bench = TestStudy::new(PLAIN);
+    (bench.anchors, bench.on_gpu) = (true, true);
+    let calls = Calls::default();
+    bench.more_lanes = vec![counted(&calls, |_, job| {
+        let factor = if job.label == OWN_ANCHOR { 1.1 } else { 1.0 };
+        lane_result(job, VerdictKind::Pass).scaled(factor)
+    })];
+    let ran = bench.run(patient(&calls, 5));
+    let lane = &ran.summary.end.lanes[1];
+    assert!(!lane.pooled && lane.ratio == 1.0, "{lane:?}");
+    assert!((lane.anchors["p"] - 1.1).abs() < 1e-9 && lane.anchors["default"] == 1.0, "{lane:?}");
+    assert!(
+        ran.events.iter().any(|event| event.contains("depending on the variant (default 1.000, p 1.100)")),
+        "{:?}",
+        ran.events
+    );
+}
+
+#[test]
+fn anchors_that_break_everywhere_cost_no_lane_its_place() {
+    let mut bench = TestStudy::new(PLAIN);
+    bench.anchors = true;
+    let script: Script = Arc::new(|job| match job.label.as_str() {
+        OWN_ANCHOR => broken(job),
+        _ => lane_result(job, VerdictKind::Pass),
+    });
+    bench.more_lanes = vec![Arc::clone(&script)];
+    let ran = bench.run(script);
+    assert_eq!(bench.verdicts(), undisturbed(PLAIN));
+    assert!(ran.summary.end.lanes.iter().all(|lane| lane.out.is_none()), "{:?}", ran.summary.end.lanes);
+    assert!(ran.events.iter().any(|event| event.contains("evo's own anchors are measured no more")));
 }

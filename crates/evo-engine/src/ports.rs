@@ -303,15 +303,19 @@ pub enum Message<B> {
 /// A lane's answers, one for each task in order.
 #[derive(Debug)]
 pub enum LaneAnswer {
+    /// Comes before the answer to a variant of the common queue, where there are several lanes.
+    Taken {
+        number: u64,
+    },
     /// In times of the first lane, of which this one takes `ratio` times as long.
     Evaluated {
         number: u64,
         ratio: f64,
         result: Box<Judgement>,
     },
-    /// A known job in the lane's own times.
+    /// A known job in the lane's own times; without a number evo's own kernels.
     Anchored {
-        number: u64,
+        number: Option<u64>,
         result: Box<Judgement>,
     },
     Paired(Vec<PairAnswer>),

@@ -115,6 +115,8 @@ pub struct Parts<'a, R: Recipe> {
     pub compilers: Box<dyn Compilers<R::Prepared> + 'a>,
     /// At least one device; finalists are confirmed on the first.
     pub lanes: Vec<LanePart<R::Job>>,
+    /// evo's own kernels, which each of several lanes times so that devices can be compared.
+    pub anchors: Option<R::Job>,
     pub observer: &'a mut dyn Observer,
     pub inbox: Inbox<R::Binary>,
     /// Results of other studies that the run may take over.
@@ -132,7 +134,8 @@ impl<'a, R: Recipe> Engine<'a, R> {
         // Read here, because from the start on the lane's thread owns the device.
         let device_at_start = first.device.telemetry();
         let has_sanitizer = first.sanitizer.is_there();
-        let fleet = Fleet::new(lanes.iter().map(|lane| lane.identity.clone()).collect());
+        let mut fleet = Fleet::new(lanes.iter().map(|lane| lane.identity.clone()).collect());
+        fleet.own = parts.anchors;
         let lanes = LanePool::start(lanes, &parts.inbox.sender()).map_err(EngineError::Thread)?;
         let ledger = Ledger::new(&parts.study.history.evaluations);
         let (budget, problems) = (options.budget.wall, parts.study.header().problems.len());
@@ -249,6 +252,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
                         self.evaluated(lane, ratio, number, *result)?;
                     }
                     LaneAnswer::Anchored { number, result } => self.anchored(lane, number, &result)?,
+                    LaneAnswer::Taken { number } => self.taken(lane, number)?,
                     _ => {}
                 },
                 Message::Interrupt(count) => {

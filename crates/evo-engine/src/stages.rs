@@ -306,7 +306,7 @@ impl<R: Recipe> Engine<'_, R> {
             }
             let Some(variant) = self.flight.variants.get(&number) else { continue };
             // Journaled before the lane has it: if evo dies now, the next run knows what was running.
-            self.study.started(number, &variant.configuration)?;
+            self.study.started(number, &variant.configuration, None)?;
             self.flight.on_lane.push(number);
             self.observer.observe(&Event::Evaluating { number });
             // A copy as of now. The task before it may still improve the standing; then this variant is

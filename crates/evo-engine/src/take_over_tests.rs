@@ -450,7 +450,7 @@ fn what_was_in_flight_at_a_crash_is_still_queued_after_an_edit() {
     let length = std::fs::metadata(bench.journal()).unwrap().len();
     let mut writer = JournalWriter::append_after(&bench.folder(), length).unwrap();
     for (number, configuration) in [(0, configuration), (1, gone)] {
-        writer.append(&JournalRecord::Started { number, configuration, at_ms: None }).unwrap();
+        writer.append(&JournalRecord::Started { number, configuration, lane: None, at_ms: None }).unwrap();
     }
     let ran = bench.edit(SIX).run(all_pass());
     assert_eq!(ran.evaluated().len(), 6);

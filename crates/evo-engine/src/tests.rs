@@ -286,7 +286,12 @@ fn what_was_in_flight_at_three_crashes_is_given_up() {
     for crash in 1..=3 {
         let length = std::fs::metadata(bench.journal()).unwrap().len();
         let mut writer = JournalWriter::append_after(&bench.folder(), length).unwrap();
-        let started = JournalRecord::Started { number: 0, configuration: configuration.clone(), at_ms: None };
+        let started = JournalRecord::Started {
+            number: 0,
+            configuration: configuration.clone(),
+            lane: None,
+            at_ms: None,
+        };
         writer.append(&started).unwrap();
         let study = bench.open();
         assert_eq!(study.history.struck[0].strikes, crash);
@@ -306,8 +311,12 @@ fn after_one_crash_it_goes_first_and_after_two_last() {
         for _ in 0..crashes {
             let length = std::fs::metadata(bench.journal()).unwrap().len();
             let mut writer = JournalWriter::append_after(&bench.folder(), length).unwrap();
-            let started =
-                JournalRecord::Started { number: 5, configuration: configuration.clone(), at_ms: None };
+            let started = JournalRecord::Started {
+                number: 5,
+                configuration: configuration.clone(),
+                lane: None,
+                at_ms: None,
+            };
             writer.append(&started).unwrap();
             drop(bench.open());
         }

@@ -146,9 +146,14 @@ mod tests {
             ])
         });
         prop_oneof![
-            (any::<u64>(), configuration, any::<Option<u64>>()).prop_map(|(number, configuration, at_ms)| {
-                JournalRecord::Started { number, configuration, at_ms }
-            }),
+            (any::<u64>(), configuration, any::<Option<u32>>(), any::<Option<u64>>()).prop_map(
+                |(number, configuration, lane, at_ms)| JournalRecord::Started {
+                    number,
+                    configuration,
+                    lane,
+                    at_ms
+                }
+            ),
             ("[^\u{0}]{0,30}", ".{0,9}").prop_map(|(message, at)| JournalRecord::Note {
                 at,
                 message,

@@ -35,9 +35,15 @@ pub enum JournalRecord {
     Study(Box<StudyHeader>),
     /// A configuration goes to the device. Without an evaluation of the same number after it, it was
     /// in flight at a crash.
+    ///
+    /// With several lanes it stands twice: before any lane has it, and with the lane as soon as one takes it. A variant
+    /// that goes to another lane has one more line.
     Started {
         number: u64,
         configuration: Configuration,
+        /// The lane that has it, where there are several.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lane: Option<u32>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at_ms: Option<u64>,
     },
@@ -358,6 +364,9 @@ pub struct LaneAccount {
     pub restarts: u64,
     /// How many times as long as the first lane it took.
     pub ratio: f64,
+    /// The same for each anchor: `default`, and evo's own, `memory` and `compute`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub anchors: BTreeMap<String, f64>,
     /// Whether one ratio held for all anchors, so that its times compare with the other lanes'.
     pub pooled: bool,
     /// Why it took no more variants.

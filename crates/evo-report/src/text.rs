@@ -125,6 +125,7 @@ fn legend(section: &LeaderboardSection, width: usize) -> String {
     if section.entries().any(|entry| entry.noisy) {
         text += &wrapped(&format!("{NOISY}: a tenth of the samples took over twice the median"), width);
     }
+    text += &one_card_legend(section, width);
     text += &tails_legend(section, width);
     text += &sanitizer_legend(section, width);
     for warning in &section.warnings {
@@ -188,8 +189,26 @@ fn most(entry: &RankedEntry, of: fn(&EntryResources) -> Option<u64>) -> String {
 const AMBIGUOUS: &str = "ambiguous";
 const NOISY: &str = "noisy";
 
+/// A second card does not repeat the win.
+pub(crate) const ONE_CARD: &str = "this card only";
+
 /// No small shape was there at which a wrong tail would have shown.
 const TAILS: &str = "tails not checked";
+
+/// Rows whose win over the baseline a second card does not repeat, with what that one says.
+fn one_card_legend(section: &LeaderboardSection, width: usize) -> String {
+    let told = section.entries().filter_map(|entry| {
+        let own = entry.repeated.as_ref().filter(|own| own.this_card_only)?;
+        let speed = own.speedup.map_or("no speed".to_string(), |speed| format!("{speed:.2}×"));
+        Some(format!("#{} ({speed} on {})", entry.rank, own.device_uuid))
+    });
+    let told: Vec<String> = told.collect();
+    if told.is_empty() {
+        return String::new();
+    }
+    let text = format!("{ONE_CARD}: the win does not repeat on a second card: {}", told.join(", "));
+    wrapped(&text, width)
+}
 
 /// Not a remark in a row, which a narrow table leaves out.
 fn tails_legend(section: &LeaderboardSection, width: usize) -> String {
@@ -245,8 +264,14 @@ fn remark(entry: &RankedEntry, is_baseline: bool) -> String {
         .traded
         .iter()
         .map(|one| format!("slower on `{}` by {:.1} %", one.problem, (one.ratio - 1.0) * 100.0));
+    let one_card = is_one_cards(entry).then(|| ONE_CARD.to_string());
     let noisy = entry.noisy.then(|| NOISY.to_string());
-    standing.into_iter().chain(traded).chain(noisy).collect::<Vec<_>>().join(", ")
+    standing.into_iter().chain(one_card).chain(traded).chain(noisy).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a second card does not repeat an entry's win.
+pub(crate) fn is_one_cards(entry: &RankedEntry) -> bool {
+    entry.repeated.as_ref().is_some_and(|own| own.this_card_only)
 }
 
 /// How an entry stands to the champion and to the baseline.

@@ -90,6 +90,7 @@ fn execute_on<'a, R: Recipe>(
         recipe: &stage.recipe,
         compilers: stage.compilers,
         lanes: stage.lanes,
+        anchors: stage.anchors,
         observer: &mut *observer,
         inbox,
         earlier,

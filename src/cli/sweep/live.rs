@@ -9,6 +9,7 @@ use evo_protocol::device::{DeviceKind, DeviceLimits};
 use evo_space::genome::Configuration;
 use evo_space::space::SearchSpace;
 
+use super::anchors;
 use super::conditions::{JudgedUnder, definition};
 use super::inputs;
 use super::lane_order::LaneOrder;
@@ -62,7 +63,10 @@ impl LiveSubject {
         let workers = workers::orders(&arguments.workers)?;
         let setup = match &workers {
             None => session::setup(&arguments.device, arguments.jobs)?,
-            Some(orders) => session::setup_on(lanes::choice(orders, &arguments.device)?, arguments.jobs),
+            Some(orders) => {
+                workers::refuse_elsewhere(arguments, orders)?;
+                session::setup_on(lanes::choice(orders, &arguments.device)?, arguments.jobs)
+            }
         };
         let setup = setup.fenced(arguments.sandbox).within(&arguments.limits);
         // Only for its errors, before anything is started; `start` asks again.
@@ -97,6 +101,12 @@ impl LiveSubject {
     /// The kind of the chosen device.
     pub fn device_kind(&self) -> DeviceKind {
         self.setup.choice.kind
+    }
+
+    /// The device of this machine that is looked at beside the search, as `--device` names it: the first lane's where
+    /// there are several.
+    pub fn device_word<'a>(&'a self, named: &'a str) -> &'a str {
+        if self.workers.is_some() { &self.setup.choice.spec } else { named }
     }
 
     /// The study's name where the user gave none: `KERNEL-DEVICE`.
@@ -150,8 +160,14 @@ impl LiveSubject {
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
         let farm = farm(&self.setup, inbox)?;
         let mut lanes = self.lanes(kernel)?;
+        let is_several = lanes.len() > 1;
         let lane = &mut lanes.first_mut().ok_or_else(|| CliError::harness("no lane was started"))?.lane;
-        let recipe = session::recipe(kernel, &problems, &self.setup, lane, seed)?;
+        let info = lane.info().clone();
+        // One lane has nobody to be compared with.
+        let own = || anchors::own(&self.setup, &info, kernel.objective.ranking, seed);
+        let recipe = || session::recipe(kernel, &problems, &self.setup, lane, seed);
+        let (recipe, (anchors, no_anchors)) = anchors::beside(is_several.then_some(own), recipe);
+        let recipe = recipe?;
         let default = self.space().configuration(&self.space().default_genome());
         session::rehearse(lane, kernel, &problems, &default, &recipe)?;
         let names = |timed: bool| {
@@ -177,7 +193,7 @@ impl LiveSubject {
         let warned = warnings.iter().map(|warning| format!("warning: {warning}"));
         let device = lane.info().clone();
         let (lanes, notice) = self.parts(lanes, kernel, sanitize, seed);
-        let notices = warned.chain(notice).collect();
+        let notices = warned.chain(notice).chain(no_anchors).collect();
         // Said when the file was opened; the study keeps it beside its other remarks.
         let on_device = self.within.as_ref().and_then(|within| within.replaced_default.as_ref());
         let replaced = self.file.replaced_default.iter().chain(on_device).map(ReplacedDefault::note);
@@ -196,7 +212,7 @@ impl LiveSubject {
             warnings,
             device,
         };
-        Ok(Stage { recipe, compilers: Box::new(farm), lanes, identity, notices })
+        Ok(Stage { recipe, compilers: Box::new(farm), lanes, anchors, identity, notices })
     }
 }
 
@@ -226,7 +242,7 @@ impl LiveSubject {
         for StartedLane { lane, name, device_uuid, options } in lanes {
             let ready = match options {
                 Some(options) => sanitized::ready(sanitize, self.sanitized(kernel, options, seed)),
-                None => sanitized::out_of_reach(sanitize),
+                None => sanitized::out_of_reach(sanitize, self.device_kind()),
             };
             first.get_or_insert(ready.notice);
             let identity = LaneIdentity { name, device_uuid };

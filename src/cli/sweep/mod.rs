@@ -4,6 +4,7 @@
 //! anything is written. One function runs a plan (`execute`), whether a device answers (`live`) or a
 //! recording (`replayed`), and one reports what came of it (`result`).
 
+mod anchors;
 mod choice;
 mod command;
 mod conditions;

@@ -70,7 +70,7 @@ fn played(
     };
     let evaluate = arguments(JudgeSetting {
         space: session::space_word(&live.file),
-        device: sweep.device.clone(),
+        device: live.device_word(&sweep.device).to_string(),
         seed: plan.seed,
         problems: sweep.problems.clone(),
         out: plan.out.clone(),
@@ -93,7 +93,7 @@ fn played(
         space: live.space(),
         device: &header.device,
         problems: &header.problems,
-        device_word: &sweep.device,
+        device_word: live.device_word(&sweep.device),
         evaluate: &evaluate,
         folder: Some(folder),
         confirms_start: has_incumbent || (section.is_none() && start != default),

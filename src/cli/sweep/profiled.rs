@@ -128,7 +128,7 @@ fn keep(
         quote(&space),
         words.join(" "),
         quote(&looked.profile.problem),
-        arguments.device
+        live.device_word(&arguments.device)
     );
     let candidate = json!({
         "space": space, "kernel": section.kernel, "configuration": champion.configuration,

@@ -77,6 +77,7 @@ impl ReplayedSubject {
                 Box::new(ReplayDevice::new(recording)),
                 Box::new(NoSanitizer("a recording launches nothing")),
             ),
+            anchors: None,
             identity,
             notices: self.notices(),
         }

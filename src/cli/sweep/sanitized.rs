@@ -19,6 +19,9 @@ use crate::supervise::lane::LaneOptions;
 /// Of a sweep that was asked for nothing else.
 const EVERY: NonZeroU32 = NonZeroU32::new(5).expect("is not 0");
 
+/// Why nothing is looked at where the user does not want it.
+const OFF: &str = "`--sanitize off`";
+
 /// The plan of a sweep on a device. What the user or the space file asks for is demanded.
 ///
 /// # Errors
@@ -58,11 +61,20 @@ pub struct SanitizedDevice {
 }
 
 /// For a lane by command: no tool of this machine can look at its device.
-pub fn out_of_reach(plan: SanitizePlan) -> ReadySanitizer {
-    let why = "a lane by command is out of the tool's reach";
-    let notice = plan
-        .demanded
-        .then(|| format!("warning: compute-sanitizer is demanded, so nothing will be confirmed: {why}"));
+pub fn out_of_reach(plan: SanitizePlan, kind: DeviceKind) -> ReadySanitizer {
+    if !plan.finalists {
+        return ReadySanitizer { sanitizer: Box::new(NoSanitizer(OFF)), notice: None };
+    }
+    let why = "the device of a lane by command is out of reach of this machine's tools";
+    let notice = match (plan.demanded, kind) {
+        (true, _) => {
+            Some(format!("warning: compute-sanitizer is demanded, so nothing will be confirmed: {why}"))
+        }
+        (false, DeviceKind::Cuda) => Some(format!(
+            "finalists are looked at neither by compute-sanitizer nor on the host device: {why}"
+        )),
+        (false, DeviceKind::Host | DeviceKind::Replay) => None,
+    };
     ReadySanitizer { sanitizer: Box::new(NoSanitizer(why)), notice }
 }
 
@@ -70,7 +82,7 @@ pub fn out_of_reach(plan: SanitizePlan) -> ReadySanitizer {
 pub fn ready(plan: SanitizePlan, device: SanitizedDevice) -> ReadySanitizer {
     let SanitizedDevice { kind, options, checks, limit, twin } = device;
     if !plan.finalists {
-        return ReadySanitizer { sanitizer: Box::new(NoSanitizer("`--sanitize off`")), notice: None };
+        return ReadySanitizer { sanitizer: Box::new(NoSanitizer(OFF)), notice: None };
     }
     let tool = tool_on(kind, None);
     let why = tool.as_ref().err().map(|failure| failure.message.clone());
@@ -94,6 +106,20 @@ pub fn ready(plan: SanitizePlan, device: SanitizedDevice) -> ReadySanitizer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_tool_can_look_at_is_said() {
+        let seen = |finalists, demanded, kind| {
+            out_of_reach(SanitizePlan { finalists, every: None, demanded }, kind).notice.unwrap_or_default()
+        };
+        assert!(
+            seen(true, false, DeviceKind::Cuda).starts_with("finalists are looked at neither by compute-san")
+        );
+        assert!(seen(true, true, DeviceKind::Host).contains("nothing will be confirmed"));
+        assert_eq!(seen(false, false, DeviceKind::Cuda), "");
+        // No host device has the tool.
+        assert_eq!(seen(true, false, DeviceKind::Host), "");
+    }
 
     #[test]
     fn what_is_asked_for_is_demanded() {

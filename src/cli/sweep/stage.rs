@@ -15,6 +15,8 @@ pub struct Stage<'a, R: Recipe> {
     pub compilers: Box<dyn Compilers<R::Prepared> + 'a>,
     /// At least one device.
     pub lanes: Vec<LanePart<R::Job>>,
+    /// evo's own kernels, where there are several devices to compare.
+    pub anchors: Option<R::Job>,
     pub identity: StudyIdentity,
     /// What a person should know before the first evaluation.
     pub notices: Vec<String>,

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use evo_device::telemetry;
 
-use super::lane_order::{LANES_MAX, LaneOrder, RAY_BRIDGE};
+use super::lane_order::{LANES_MAX, LaneOrder, LaneSource, RAY_BRIDGE};
 use super::workers_file;
+use crate::cli::args::{ProfileWhen, SweepArgs};
 use crate::cli::error::CliError;
 use crate::cli::workers_args::WorkersArgs;
 use crate::process::worker_program;
@@ -25,6 +26,44 @@ pub fn orders(arguments: &WorkersArgs) -> Result<Option<Vec<LaneOrder>>, CliErro
             Err(wrong(text, &format!("{LANES_MAX} workers are the most")))
         }
         _ => Ok(Some(orders)),
+    }
+}
+
+/// Refuses options that would quietly use a device that is none of the lanes'.
+///
+/// # Errors
+/// The command line asks for a look at the device of a lane by command, or names a device beside lanes of this machine.
+pub fn refuse_elsewhere(arguments: &SweepArgs, orders: &[LaneOrder]) -> Result<(), CliError> {
+    let locals = || {
+        orders.iter().filter_map(|order| match &order.source {
+            LaneSource::Local { device } => Some(device.as_str()),
+            LaneSource::Command { .. } => None,
+        })
+    };
+    let listed = arguments.workers.workers.as_deref().unwrap_or_default();
+    let looks = [
+        ("--profile", arguments.profile != ProfileWhen::Off),
+        ("--mutator", arguments.mutator.mutator.is_some()),
+    ];
+    if let Some((option, _)) = looks.iter().find(|(_, is_asked)| *is_asked && locals().next().is_none()) {
+        return Err(CliError::usage(format!(
+            "`{option}` cannot be used with `--workers {listed}`: it needs a device of this machine, and every lane is a \
+             command"
+        ))
+        .with_hint("leave it out, or name a lane of this machine in a TOML list: `[[lanes]]` with `device`"));
+    }
+    let named = arguments.device.as_str();
+    match locals().next() {
+        Some(first)
+            if named != "auto"
+                && !locals().any(|own| own == named || own.split(':').next() == Some(named)) =>
+        {
+            Err(CliError::usage(format!(
+                "`--device {named}` cannot be used with `--workers {listed}`: its first lane is on `{first}`"
+            ))
+            .with_hint("leave `--device` out: a lane of this machine names its device"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -14,7 +14,7 @@ class Method:
 class Handle:
     def __init__(self, instance):
         pool = ThreadPoolExecutor(4)
-        self.methods = {name: Method(getattr(instance, name), pool) for name in ("send", "receive", "end")}
+        self.methods = {name: Method(getattr(instance, name), pool) for name in ("listen", "run", "end")}
 
     def __getattr__(self, name):
         return self.methods[name]
@@ -31,6 +31,12 @@ class Remote:
 
     def remote(self, *arguments):
         return Handle(self.cls(*arguments))
+
+
+class util:
+    @staticmethod
+    def get_node_ip_address():
+        return "127.0.0.1"
 
 
 def init(**_):

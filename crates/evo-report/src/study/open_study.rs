@@ -162,9 +162,14 @@ impl Study {
 
     /// Says that a configuration goes to the device. Not synced: the death of this process is what
     /// the record is for, and the lane must not wait for the disk twice per variant.
-    pub fn started(&mut self, number: u64, configuration: &Configuration) -> Result<(), JournalError> {
+    pub fn started(
+        &mut self,
+        number: u64,
+        configuration: &Configuration,
+        lane: Option<u32>,
+    ) -> Result<(), JournalError> {
         let (configuration, at_ms) = (configuration.clone(), self.stamps.next());
-        self.writer.append_unsynced(&JournalRecord::Started { number, configuration, at_ms })
+        self.writer.append_unsynced(&JournalRecord::Started { number, configuration, lane, at_ms })
     }
 
     /// Stamps and records a verdict; on return it is on the disk.

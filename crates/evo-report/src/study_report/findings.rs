@@ -6,7 +6,7 @@ use evo_space::counted::counted;
 
 use super::known::{new_bests, refused_faster};
 use super::material::ReportMaterial;
-use crate::text::time;
+use crate::text::{is_one_cards, time};
 
 /// A model that explains less than this share of the variance says nothing about parameters.
 const UNDERSTOOD: f64 = 0.1;
@@ -67,7 +67,9 @@ fn confirmed(section: &LeaderboardSection) -> String {
         Some(PairedDecision::Ambiguous) => ", and the problems do not agree",
         None => ", without a paired comparison",
     };
-    format!("Evaluation {} is {speed:.3}× as fast as {than}{range}, paired{word}", champion.number)
+    let again =
+        if is_one_cards(champion) { ", on this card only: a second one does not repeat it" } else { "" };
+    format!("Evaluation {} is {speed:.3}× as fast as {than}{range}, paired{word}{again}", champion.number)
 }
 
 fn refused(material: &ReportMaterial) -> Option<String> {

@@ -17,7 +17,7 @@ use super::tables::{PageTable, environment, first_rows, problems, ranked, refuse
 use crate::study_report::findings::findings;
 use crate::study_report::known::KnownTime;
 use crate::study_report::material::ReportMaterial;
-use crate::text::time;
+use crate::text::{is_one_cards, time};
 
 /// A number with its name, large at the top of the page.
 #[derive(Debug, Serialize)]
@@ -141,11 +141,15 @@ fn verdict(material: &ReportMaterial) -> (&'static str, String, String) {
         Some(PairedDecision::Faster) => "",
         _ => " It is not faster on every problem.",
     };
+    let again = match is_one_cards(champion) {
+        true => " A second card does not repeat the win, so it holds for this card only.",
+        false => "",
+    };
     let speed = champion.speedup.map_or("Confirmed".to_string(), |own| format!("{own:.2}× faster"));
     let range = champion.speedup_low.zip(champion.speedup_high);
     let range = range.map_or(String::new(), |(low, high)| format!(" 95 % interval {low:.3}× to {high:.3}×,"));
     let text = format!(
-        "Evaluation {} against {than}.{range} paired in fresh processes; every gate ran again at full depth.{everywhere}",
+        "Evaluation {} against {than}.{range} paired in fresh processes; every gate ran again at full depth.{everywhere}{again}",
         champion.number
     );
     ("good", format!("{speed} than {than}"), text)
