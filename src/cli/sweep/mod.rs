@@ -4,11 +4,13 @@
 //! anything is written. One function runs a plan (`execute`), whether a device answers (`live`) or a
 //! recording (`replayed`), and one reports what came of it (`result`).
 
+mod beside;
 mod choice;
 mod command;
 mod conditions;
 mod execute;
 mod inputs;
+mod knowledge;
 mod lane_order;
 mod lanes;
 mod live;
