@@ -1,8 +1,9 @@
 //! `evo invert`: harms a kernel on purpose, one resource at a time, and ranks the resources by what that costs.
 //!
-//! Harmed variants are typed apart: what is measured of one is an [`InvertDose`] and never an evaluation, so no journal,
-//! board, prior, gate or export can take it.
+//! Harmed variants are typed apart: what is measured of one is an [`InvertDose`] and never an evaluation, so no board,
+//! prior, seed, gate or export can take it. The study's journal keeps them as `diagnostic`.
 
+use evo_protocol::device::DeviceKind;
 use evo_protocol::invert::{InvertDose, InvertRow, ranked};
 use evo_space::diagnostic::nearest;
 use evo_space::shell::quote;
@@ -13,8 +14,9 @@ use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
 use super::invert_args::InvertArgs;
-use super::invert_file::{self, Inverted};
+use super::invert_file::{self, InvertSubject, Inverted};
 use super::invert_harmed::HarmBench;
+use super::invert_journal::HarmJournal;
 use super::trial::{self, Bench, Tried};
 use super::{candidate, session, verdict_answer};
 use crate::kernel::harm::{self, HarmPlan};
@@ -31,7 +33,7 @@ pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
         let text = format!("`--problem` {} times: a kernel is harmed on one problem", one.problems.len());
         return Err(CliError::usage(text).with_hint("call `evo invert` once for each problem"));
     }
-    let mut tried = trial::run(one, call, Aim::Invert, |bench| harm_all(arguments, bench))?;
+    let mut tried = trial::run(one, call, Aim::Invert, |bench| harm_all(arguments, call, bench))?;
     if !arguments.only.is_empty() {
         tried.setting.repro.push_str(&format!(" --only {}", quote(&arguments.only.join(","))));
         call.know(|facts| facts.repro = tried.setting.repro.clone());
@@ -43,6 +45,7 @@ pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
     own["rows"] = json!(found.rows);
     own["problem"] = json!(found.problem);
     own["noise_floor"] = json!(found.noise_floor);
+    own["journal"] = json!(found.journal.as_ref().ok());
     let text = invert::text(&found.rows, &found.problem, found.noise_floor);
     let absent = (!found.rows.iter().any(InvertRow::is_finding)).then_some(INVERT);
     let mut answer = verdict_answer::show_without(one, call, &tried, Aim::Invert, absent, own, &text)?;
@@ -52,6 +55,12 @@ pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
     }
     if let Some(Value::Object(result)) = &mut answer.result {
         result.insert("rows".to_string(), json!(found.rows));
+    }
+    if let Err(why) = &found.journal {
+        answer.reasons.insert("journal".to_string(), why.clone());
+        if !call.is_json() {
+            super::output::say(&format!("note: harmed copies are in no journal: {why}"));
+        }
     }
     keep(arguments, call, &tried, found, answer)
 }
@@ -64,7 +73,14 @@ fn keep(
     found: &Inverted,
     mut answer: Answer,
 ) -> Result<Answer, CliError> {
-    match invert_file::keep(arguments, call, tried, found) {
+    let subject = InvertSubject {
+        evaluation: &tried.single.evaluation,
+        kernel: &tried.setting.kernel,
+        kind: tried.device.as_ref().map_or(DeviceKind::Host, |device| device.kind),
+        device: &tried.setting.device,
+        repro: &tried.setting.repro,
+    };
+    match invert_file::keep(arguments, call, &subject, found) {
         Ok(path) => {
             if let Ok(Value::Object(mut own)) = serde_json::from_str(&answer.own) {
                 own.insert("file".to_string(), path.as_str().into());
@@ -90,19 +106,36 @@ fn check_names(only: &[String], kernel: &KernelSpec) -> Result<(), CliError> {
     Err(CliError::usage(format!("`--only {unknown}`: there is no such pathology")).with_hint(hint))
 }
 
-fn harm_all(arguments: &InvertArgs, bench: &mut Bench<'_>) -> Result<Inverted, CliError> {
+fn harm_all(arguments: &InvertArgs, call: &Call, bench: &mut Bench<'_>) -> Result<Inverted, CliError> {
     let mut bench = HarmBench::new(&arguments.one, bench)?;
+    let mut journal = HarmJournal::open(arguments, call, &bench)?;
     let plans = harm::plans(bench.kernel()?, &bench.facts(), &arguments.only);
-    let rows: Result<Vec<InvertRow>, CliError> =
-        plans.into_iter().map(|plan| row(&mut bench, plan)).collect();
-    Ok(Inverted {
-        rows: ranked(rows?),
+    let mut found = Inverted {
+        rows: Vec::new(),
         problem: bench.problem().to_string(),
         noise_floor: bench.noise_floor(),
-    })
+        journal: journal.kept(),
+    };
+    let (repro, kernel) = (call.facts().repro, bench.kernel()?.name.clone());
+    for plan in plans {
+        found.rows.push(row(&mut bench, &mut journal, plan)?);
+        found.rows = ranked(found.rows);
+        let device = bench.facts().device;
+        let (kind, device) = (device.kind, device.name.as_str());
+        let evaluation = bench.evaluation();
+        let subject = InvertSubject { evaluation, kernel: &kernel, kind, device, repro: &repro };
+        // What an interrupt leaves. Whether the files can be written is told at the end, when all rows are in them.
+        let _ = invert_file::keep(arguments, call, &subject, &found);
+    }
+    found.journal = journal.kept();
+    Ok(found)
 }
 
-fn row(bench: &mut HarmBench<'_, '_>, plan: HarmPlan) -> Result<InvertRow, CliError> {
+fn row(
+    bench: &mut HarmBench<'_, '_>,
+    journal: &mut HarmJournal,
+    plan: HarmPlan,
+) -> Result<InvertRow, CliError> {
     let HarmPlan { name, resource, unit, try_next, lightens, shows_as, doses } = plan;
     let mut row = InvertRow {
         rank: None,
@@ -124,7 +157,11 @@ fn row(bench: &mut HarmBench<'_, '_>, plan: HarmPlan) -> Result<InvertRow, CliEr
     };
     for dose in doses {
         match bench.measure(&dose, lightens)? {
-            Ok(found) => row.doses.push(InvertDose { unit: unit.clone(), ..found }),
+            Ok(found) => {
+                let found = InvertDose { unit: unit.clone(), ..found };
+                journal.keep(&row, lightens, &found);
+                row.doses.push(found);
+            }
             Err(why) => return Ok(InvertRow { how_known: not_run(why), ..row }),
         }
     }

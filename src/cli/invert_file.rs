@@ -3,13 +3,14 @@
 use std::io;
 use std::path::Path;
 
+use evo_protocol::device::DeviceKind;
+use evo_protocol::evaluation::Evaluation;
 use evo_protocol::invert::InvertRow;
 
 use super::call::Call;
 use super::candidate_folder;
 use super::error::CliError;
 use super::invert_args::InvertArgs;
-use super::trial::Tried;
 use crate::report::invert;
 
 /// Digits of the candidate's hash in a file's name.
@@ -22,6 +23,19 @@ pub struct Inverted {
     pub problem: String,
     /// Relative difference between the unharmed kernel and itself; absent where it could not be measured.
     pub noise_floor: Option<f64>,
+    /// The journal that has each harmed copy, or why none has.
+    pub journal: Result<String, String>,
+}
+
+/// The candidate, and what is known of the call.
+pub struct InvertSubject<'a> {
+    pub evaluation: &'a Evaluation,
+    pub kernel: &'a str,
+    pub kind: DeviceKind,
+    /// The device's name.
+    pub device: &'a str,
+    /// A command that does the same again.
+    pub repro: &'a str,
 }
 
 /// Writes both files; the place of the first.
@@ -31,26 +45,25 @@ pub struct Inverted {
 pub fn keep(
     arguments: &InvertArgs,
     call: &Call,
-    tried: &Tried<Inverted>,
+    subject: &InvertSubject<'_>,
     found: &Inverted,
 ) -> Result<String, CliError> {
-    let evaluation = &tried.single.evaluation;
+    let InvertSubject { evaluation, kernel, kind, device, repro } = *subject;
     let own_source = evaluation.source_hash.as_ref().filter(|_| arguments.one.candidate.source.is_some());
     let hash = own_source.unwrap_or(&evaluation.configuration_hash).as_str();
     let name = format!("invert-{}", &hash[..DIGITS.min(hash.len())]);
-    let kind = tried.device.as_ref().map_or("host", |device| device.kind.as_str());
-    let of = (tried.setting.kernel.as_str(), kind);
+    let of = (kernel, kind.as_str());
     let folder = candidate_folder::open(&arguments.one.candidate, of, &call.facts())
         .map_err(|(path, error)| unwritable(&path, &error))?;
     let rows = serde_json::to_string_pretty(&found.rows)
         .map_err(|error| CliError::harness(format!("the rows cannot be written: {error}")))?;
     let conditions = invert::InvertSetting {
-        kernel: &tried.setting.kernel,
-        device: &tried.setting.device,
+        kernel,
+        device,
         configuration: &evaluation.configuration.to_string(),
         problem: &found.problem,
         noise_floor: found.noise_floor,
-        repro: &tried.setting.repro,
+        repro,
     };
     let files = [("json", format!("{rows}\n")), ("md", invert::markdown(&found.rows, &conditions))];
     for (extension, text) in files {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evo_protocol::device::EntryAttributes;
-use evo_protocol::invert::InvertDose;
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::invert::{DiagnosticFlag, InvertDose};
 use evo_protocol::verdict::VerdictClass;
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
@@ -18,6 +19,8 @@ use super::{candidate, session};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::engine::ports::{Evaluate, Rivals};
 use crate::engine::single::{self, Single};
+use crate::journal::diagnostic::UnharmedVariant;
+use crate::journal::record::now;
 use crate::kernel::harm::{Dose, HarmFacts, apply};
 use crate::kernel::spec::KernelSpec;
 use crate::supervise::job::{Job, Standing};
@@ -56,6 +59,25 @@ impl<'b, 'a> HarmBench<'b, 'a> {
 
     pub fn facts(&self) -> HarmFacts<'_> {
         HarmFacts { device: self.bench.lane.info(), attributes: &self.attributes }
+    }
+
+    /// What is known of the unharmed variant.
+    pub fn evaluation(&self) -> &Evaluation {
+        &self.bench.single.evaluation
+    }
+
+    /// What is harmed, for a journal.
+    pub fn unharmed(&self) -> UnharmedVariant {
+        let evaluation = &self.bench.single.evaluation;
+        UnharmedVariant {
+            configuration: evaluation.configuration.clone(),
+            configuration_hash: evaluation.configuration_hash.clone(),
+            source_hash: evaluation.source_hash.clone(),
+            code_hash: evaluation.code_hash.clone(),
+            problem: self.problem().to_string(),
+            noise_floor: self.noise_floor,
+            begun: now(),
+        }
     }
 
     pub fn problem(&self) -> &str {
@@ -101,6 +123,7 @@ impl<'b, 'a> HarmBench<'b, 'a> {
             Err(why) => return Ok(Err(why)),
         };
         let mut found = InvertDose {
+            diagnostic: DiagnosticFlag,
             dose: dose.amount,
             unit: String::new(),
             what: dose.shown.clone(),
@@ -109,6 +132,7 @@ impl<'b, 'a> HarmBench<'b, 'a> {
             ratio_high: None,
             verdict: String::new(),
             changed: None,
+            code_hash: None,
         };
         if let Some(refused) = single::constraint_verdict(&file.space, &configuration) {
             found.verdict = refused.verdict.label();
@@ -135,6 +159,7 @@ impl<'b, 'a> HarmBench<'b, 'a> {
         }
         found.verdict = judged.evaluation.verdict.label();
         found.changed = Some(self.differs(&judged, &job));
+        found.code_hash.clone_from(&judged.evaluation.code_hash);
         let verdict = &judged.evaluation.verdict;
         let is_wrong = verdict.kind.class() == VerdictClass::Wrong;
         if found.has_changed() && (verdict.is_pass() || lightens && is_wrong) {

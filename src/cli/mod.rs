@@ -71,6 +71,7 @@ mod invert;
 mod invert_args;
 mod invert_file;
 mod invert_harmed;
+mod invert_journal;
 mod json_out;
 mod judge_args;
 mod judged_candidate;

@@ -5,6 +5,7 @@
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use evo_protocol::mutator::{
@@ -45,10 +46,43 @@ pub trait Proposer {
     fn end(&mut self, records: &mut MutatorRecords) -> Option<String>;
 }
 
+/// An end from outside, for a mutator that is thinking. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct MutatorStop(Arc<Mutex<StopState>>);
+
+#[derive(Debug, Default)]
+struct StopState {
+    is_set: bool,
+    running: Option<ProcessGroup>,
+}
+
+impl MutatorStop {
+    /// Kills the program that is running, and lets none begin any more.
+    pub fn stop(&self) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.is_set = true;
+        state.running.iter().for_each(ProcessGroup::kill);
+    }
+
+    pub fn is_set(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_set
+    }
+
+    /// Takes in a program that began.
+    fn running(&self, group: &ProcessGroup) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.is_set {
+            group.kill();
+        }
+        state.running = Some(group.clone());
+    }
+}
+
 /// One running program.
 #[derive(Debug)]
 pub struct MutatorProgram {
     talk: Conversation<Value, Value>,
+    group: ProcessGroup,
     // Below the conversation, so that it is dropped after the kill of the group: a program that goes on could start
     // more.
     _mark: RunMark,
@@ -77,9 +111,9 @@ impl MutatorProgram {
         let mut command = Command::new(program);
         command.args(arguments).env("CUDA_VISIBLE_DEVICES", "");
         let mark = RunMark::put_on(&mut command);
-        let log = CappedLog::of_end(LOG_MAX);
-        let talk = Conversation::start(command, MUTATOR_VERSION, ProcessGroup::default(), log)?;
-        Ok(MutatorProgram { talk: talk.with_line_max(MUTATOR_LINE_MAX), _mark: mark })
+        let (log, group) = (CappedLog::of_end(LOG_MAX), ProcessGroup::default());
+        let talk = Conversation::start(command, MUTATOR_VERSION, group.clone(), log)?;
+        Ok(MutatorProgram { talk: talk.with_line_max(MUTATOR_LINE_MAX), group, _mark: mark })
     }
 
     /// Sends a message, and keeps it.
@@ -216,6 +250,7 @@ pub struct LiveMutator {
     last_id: u64,
     strikes: u32,
     last_fault: String,
+    stop: MutatorStop,
     /// Says a strike to a person.
     say: fn(&str),
 }
@@ -229,8 +264,25 @@ impl LiveMutator {
         timeout: Duration,
         say: fn(&str),
     ) -> LiveMutator {
-        let (program, last_fault) = (Some(program), String::new());
-        LiveMutator { words, task, timeout, program, greeted: false, last_id: 0, strikes: 0, last_fault, say }
+        LiveMutator {
+            words,
+            task,
+            timeout,
+            program: Some(program),
+            greeted: false,
+            last_id: 0,
+            strikes: 0,
+            last_fault: String::new(),
+            stop: MutatorStop::default(),
+            say,
+        }
+    }
+
+    /// The same, which ends where `stop` says so.
+    #[must_use]
+    pub fn stopped_by(self, stop: MutatorStop) -> LiveMutator {
+        self.program.iter().for_each(|program| stop.running(&program.group));
+        LiveMutator { stop, ..self }
     }
 
     fn next_id(&mut self) -> u64 {
@@ -249,6 +301,7 @@ impl LiveMutator {
                     let why = format!("it does not start: {error}");
                     MutatorFault { why, log_tail: String::new(), is_dead: true }
                 })?;
+                self.stop.running(&started.group);
                 none.insert(started)
             }
         };
@@ -283,7 +336,7 @@ impl Proposer for LiveMutator {
         order: &MutatorOrder,
         records: &mut MutatorRecords,
     ) -> Option<(u64, Vec<MutatorProposal>)> {
-        while self.strikes < STRIKES_MAX {
+        while self.strikes < STRIKES_MAX && !self.stop.is_set() {
             let limit =
                 self.timeout.min(Duration::try_from_secs_f64(order.deadline_s).unwrap_or(self.timeout));
             let asked = match self.ready(records) {
@@ -296,6 +349,8 @@ impl Proposer for LiveMutator {
             };
             match asked {
                 Ok(found) => return Some(found),
+                // What was killed from outside has done nothing wrong.
+                Err(_) if self.stop.is_set() => self.program = None,
                 Err(fault) => self.strike(&fault, records),
             }
         }

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use evo_protocol::mutator::{
-    MutatorFailure, MutatorKnowledge, MutatorOperator, MutatorOrder, MutatorParent, MutatorProposal,
-    MutatorResult,
+    MutatorFailure, MutatorOperator, MutatorOrder, MutatorParent, MutatorProposal, MutatorResult,
 };
 use evo_space::Neighborhood;
 use evo_space::genome::Configuration;
@@ -98,8 +97,6 @@ pub struct SpeciesTask<'a> {
     pub source: &'a str,
     /// What searches begin with: the champion's configuration.
     pub start: &'a Configuration,
-    /// What the search before has learned.
-    pub knows: Option<&'a MutatorKnowledge>,
     pub bounds: SpeciesBounds,
 }
 
@@ -283,7 +280,8 @@ impl SpeciesRounds<'_> {
             parents: parents.into_iter().map(|own| self.parent(own)).collect(),
             failures,
             archive: self.archive.elites(),
-            knows: self.task.knows.cloned(),
+            // Whoever passes it on knows what the search knows by then.
+            knows: None,
         }
     }
 

@@ -155,7 +155,7 @@ fn play_with(
     let (space, start) = (space(), block(64));
     let until = Instant::now() + time;
     let bounds = SpeciesBounds { rounds, proposals: 4, deadline: Duration::from_secs(1), until };
-    let task = SpeciesTask { space: &space, source: SOURCE, start: &start, knows: None, bounds };
+    let task = SpeciesTask { space: &space, source: SOURCE, start: &start, bounds };
     run(&task, proposer, judge, &mut MutatorRecords::default())
 }
 

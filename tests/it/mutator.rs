@@ -225,3 +225,126 @@ fn a_late_program_is_killed_and_no_longer_waited_for() {
     assert_eq!((fault.why.as_str(), fault.is_dead), ("no answer within 0.7 s", true));
     assert!(began.elapsed() < Duration::from_secs(20));
 }
+
+/// The example's space with 96 points, all of them other machine code.
+fn large_stage() -> TempDir {
+    let folder = stage();
+    let edit = |name: &str, from: &str, to: &str| {
+        let path = folder.path().join(name);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "{name}: {text}");
+        fs::write(path, text.replace(from, to)).unwrap();
+    };
+    let blocks: Vec<String> = (1..=32).map(|own| (own * 32).to_string()).collect();
+    edit(
+        "rows.toml",
+        "BLOCK = [64, 32, 128]",
+        &format!("BLOCK = {{ values = [{}], default = 64 }}\nSHIFT = [0, 1, 2]", blocks.join(", ")),
+    );
+    edit(
+        "rows.cu",
+        "// evo: begin body",
+        "volatile int shift = SHIFT;\n    (void)shift;\n    // evo: begin body",
+    );
+    folder
+}
+
+const LONG: [&str; 12] = [
+    "sweep",
+    "rows.toml",
+    "--device",
+    "host",
+    "--gen",
+    "15",
+    "--pop",
+    "4",
+    "--seed",
+    "5",
+    "--finalists",
+    "0",
+];
+
+/// The messages that evo sent in the last run.
+fn sent(root: &Path) -> Vec<Value> {
+    let own = evo::journal::own_folder::OwnFolder::open(&root.join("evidence/scale_rows-host")).unwrap();
+    let events = last_run(&own).map_or(Vec::new(), |run| run.events);
+    let message = |event| match event {
+        MutatorEvent::Sent(message) => Some(message),
+        _ => None,
+    };
+    events.into_iter().filter_map(message).collect()
+}
+
+/// The mutator answers once the search has evaluated more variants, which it would never do if thinking held the device.
+#[test]
+fn a_search_goes_on_while_a_mutator_thinks() {
+    if is_skipped() {
+        return;
+    }
+    let folder = large_stage();
+    let root = folder.path();
+    let mutator = format!("python3 {FAKE} watches evidence/scale_rows-host/journal.jsonl");
+    let words = ["--json", "--mutator-rounds", "1", "--mutator", &mutator];
+    let output = evo(root, &[&LONG[..], &words].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let own = object(&output, "sweep");
+    let mutator = &own["mutator"];
+    assert_eq!(mutator["proposals"][0]["name"], "the search went on", "{mutator:#}");
+    assert_eq!((&mutator["rounds"], &mutator["asked_beside"]), (&json!(1), &json!(1)), "{mutator:#}");
+    // Not one evaluation less than without a mutator.
+    assert_eq!(own["evaluations"], 60, "{own:#}");
+
+    // It was told what the search knew by then.
+    let asked = sent(root).into_iter().find(|message| message["type"] == "propose").unwrap();
+    let knows = &asked["knows"];
+    let evaluations = knows["evaluations"].as_u64().unwrap();
+    assert!((20..60).contains(&evaluations), "{knows:#}");
+    assert!(knows["importance"].as_array().is_some_and(|own| !own.is_empty()), "{knows:#}");
+    let expected = knows["expected"].as_array().unwrap();
+    assert!(!expected.is_empty() && expected.len() <= 10, "{knows:#}");
+    for own in expected {
+        let ns = |name: &str| own[name].as_f64().unwrap();
+        assert!(ns("low_ns") <= ns("objective_ns") && ns("objective_ns") <= ns("high_ns"), "{own}");
+        assert!(own["configuration"]["BLOCK"].is_i64(), "{own}");
+    }
+}
+
+/// Ctrl-C ends the search in order, and nobody waits for a mutator that thinks for ten minutes.
+#[test]
+fn a_search_that_is_interrupted_takes_its_mutator_along() {
+    if is_skipped() {
+        return;
+    }
+    let folder = large_stage();
+    let root = folder.path();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
+    command.current_dir(root).args(LONG).env("EVO_CACHE_DIR", cache());
+    command.args(["--json", "--mutator", &format!("python3 {FAKE} slow")]);
+    // Files, because nobody reads pipes before the end.
+    let place = |name: &str| root.join(name);
+    let file = |name: &str| fs::File::create(place(name)).unwrap();
+    let mut child =
+        command.stdin(Stdio::null()).stdout(file("out.txt")).stderr(file("err.txt")).spawn().unwrap();
+    let path = root.join("evidence/scale_rows-host/mutators.jsonl");
+    let began = Instant::now();
+    while !(path.exists() && sent(root).iter().any(|message| message["type"] == "propose")) {
+        assert!(began.elapsed() < Duration::from_secs(180), "it was not asked");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let killed = Instant::now();
+    let status = child.wait().unwrap();
+    let [stdout, stderr] = ["out.txt", "err.txt"].map(|name| fs::read(place(name)).unwrap());
+    let output = Output { status, stdout, stderr };
+    assert!(killed.elapsed() < Duration::from_secs(60), "it waited for the mutator");
+    let told = text(&output.stderr);
+    let own = object(&output, "sweep");
+    if output.status.code() == Some(0) {
+        // The search was over before the signal came.
+        return;
+    }
+    assert_eq!(output.status.code(), Some(5), "{told}");
+    assert_eq!(own["mutator"]["status"], "not_run", "{own:#}");
+    assert!(!told.contains("strike"), "{told}");
+}

@@ -39,6 +39,7 @@ mod stages;
 mod state;
 mod take_over;
 mod trouble;
+pub mod turns;
 mod variant;
 mod wall;
 

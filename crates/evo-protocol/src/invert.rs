@@ -1,8 +1,44 @@
 //! `invert-<hash>.json`: what each pathology costs a kernel, the dearest first. A row is a finding about the kernel and
-//! never a result of one: harmed variants are in no journal and on no board, and nothing takes them from here.
+//! never a result of one: a harmed variant is an [`InvertDose`], also in a journal, and never an evaluation. So no board,
+//! prior, seed, gate or export can take one.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+use evo_space::genome::ContentHash;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::schema_forms::HashText;
+
+/// That a variant was harmed on purpose: `true` in files, and never anything else. A type of its own, so that no code can
+/// make a harmed variant one that counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiagnosticFlag;
+
+impl Serialize for DiagnosticFlag {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(true)
+    }
+}
+
+impl<'de> Deserialize<'de> for DiagnosticFlag {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<DiagnosticFlag, D::Error> {
+        match bool::deserialize(deserializer)? {
+            true => Ok(DiagnosticFlag),
+            false => Err(de::Error::custom("a harmed variant has `diagnostic` = true")),
+        }
+    }
+}
+
+impl JsonSchema for DiagnosticFlag {
+    fn schema_name() -> Cow<'static, str> {
+        "DiagnosticFlag".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "boolean", "const": true })
+    }
+}
 
 /// A pathology and what it cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +70,8 @@ pub struct InvertRow {
 /// A dose of a pathology, compared with the unharmed kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InvertDose {
+    /// That it was harmed on purpose and can win nothing.
+    pub diagnostic: DiagnosticFlag,
     /// In units.
     pub dose: f64,
     /// One unit: `doubling of the barriers`.
@@ -50,6 +88,9 @@ pub struct InvertDose {
     pub verdict: String,
     /// Whether machine code or launches differ from the unharmed kernel's; null for a copy that was never built.
     pub changed: Option<bool>,
+    /// Hash of its machine code; null where that is unknown.
+    #[schemars(with = "Option<HashText>")]
+    pub code_hash: Option<ContentHash>,
 }
 
 impl InvertDose {
@@ -105,6 +146,7 @@ mod tests {
 
     fn row(pathology: &str, ratios: &[(f64, f64)]) -> InvertRow {
         let dose = |(dose, ratio): &(f64, f64)| InvertDose {
+            diagnostic: DiagnosticFlag,
             dose: *dose,
             unit: "doubling".into(),
             what: String::new(),
@@ -113,6 +155,7 @@ mod tests {
             ratio_high: Some(ratio + 0.02),
             verdict: "pass".into(),
             changed: Some(true),
+            code_hash: None,
         };
         InvertRow {
             rank: None,
@@ -141,6 +184,24 @@ mod tests {
         let mut unchanged = row("barriers", &[(1.0, 1.5)]);
         unchanged.doses[0].changed = Some(false);
         assert_eq!(unchanged.sloped().slope, None);
+    }
+
+    #[test]
+    fn the_flag_is_true_and_nothing_else() {
+        let written = serde_json::to_value(&row("barriers", &[(1.0, 1.5)]).doses[0]).unwrap();
+        assert_eq!(written["diagnostic"], true);
+        assert!(serde_json::from_value::<InvertDose>(written.clone()).is_ok());
+        for other in [serde_json::json!(false), serde_json::json!(null), serde_json::json!(1)] {
+            let changed = serde_json::json!({ "diagnostic": other });
+            let mut own = written.clone();
+            own["diagnostic"] = changed["diagnostic"].clone();
+            assert!(serde_json::from_value::<InvertDose>(own).is_err(), "{changed}");
+        }
+        let mut without = written.clone();
+        without.as_object_mut().unwrap().remove("diagnostic");
+        assert!(serde_json::from_value::<InvertDose>(without).is_err());
+        // Nor does it read as what counts.
+        assert!(serde_json::from_value::<crate::evaluation::Evaluation>(written).is_err());
     }
 
     #[test]

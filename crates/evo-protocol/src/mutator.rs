@@ -227,6 +227,24 @@ pub struct MutatorKnowledge {
     pub never_passed: Vec<MutatorValues>,
     /// Parameters that change neither machine code nor launches.
     pub dead: Vec<String>,
+    /// Points of the space that were never tried and that a model of the evaluations expects to be fastest, the fastest
+    /// first; empty where there is too little to learn from.
+    #[serde(default)]
+    pub expected: Vec<MutatorExpected>,
+}
+
+/// What is expected of a point that was never tried.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MutatorExpected {
+    /// The point.
+    #[schemars(with = "BTreeMap<String, Value>")]
+    pub configuration: Configuration,
+    /// Expected time, nanoseconds.
+    pub objective_ns: f64,
+    /// One standard deviation below, nanoseconds.
+    pub low_ns: f64,
+    /// One standard deviation above.
+    pub high_ns: f64,
 }
 
 /// How much a parameter matters.

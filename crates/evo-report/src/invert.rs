@@ -89,10 +89,13 @@ pub fn markdown(rows: &[InvertRow], conditions: &InvertSetting<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::invert::DiagnosticFlag;
+
     use super::*;
 
     fn row(pathology: &str, ratio: Option<f64>) -> InvertRow {
         let own = InvertDose {
+            diagnostic: DiagnosticFlag,
             dose: 1.0,
             unit: "doubling of the barriers".into(),
             what: "each barrier 2 times".into(),
@@ -101,6 +104,7 @@ mod tests {
             ratio_high: ratio.map(|own| own + 0.01),
             verdict: "pass".into(),
             changed: Some(true),
+            code_hash: None,
         };
         let row = InvertRow {
             rank: Some(1),

@@ -16,7 +16,7 @@ use crate::mutator::command::split;
 /// The mutator of a sweep.
 #[derive(Clone, Debug, Args)]
 pub struct SweepMutatorArgs {
-    /// After the search, have this program propose sources, which evo judges: program and arguments, without a shell
+    /// Beside the search, have this program propose sources, which evo judges: program and arguments, without a shell
     #[arg(long, value_name = "COMMAND", help_heading = "Mutator", value_parser = command)]
     pub mutator: Option<MutatorWords>,
     /// Questions to the mutator

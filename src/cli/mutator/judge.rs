@@ -14,6 +14,8 @@ use crate::cli::limits::LimitArgs;
 use crate::cli::one_args::{RunArgs, SandboxMode, SpaceAccessArgs, TestOneArgs};
 use crate::cli::request::{RequestSession, judged_answer};
 use crate::cli::request_args::RequestArgs;
+use crate::engine::turns::{MeasuringTurn, MeasuringTurns};
+use crate::mutator::process::MutatorStop;
 use crate::mutator::species::{SpeciesCandidate, SpeciesJudge, SpeciesVerdict};
 use crate::request::answer::AnswerHead;
 use crate::request::ask::{
@@ -32,6 +34,9 @@ pub struct EvaluateJudge<'a> {
     /// How deep the best of a round is judged.
     deep: EvaluationLevel,
     is_lost: bool,
+    /// Of the device, where a search measures on it too.
+    turns: Option<MeasuringTurns>,
+    stop: MutatorStop,
 }
 
 /// Under which conditions candidates are judged: those of a sweep.
@@ -102,11 +107,36 @@ impl<'a> EvaluateJudge<'a> {
         deep: EvaluationLevel,
     ) -> Result<EvaluateJudge<'a>, CliError> {
         let session = RequestSession::begin(arguments)?;
-        Ok(EvaluateJudge { session, is_template, until, deep, is_lost: false })
+        let (turns, stop) = (None, MutatorStop::default());
+        Ok(EvaluateJudge { session, is_template, until, deep, is_lost: false, turns, stop })
+    }
+
+    /// The same beside a search: the device is taken in turns with it, for one measurement each, and nothing more is
+    /// judged once `stop` says so.
+    #[must_use]
+    pub fn beside(self, turns: MeasuringTurns, stop: MutatorStop) -> EvaluateJudge<'a> {
+        EvaluateJudge { turns: Some(turns), stop, ..self }
+    }
+
+    /// The device, for one measurement.
+    fn turn(&self) -> Option<MeasuringTurn> {
+        self.turns.as_ref().map(MeasuringTurns::take)
+    }
+
+    /// Compiles a candidate while a search has the device, so that no compiler works in a turn of ours; what became of one
+    /// that does not compile.
+    fn refused_early(&mut self, candidate: &SpeciesCandidate) -> Option<SpeciesVerdict> {
+        self.turns.as_ref()?;
+        // A worker that begins runs the reference.
+        let _turn = if self.session.warm.is_none() { self.turn() } else { None };
+        let request = self.request(candidate, EvaluationLevel::Compile);
+        let own = judged_answer(&mut self.session, &request, &AnswerHead::default());
+        let passed = own.answer["status"] == "done" && own.answer["verdict"] == "pass";
+        (!passed).then(|| self.told(own.answer, own.exit))
     }
 
     /// A candidate side by side with an evaluation of a study, by the hash of its configuration.
-    pub fn beside(&mut self, candidate: &SpeciesCandidate, hash: &str) -> SpeciesVerdict {
+    pub fn compared(&mut self, candidate: &SpeciesCandidate, hash: &str) -> SpeciesVerdict {
         let mut request = self.request(candidate, EvaluationLevel::Confirm);
         request.baseline = Some(RequestedBaseline::Hash(hash.to_string()));
         let own = judged_answer(&mut self.session, &request, &AnswerHead::default());
@@ -142,12 +172,17 @@ impl<'a> EvaluateJudge<'a> {
 
 impl SpeciesJudge for EvaluateJudge<'_> {
     fn screen(&mut self, candidate: &SpeciesCandidate) -> SpeciesVerdict {
+        if let Some(refused) = self.refused_early(candidate) {
+            return refused;
+        }
+        let _turn = self.turn();
         let request = self.request(candidate, EvaluationLevel::Quick);
         let own = judged_answer(&mut self.session, &request, &AnswerHead::default());
         self.told(own.answer, own.exit)
     }
 
     fn confirm(&mut self, candidate: &SpeciesCandidate) -> SpeciesVerdict {
+        let _turn = self.turn();
         // Its line in `iterations.jsonl` says what it was meant to do.
         let arguments =
             EvaluateArgs { hypothesis: candidate.hypothesis.clone(), ..self.session.arguments.clone() };
@@ -167,7 +202,7 @@ impl SpeciesJudge for EvaluateJudge<'_> {
     }
 
     fn is_lost(&self) -> bool {
-        self.is_lost
+        self.is_lost || self.stop.is_set()
     }
 }
 

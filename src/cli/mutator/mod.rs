@@ -1,5 +1,5 @@
 //! Mutators on the command line: `args` has the options, `task` is what a mutator is told, `judge` judges what it
-//! proposes as `evo evaluate` does, `rounds` plays the rounds after a sweep, `check` tests a program and `replay`
+//! proposes as `evo evaluate` does, `rounds` plays the rounds of a sweep, `check` tests a program and `replay`
 //! repeats a run.
 
 pub mod args;
@@ -11,7 +11,7 @@ mod task;
 
 use args::{MutatorAction, MutatorArgs};
 pub use judge::{JudgeSetting, arguments};
-pub use rounds::{MutatedOutcome, MutatedSweep, ReadyMutator, bounds, ready, swept};
+pub use rounds::{FoundBySearch, MutatedOutcome, MutatedSweep, ReadyMutator, bounds, ready, swept};
 
 use super::answer::Answer;
 use super::call::Call;

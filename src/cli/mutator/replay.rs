@@ -58,13 +58,8 @@ pub fn run(own: &MutatorReplayArgs, call: &Call) -> Result<Answer, CliError> {
     let until = Instant::now() + own.time;
     let bounds =
         SpeciesBounds { rounds: begun.rounds, proposals: begun.proposals, deadline: own.time, until };
-    let species = SpeciesTask {
-        space: &file.space,
-        source: &kernel.source.text,
-        start: &begun.start,
-        knows: None,
-        bounds,
-    };
+    let species =
+        SpeciesTask { space: &file.space, source: &kernel.source.text, start: &begun.start, bounds };
     let is_template = task::kind(kernel) == "template";
     // Not `confirm`, which would write down evaluations that were written down before.
     let mut judge = EvaluateJudge::begin(&judged_as, is_template, until, EvaluationLevel::Full)?;

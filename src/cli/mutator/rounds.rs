@@ -1,4 +1,5 @@
-//! The rounds of a sweep with its mutator, after the search: what is proposed is judged beside the champion.
+//! The rounds of a sweep with its mutator, beside the search or after it: what is proposed is judged beside the best so
+//! far, and the winner beside the search's champion.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,9 +17,10 @@ use super::task::{kind, task};
 use crate::cli::error::CliError;
 use crate::cli::evaluate_args::EvaluateArgs;
 use crate::cli::{output, session};
+use crate::engine::turns::MeasuringTurns;
 use crate::journal::own_folder::OwnFolder;
 use crate::kernel::spec::SpaceFile;
-use crate::mutator::process::{LiveMutator, MutatorProgram, Proposer};
+use crate::mutator::process::{LiveMutator, MutatorProgram, MutatorStop, Proposer};
 use crate::mutator::records::{MUTATORS, MutatorBegun, MutatorEvent, MutatorRecords};
 use crate::mutator::species::{
     self, SpeciesBounds, SpeciesCandidate, SpeciesJudge, SpeciesOutcome, SpeciesRow, SpeciesTask,
@@ -56,6 +58,21 @@ pub fn started(command: &MutatorWords) -> Result<MutatorProgram, CliError> {
     })
 }
 
+/// The search over parameters, while it runs or once it is over.
+pub trait FoundBySearch {
+    /// What it has learned so far.
+    fn knows(&self) -> Option<MutatorKnowledge>;
+
+    /// Whether it still runs.
+    fn is_running(&self) -> bool;
+
+    /// Its champion, once it is over, which is waited for: the configuration and its hash.
+    fn champion(&self) -> Option<(Configuration, String)>;
+
+    /// What has to be shared with it; nothing where it is over.
+    fn shared(&self) -> Option<(MeasuringTurns, MutatorStop)>;
+}
+
 /// What a run with a mutator is about.
 pub struct MutatedSweep<'a> {
     pub file: &'a SpaceFile,
@@ -72,13 +89,10 @@ pub struct MutatedSweep<'a> {
     pub folder: Option<OwnFolder>,
     /// What searches of proposals begin with.
     pub start: Configuration,
-    /// Of the configuration of the study's champion, if it has one.
-    pub champion: Option<String>,
     /// Whether the start has to take its place among what `evo evaluate` accepted first.
     pub confirms_start: bool,
     pub seed: u64,
-    /// What the search has learned.
-    pub knows: Option<MutatorKnowledge>,
+    pub search: &'a dyn FoundBySearch,
     pub bounds: SpeciesBounds,
 }
 
@@ -87,6 +101,10 @@ pub struct MutatedOutcome {
     pub outcome: SpeciesOutcome,
     /// The winner paired with the study's champion, where it was accepted beside something else.
     pub beside: Option<SpeciesVerdict>,
+    /// Whether the champion that the search found in the end took its place again.
+    pub is_overtaken: bool,
+    /// Questions that were asked while the search ran.
+    pub asked_beside: u32,
     /// Where the exchange is kept.
     pub file: Option<PathBuf>,
     /// Why it is not whole.
@@ -104,7 +122,10 @@ pub fn swept(ready: ReadyMutator, own: &MutatedSweep<'_>) -> Result<MutatedOutco
     let SpeciesBounds { proposals, deadline, .. } = own.bounds;
     let task = task(kernel, own.space, own.problems, own.device, proposals, deadline)
         .map_err(|why| CliError::harness(format!("the regions of the source: {why}")))?;
-    let mutator = LiveMutator::new(command.words, program, task, own.bounds.deadline, output::say);
+    let mut mutator = LiveMutator::new(command.words, program, task, own.bounds.deadline, output::say);
+    if let Some((_, stop)) = own.search.shared() {
+        mutator = mutator.stopped_by(stop);
+    }
     played(own, &command.text, Box::new(mutator))
 }
 
@@ -121,6 +142,11 @@ fn played(
     let is_template = kind(kernel) == "template";
     let mut judge =
         EvaluateJudge::begin(own.evaluate, is_template, own.bounds.until, EvaluationLevel::Confirm)?;
+    let shared = own.search.shared();
+    let is_beside = shared.is_some();
+    if let Some((turns, stop)) = shared {
+        judge = judge.beside(turns, stop);
+    }
     let file = own.folder.as_ref().map(|folder| folder.place(MUTATORS));
     let mut records = own.folder.clone().map_or_else(MutatorRecords::default, MutatorRecords::to);
     let space = own.evaluate.one.words.first().cloned().unwrap_or_default();
@@ -146,11 +172,12 @@ fn played(
         judge.confirm(&candidate);
     }
     let (start, source) = (&own.start, kernel.source.text.as_str());
-    let task = SpeciesTask { space: own.space, source, start, knows: own.knows.as_ref(), bounds: own.bounds };
-    let mut told = TellingProposer(proposer);
+    let task = SpeciesTask { space: own.space, source, start, bounds: own.bounds };
+    let mut told = TellingProposer { inner: proposer, search: own.search, asked_beside: 0 };
     let outcome = species::run(&task, &mut told, &mut judge, &mut records);
-    let beside = beside_champion(own, &outcome, &mut judge);
+    let (beside, is_overtaken) = beside_champion(own, &outcome, is_beside, &mut judge);
     judge.rest();
+    let asked_beside = told.asked_beside;
     let number = outcome.winner().and_then(|row| row.number);
     let out = &own.evaluate.one.candidate.out;
     let restore = number.map(|number| {
@@ -158,42 +185,66 @@ fn played(
         let device = own.device.kind.as_str();
         format!("evo restore {} @{number} --device {device} --out {out} --to FOLDER", quote(&space))
     });
-    Ok(MutatedOutcome { outcome, beside, file, trouble: records.trouble, restore })
+    Ok(MutatedOutcome {
+        outcome,
+        beside,
+        is_overtaken,
+        asked_beside,
+        file,
+        trouble: records.trouble,
+        restore,
+    })
 }
 
-/// The winner side by side with the study's champion; nothing where that is what it was accepted beside.
+/// The winner side by side with the study's champion; nothing where that is what it was accepted beside. A champion that
+/// was found beside the rounds and is faster takes its place again.
 fn beside_champion(
     own: &MutatedSweep<'_>,
     outcome: &SpeciesOutcome,
+    is_beside: bool,
     judge: &mut EvaluateJudge<'_>,
-) -> Option<SpeciesVerdict> {
-    let winner = outcome.winner()?.candidate.as_ref()?;
-    let is_known = outcome.accepted() == 1 && !own.confirms_start;
-    match &own.champion {
-        Some(hash) if !is_known && !judge.is_lost() => Some(judge.beside(winner, hash)),
-        _ => None,
+) -> (Option<SpeciesVerdict>, bool) {
+    let Some(winner) = outcome.winner().and_then(|row| row.candidate.as_ref()) else { return (None, false) };
+    let champion = own.search.champion();
+    let is_known = !is_beside && outcome.accepted() == 1 && !own.confirms_start;
+    let Some((configuration, hash)) = champion.filter(|_| !is_known && !judge.is_lost()) else {
+        return (None, false);
+    };
+    let beside = judge.compared(winner, &hash);
+    let is_slower = beside.speedup.is_some_and(|speedup| speedup < 1.0);
+    if !is_beside || !is_slower || judge.is_lost() {
+        return (Some(beside), false);
     }
+    let hypothesis = Some("what the search found while the mutator proposed".to_string());
+    let again = SpeciesCandidate { source: None, launches: None, configuration, hypothesis };
+    (Some(beside), judge.confirm(&again).accepted)
 }
 
-/// Says each result to a person as well.
-struct TellingProposer(Box<dyn Proposer>);
+/// Adds what the search knows by now to each question, and says each result to a person as well.
+struct TellingProposer<'a> {
+    inner: Box<dyn Proposer>,
+    search: &'a dyn FoundBySearch,
+    asked_beside: u32,
+}
 
-impl Proposer for TellingProposer {
+impl Proposer for TellingProposer<'_> {
     fn propose(
         &mut self,
         order: &MutatorOrder,
         records: &mut MutatorRecords,
     ) -> Option<(u64, Vec<MutatorProposal>)> {
-        self.0.propose(order, records)
+        self.asked_beside += u32::from(self.search.is_running());
+        let order = MutatorOrder { knows: self.search.knows(), ..order.clone() };
+        self.inner.propose(&order, records)
     }
 
     fn tell(&mut self, result: &MutatorResult, records: &mut MutatorRecords) {
         output::say(&format!("mutator: {}", line(result)));
-        self.0.tell(result, records);
+        self.inner.tell(result, records);
     }
 
     fn end(&mut self, records: &mut MutatorRecords) -> Option<String> {
-        self.0.end(records)
+        self.inner.end(records)
     }
 }
 
@@ -234,10 +285,12 @@ impl MutatedOutcome {
             winner["again"] = json!(self.restore);
             let beside = self.beside.as_ref().map_or(found.result.speedup, |own| own.speedup);
             winner["speedup_beside_champion"] = json!(beside);
+            winner["overtaken"] = json!(self.is_overtaken);
             winner
         });
         json!({
             "status": "pass", "reason": null, "rounds": self.outcome.rounds, "ended": self.outcome.why,
+            "asked_beside": self.asked_beside,
             "file": self.file.as_ref().map(|own| own.display().to_string()), "trouble": self.trouble, "winner": winner,
             "proposals": self.outcome.rows.iter().map(row).collect::<Vec<_>>(),
         })
@@ -248,10 +301,16 @@ impl MutatedOutcome {
         let (count, accepted) = (self.outcome.rows.len(), self.outcome.accepted());
         let rounds = self.outcome.rounds;
         let mut text = format!(
-            "mutator: proposals {count}, rounds {rounds}, accepted {accepted}; {}\n",
-            self.outcome.why
+            "mutator: proposals {count}, rounds {rounds} ({} begun beside the search), accepted {accepted}; {}\n",
+            self.asked_beside, self.outcome.why
         );
         match (self.outcome.winner(), &self.restore) {
+            (Some(row), _) if self.is_overtaken => {
+                let line = line(&row.result);
+                text.push_str(&format!(
+                    "the search found something faster in the end than the mutator's {line}\n"
+                ));
+            }
             (Some(row), Some(restore)) => {
                 text.push_str(&format!("the best source is now the mutator's {}\n", line(&row.result)));
                 if let Some(speedup) = self.beside.as_ref().and_then(|own| own.speedup) {

@@ -27,6 +27,7 @@ use crate::cli::trial;
 use crate::compile::VariantFarm;
 use crate::engine::prepared::PreparedKernel;
 use crate::engine::recipe::KernelRecipe;
+use crate::engine::turns::{MeasuringTurns, TurnTaking};
 use crate::engine::{Inbox, LaneIdentity, LanePart, Message, SanitizePlan, single};
 use crate::inspect::twin::HostLook;
 use crate::journal::conditions::Conditions;
@@ -149,11 +150,18 @@ impl LiveSubject {
         }
     }
 
-    /// Starts compilers and a device worker, and compiles the reference kernel.
+    /// Whether there are several devices, or one behind a command.
+    pub fn has_lanes(&self) -> bool {
+        self.workers.is_some()
+    }
+
+    /// Starts compilers and a device worker, and compiles the reference kernel. With `turns`, somebody else measures on
+    /// the device too.
     pub fn start(
         &self,
         seed: u64,
         sanitize: SanitizePlan,
+        turns: Option<&MeasuringTurns>,
         inbox: &Inbox<Vec<Binary>>,
     ) -> Result<Stage<'_, KernelRecipe<'_>>, CliError> {
         let kernel = session::kernel_of(&self.file)?;
@@ -192,7 +200,14 @@ impl LiveSubject {
         let warnings = lint::warnings(kernel, &default);
         let warned = warnings.iter().map(|warning| format!("warning: {warning}"));
         let device = lane.info().clone();
-        let (lanes, notice) = self.parts(lanes, kernel, sanitize, seed);
+        let (mut lanes, notice) = self.parts(lanes, kernel, sanitize, seed);
+        if let Some(turns) = turns {
+            let taking = |part: LanePart<Job>| LanePart {
+                device: Box::new(TurnTaking::new(part.device, turns.clone())),
+                ..part
+            };
+            lanes = lanes.into_iter().map(taking).collect();
+        }
         let notices = warned.chain(notice).chain(no_anchors).collect();
         // Said when the file was opened; the study keeps it beside its other remarks.
         let on_device = self.within.as_ref().and_then(|within| within.replaced_default.as_ref());

@@ -5,11 +5,13 @@
 //! recording (`replayed`), and one reports what came of it (`result`).
 
 mod anchors;
+mod beside;
 mod choice;
 mod command;
 mod conditions;
 mod execute;
 mod inputs;
+mod knowledge;
 mod lane_order;
 mod lanes;
 mod live;

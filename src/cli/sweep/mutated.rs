@@ -1,19 +1,20 @@
-//! `evo sweep --mutator`: what an outside program proposes is judged once the search is over. Sources of its own are not
-//! points of the study's space, so they are judged and recorded as those of `evo evaluate` are, beside the study.
+//! `evo sweep --mutator`: what an outside program proposes is judged beside the search, or once it is over. Sources of its
+//! own are not points of the study's space, so they are judged and recorded as those of `evo evaluate` are, beside the study.
 
-use evo_protocol::mutator::{MutatorImportance, MutatorKnowledge, MutatorValues};
-use evo_search::insight::{Insight, ParameterShare, Values};
+use evo_search::insight::expected_points;
 use evo_space::genome::Configuration;
 use serde_json::{Value, json};
 
+use super::beside::{BegunStudy, EndedSearch, RunningSearch, SearchBeside};
 use super::execute::SweepOutcome;
+use super::knowledge::{EXPECTED, knowledge};
 use super::live::LiveSubject;
 use super::plan::{SweepPlan, SweepSubject};
 use crate::budget::StopReason;
 use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;
 use crate::cli::mutator::{
-    JudgeSetting, MutatedOutcome, MutatedSweep, ReadyMutator, arguments, bounds, swept,
+    FoundBySearch, JudgeSetting, MutatedOutcome, MutatedSweep, ReadyMutator, arguments, bounds, swept,
 };
 use crate::cli::{mutator, output, session};
 use crate::journal::iterations::INCUMBENT;
@@ -21,6 +22,13 @@ use crate::mutator::edits;
 
 /// What came of the mutator, or why it was not asked.
 pub type Mutated = Result<MutatedOutcome, String>;
+
+/// What became of a mutator while the search ran.
+pub enum BesideSearch {
+    /// The search was over before there was anything to tell it.
+    NotAsked(ReadyMutator),
+    Played(Mutated),
+}
 
 /// Starts the mutator, where there is one and a sweep can use it. Nothing has been written by then.
 ///
@@ -44,87 +52,122 @@ pub fn ready(arguments: &SweepArgs, plan: &SweepPlan) -> Result<Option<ReadyMuta
     mutator::ready(&arguments.mutator)
 }
 
-/// Plays the rounds. What goes wrong with them never changes how the sweep ends.
+/// Plays the rounds beside a search, from when it has something to tell until they are over. The search goes on
+/// meanwhile, and the device is taken in turns: for one measurement each, and never by a mutator that thinks.
+pub fn beside(
+    arguments: &SweepArgs,
+    plan: &SweepPlan,
+    search: &RunningSearch,
+    ready: ReadyMutator,
+) -> BesideSearch {
+    // With several lanes there are several devices, and none of them is the judge's.
+    let live = match &plan.subject {
+        SweepSubject::Live(live) if !live.has_lanes() => live,
+        _ => return BesideSearch::NotAsked(ready),
+    };
+    let Some(study) = search.enough() else { return BesideSearch::NotAsked(ready) };
+    let found = SearchBeside { search, space: live.space(), seed: plan.seed };
+    let start = search.best().unwrap_or_else(|| default(plan));
+    let rounds = Rounds { sweep: arguments, plan, live, study, found: &found, start, confirms_start: false };
+    BesideSearch::Played(rounds.played(ready).map_err(|error| error.to_string()))
+}
+
+/// Plays the rounds once the search is over. What goes wrong with them never changes how the sweep ends.
 pub fn play(arguments: &SweepArgs, plan: &SweepPlan, outcome: &SweepOutcome, ready: ReadyMutator) -> Mutated {
     let SweepSubject::Live(live) = &plan.subject else { return Err("a recording has no device".into()) };
-    let ended = outcome.summary.end.reason;
-    if matches!(ended, StopReason::Interrupted | StopReason::DeviceLost | StopReason::Harness) {
-        return Err("the search did not end by itself".into());
+    if is_cut_short(outcome) {
+        return Err(CUT_SHORT.into());
     }
-    played(arguments, plan, outcome, live, ready).map_err(|error| error.to_string())
-}
-
-fn played(
-    sweep: &SweepArgs,
-    plan: &SweepPlan,
-    outcome: &SweepOutcome,
-    live: &LiveSubject,
-    ready: ReadyMutator,
-) -> Result<MutatedOutcome, CliError> {
     let header = outcome.study.header();
-    let own = &sweep.mutator;
-    let time = match plan.wall {
-        // What the search left over is the mutator's too.
-        Some(wall) => wall.saturating_sub(plan.clock.elapsed()).min(own.time.unwrap_or(wall)),
-        None => own.share(None).0,
-    };
-    let evaluate = arguments(JudgeSetting {
-        space: session::space_word(&live.file),
-        device: live.device_word(&sweep.device).to_string(),
-        seed: plan.seed,
-        problems: sweep.problems.clone(),
-        out: plan.out.clone(),
-        worker_command: sweep.worker_command.clone(),
-        sandbox: sweep.sandbox,
-        access: sweep.access.clone(),
-        limits: sweep.limits.clone(),
-        time,
-    });
     let folder = outcome.study.out().folder(&header.study);
-    let folder = folder.map_err(|error| {
-        CliError::harness(format!("cannot open the folder of study `{}`: {error}", header.study))
-    })?;
-    let section = outcome.section.as_ref();
+    let folder =
+        folder.map_err(|error| format!("cannot open the folder of study `{}`: {error}", header.study))?;
+    let knows = outcome.summary.insight.as_ref().map(|insight| {
+        let evaluations = &outcome.study.history.evaluations;
+        knowledge(insight, expected_points(live.space(), evaluations, plan.seed, EXPECTED))
+    });
+    let found = EndedSearch { knows, champion: champion(outcome) };
     let has_incumbent = plan.out.join(live.default_study()).join(INCUMBENT).exists();
     let start = start(plan, outcome);
-    let default = live.space().configuration(&live.space().default_genome());
-    let mutated = MutatedSweep {
-        file: &live.file,
-        space: live.space(),
-        device: &header.device,
-        problems: &header.problems,
-        device_word: live.device_word(&sweep.device),
-        evaluate: &evaluate,
-        folder: Some(folder),
-        confirms_start: has_incumbent || (section.is_none() && start != default),
-        champion: section.map(|own| own.champion.configuration_hash.to_string()),
-        start,
-        seed: plan.seed,
-        knows: outcome.summary.insight.as_ref().map(knowledge),
-        bounds: bounds(own.rounds, own.proposals, own.timeout, time),
-    };
-    swept(ready, &mutated)
+    let confirms_start = has_incumbent || (outcome.section.is_none() && start != default(plan));
+    let study = BegunStudy { header: header.clone(), folder };
+    let rounds = Rounds { sweep: arguments, plan, live, study, found: &found, start, confirms_start };
+    rounds.played(ready).map_err(|error| error.to_string())
 }
 
-/// What the search tells the mutator.
-fn knowledge(own: &Insight) -> MutatorKnowledge {
-    let values = |all: &[Values]| {
-        let one = |own: &Values| MutatorValues {
-            parameter: own.parameter.clone(),
-            values: own.values.iter().map(|value| json!(value)).collect(),
+/// What is said of a mutator whose search was broken off.
+const CUT_SHORT: &str = "the search did not end by itself";
+
+/// Whether the search did not end by itself.
+pub fn is_cut_short(outcome: &SweepOutcome) -> bool {
+    let ended = outcome.summary.end.reason;
+    matches!(ended, StopReason::Interrupted | StopReason::DeviceLost | StopReason::Harness)
+}
+
+/// What came of rounds beside a search, once both are over.
+pub fn after(outcome: &SweepOutcome, played: Mutated) -> Mutated {
+    if is_cut_short(outcome) { Err(CUT_SHORT.into()) } else { played }
+}
+
+/// The study's champion: its configuration and its hash.
+pub fn champion(outcome: &SweepOutcome) -> Option<(Configuration, String)> {
+    let champion = &outcome.section.as_ref()?.champion;
+    Some((champion.configuration.clone(), champion.configuration_hash.to_string()))
+}
+
+/// The rounds of a sweep.
+struct Rounds<'a> {
+    sweep: &'a SweepArgs,
+    plan: &'a SweepPlan,
+    live: &'a LiveSubject,
+    study: BegunStudy,
+    found: &'a dyn FoundBySearch,
+    start: Configuration,
+    confirms_start: bool,
+}
+
+impl Rounds<'_> {
+    fn played(self, ready: ReadyMutator) -> Result<MutatedOutcome, CliError> {
+        let Rounds { sweep, plan, live, study, found, start, confirms_start } = self;
+        let own = &sweep.mutator;
+        let time = match plan.wall {
+            // What the search left over is the mutator's too.
+            Some(wall) => wall.saturating_sub(plan.clock.elapsed()).min(own.time.unwrap_or(wall)),
+            None => own.share(None).0,
         };
-        all.iter().map(one).collect()
-    };
-    let importance = own.importance.iter().flat_map(|own| &own.parameters);
-    let share = |own: &ParameterShare| MutatorImportance { parameter: own.name.clone(), share: own.share };
-    MutatorKnowledge {
-        evaluations: own.evaluations,
-        explained: own.importance.as_ref().map(|own| own.explained),
-        importance: importance.map(share).collect(),
-        untried: values(&own.untried),
-        never_passed: values(&own.never_passed),
-        dead: own.dead.iter().map(|own| own.parameter.clone()).collect(),
+        let evaluate = arguments(JudgeSetting {
+            space: session::space_word(&live.file),
+            device: live.device_word(&sweep.device).to_string(),
+            seed: plan.seed,
+            problems: sweep.problems.clone(),
+            out: plan.out.clone(),
+            worker_command: sweep.worker_command.clone(),
+            sandbox: sweep.sandbox,
+            access: sweep.access.clone(),
+            limits: sweep.limits.clone(),
+            time,
+        });
+        let mutated = MutatedSweep {
+            file: &live.file,
+            space: live.space(),
+            device: &study.header.device,
+            problems: &study.header.problems,
+            device_word: live.device_word(&sweep.device),
+            evaluate: &evaluate,
+            folder: Some(study.folder.clone()),
+            confirms_start,
+            start,
+            seed: plan.seed,
+            search: found,
+            bounds: bounds(own.rounds, own.proposals, own.timeout, time),
+        };
+        swept(ready, &mutated)
     }
+}
+
+fn default(plan: &SweepPlan) -> Configuration {
+    let space = plan.subject.space();
+    space.configuration(&space.default_genome())
 }
 
 /// What searches of proposals begin with: the champion, else the best that passed, else the default.
@@ -133,8 +176,7 @@ fn start(plan: &SweepPlan, outcome: &SweepOutcome) -> Configuration {
     let timed = passed.filter_map(|own| Some((own.objective_ns?, &own.configuration)));
     let best = timed.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, own)| own.clone());
     let champion = outcome.section.as_ref().map(|own| own.champion.configuration.clone());
-    let space = plan.subject.space();
-    champion.or(best).unwrap_or_else(|| space.configuration(&space.default_genome()))
+    champion.or(best).unwrap_or_else(|| default(plan))
 }
 
 /// The field of the sweep's object.

@@ -10,6 +10,8 @@ use evo_space::printable::printable;
 use serde_json::Value;
 
 use super::change::{self, SourceText};
+use super::entry::LogEntry;
+use super::harmed::harmed;
 use super::known::{NewBest, new_bests};
 use super::markdown::{block, code, gates, measured, plain, speedup};
 use super::material::ReportMaterial;
@@ -17,22 +19,6 @@ use crate::text::{mix, time};
 
 /// The gates that ask for right answers.
 const TESTS: [Gate; 4] = [Gate::TinyShapes, Gate::FullShapes, Gate::Repeatability, Gate::Honesty];
-
-/// One step, each field a paragraph in Markdown.
-struct LogEntry {
-    title: String,
-    fields: Vec<(&'static str, String)>,
-}
-
-impl LogEntry {
-    fn text(&self, number: usize) -> String {
-        let field = |(name, text): &(&'static str, String)| match text.contains('\n') {
-            true => format!("- **{name}**:\n\n{text}\n"),
-            false => format!("- **{name}**: {text}\n"),
-        };
-        format!("## {number}. {}\n\n{}\n", self.title, self.fields.iter().map(field).collect::<String>())
-    }
-}
 
 /// The iteration log.
 pub fn report_markdown(material: &ReportMaterial) -> String {
@@ -59,6 +45,7 @@ pub fn report_markdown(material: &ReportMaterial) -> String {
     let mut entries = searched(material);
     entries.extend(material.study.history.confirmations.iter().map(|one| confirmed(material, one)));
     entries.extend(profiled(material));
+    entries.extend(harmed(&material.study.history.diagnostics));
     entries.extend(material.iterations.iter().map(|one| evaluated(material, one)));
     entries.extend(material.gates.iter().map(gated));
     if entries.is_empty() {

@@ -6,7 +6,9 @@
 
 mod change;
 mod columns;
+mod entry;
 mod findings;
+mod harmed;
 pub mod html;
 mod insight_again;
 mod known;

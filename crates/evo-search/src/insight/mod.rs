@@ -8,6 +8,7 @@
 mod baseline;
 mod calibration;
 mod dead;
+mod expected;
 mod importance;
 mod micro;
 mod observation;
@@ -19,6 +20,7 @@ mod tests;
 pub use self::baseline::{Basis, RandomSearch, RandomStep};
 pub use self::calibration::ModelCalibration;
 pub use self::dead::DeadParameter;
+pub use self::expected::{ExpectedPoint, expected_points};
 pub use self::importance::{Importance, ParameterShare};
 pub use self::observation::ENOUGH;
 pub use self::study::{Best, Insight, OperatorCounts, Values};

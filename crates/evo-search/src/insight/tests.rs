@@ -269,3 +269,30 @@ fn parameters_without_effect_are_named() {
     other.iter_mut().for_each(|one| one.code_hash = None);
     assert_eq!(dead(&other), [], "without code nothing is known");
 }
+
+/// Of points that were never tried, the fast ones come first, with times near those by rule.
+#[test]
+fn untried_points_have_expected_times() {
+    let space = space_of(SPACE);
+    let tried = space.sample_distinct(300, &mut seeded(2));
+    let evaluations = study(&space, &tried, "step");
+    let expected = expected_points(&space, &evaluations, 1, 10);
+    assert_eq!(expected.len(), 10);
+    assert!(expected.is_sorted_by(|a, b| a.objective_ns <= b.objective_ns));
+    let all: Vec<f64> = space.iter().filter_map(|own| rule(&space.configuration(&own))).collect();
+    let median = {
+        let mut all = all;
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    for own in &expected {
+        assert!(!tried.contains(&space.genome(&own.configuration).unwrap()), "{own:?}");
+        assert!(own.low_ns <= own.objective_ns && own.objective_ns <= own.high_ns, "{own:?}");
+        // `E = 1` fails: the model of times knows nothing of that, and the rule none of the time.
+        if let Some(time) = rule(&space.configuration(&space.genome(&own.configuration).unwrap())) {
+            assert!(time < median && (own.objective_ns / time).ln().abs() < 0.5, "{own:?}: {time}");
+        }
+    }
+    assert_eq!(expected_points(&space, &evaluations, 1, 10), expected, "the same study gives the same list");
+    assert!(expected_points(&space, &evaluations[..10], 1, 10).is_empty(), "too little to learn from");
+}
