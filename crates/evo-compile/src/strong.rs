@@ -69,6 +69,10 @@ fn shared_access(line: &str) -> Option<bool> {
         None => line,
     };
     let operation = line.split([' ', '\t', ';']).next()?;
+    // A declaration.
+    if operation.starts_with('.') {
+        return None;
+    }
     // `shared::cta` is shared, and so on.
     let words: Vec<&str> = operation.split('.').map(|word| word.split("::").next().unwrap_or(word)).collect();
     let has = |known: &[&str]| words.iter().any(|word| known.contains(word));
@@ -97,7 +101,7 @@ mod tests {
 	.param .u64 spin_param_0
 )
 {
-	.loc	1 2 0
+	.loc	1 3 0
 	.shared .align 4 .u32 _ZZ4spinE1f;
 	ld.param.u64 	%rd1, [spin_param_0];
 	.loc	1 3 2

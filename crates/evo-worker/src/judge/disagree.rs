@@ -150,7 +150,8 @@ fn reloaded(
     let first = sequence(judge, prepared, phase)?;
     let second = sequence(judge, prepared, phase)?;
     if first == second && first.iter().any(|answer| *answer != first[0]) {
-        let what = "the output depends on earlier launches, in the same way after every load";
+        let what = "the output depends on earlier launches, in the same way after every load: on a variable of the \
+                    module, or on memory that is read before writing it";
         return Ok(verdict(prepared, VerdictKind::Stateful, "module_state", what));
     }
     chance(prepared)

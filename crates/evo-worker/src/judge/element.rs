@@ -113,7 +113,7 @@ pub enum Poison {
     /// Finite, large and negative: a maximum that starts from what is there hides the others.
     C,
     /// Like any value that a kernel computes: one that looks at what is there and takes the others for rubbish does not
-    /// see through it. For workspace only.
+    /// see through it. For workspace, shared memory and stacks.
     D,
 }
 

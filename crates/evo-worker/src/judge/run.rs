@@ -56,6 +56,12 @@ impl RunSetting {
             conditions: RunConditions { order, residue, placement, clock: None },
         }
     }
+
+    /// The same where shared memory and stacks hold what any kernel may have left there, such as 1.2.
+    pub fn on_ordinary_residue(mut self) -> RunSetting {
+        self.conditions.residue = Some(element::poison(DType::F32, Poison::D));
+        self
+    }
 }
 
 /// A case with its data on the device and its launches bound.

@@ -509,6 +509,9 @@ fn settings(seed: u64, prepared: &PreparedCase, questions: Questions, kind: Devi
         RunSetting::disturbed(Poison::A, None, Placement::End),
         RunSetting { scratch: ordinary(Poison::B), ..RunSetting::disturbed(Poison::B, order(0), other_end) },
     ];
+    if drawn >> 2 & 1 == 1 {
+        settings[1] = settings[1].on_ordinary_residue();
+    }
     if first {
         settings[1] = settings[1].at_clock(CLOCK_ZEROS);
         settings.push(RunSetting::disturbed(Poison::C, order(1), Placement::End).at_clock(CLOCK_ONES));

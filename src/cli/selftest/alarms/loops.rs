@@ -40,6 +40,9 @@ impl PlainAnswer {
     }
 }
 
+/// Pushes the elements of one unit.
+type Compute<'a> = Box<dyn Fn(usize, &mut PlainAnswer) + 'a>;
+
 /// An output in units that are computed one by one.
 struct Units<'a> {
     count: usize,
@@ -47,8 +50,7 @@ struct Units<'a> {
     width: usize,
     /// Steps for one.
     steps: usize,
-    /// Pushes the elements of one.
-    compute: Box<dyn Fn(usize, &mut PlainAnswer) + 'a>,
+    compute: Compute<'a>,
 }
 
 /// What a kernel computes from its inputs, by argument name, and the problem's sizes: all of it, or the first, the last and
@@ -172,12 +174,7 @@ fn softmax(x: &[f64], columns: usize) -> Units<'_> {
 }
 
 /// Units that are rows of the input and of the output, with so many steps for an element.
-fn rows<'a>(
-    elements: usize,
-    columns: usize,
-    steps: usize,
-    compute: Box<dyn Fn(usize, &mut PlainAnswer) + 'a>,
-) -> Units<'a> {
+fn rows<'a>(elements: usize, columns: usize, steps: usize, compute: Compute<'a>) -> Units<'a> {
     Units { count: elements / columns.max(1), width: columns, steps: steps * columns, compute }
 }
 

@@ -125,7 +125,8 @@ pub const FAULTS: &[FaultRow] = &[
         "unset_shared",
         &["W13"],
         "reads shared memory that nobody wrote",
-        &["wrong_answer:uninitialized", "nondeterministic"],
+        // A GPU keeps it from launch to launch.
+        &["wrong_answer:uninitialized", "nondeterministic", "stateful:module_state"],
         &["before writing"],
     )
     .on_cuda(ByTwin),
