@@ -158,9 +158,6 @@ fn bitwise(
                 true => RunSetting::disturbed(poison(repeat), Some(order(repeat)), Placement::End),
                 false => RunSetting::plain(poison(repeat)),
             };
-            if disturbs(repeat) && seed.wrapping_add(repeat.into()) & 1 == 1 {
-                setting = setting.on_ordinary_residue();
-            }
             prepared.run(judge.device.as_mut(), &mut judge.pool, setting, phase)?;
         }
         let hash = prepared.output_hash(judge.device.as_mut())?;

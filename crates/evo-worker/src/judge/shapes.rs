@@ -481,7 +481,7 @@ struct ObservedRun {
     outputs: Vec<ComparedOutput>,
 }
 
-/// The settings of a case's runs. Every case has two. The case that a contender's problem meets first has a third,
+/// The settings of a case's runs. Every case has two. The case that a contender's problem meets first has two more,
 /// and on a GPU only this case, at problems of the file, has other contents of shared memory and a disturbed order,
 /// because each of both is a kernel of its own there.
 fn settings(seed: u64, prepared: &PreparedCase, questions: Questions, kind: DeviceKind) -> Vec<RunSetting> {
@@ -509,12 +509,11 @@ fn settings(seed: u64, prepared: &PreparedCase, questions: Questions, kind: Devi
         RunSetting::disturbed(Poison::A, None, Placement::End),
         RunSetting { scratch: ordinary(Poison::B), ..RunSetting::disturbed(Poison::B, order(0), other_end) },
     ];
-    if drawn >> 2 & 1 == 1 {
-        settings[1] = settings[1].on_ordinary_residue();
-    }
     if first {
         settings[1] = settings[1].at_clock(CLOCK_ZEROS);
         settings.push(RunSetting::disturbed(Poison::C, order(1), Placement::End).at_clock(CLOCK_ONES));
+        // Whoever takes NaN and huge values for rubbish believes this.
+        settings.push(RunSetting::disturbed(Poison::B, order(2), Placement::End).on_ordinary_residue());
     }
     settings
 }
