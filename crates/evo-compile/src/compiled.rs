@@ -23,3 +23,13 @@ pub struct Compiled {
     /// Time in the compiler, milliseconds.
     pub compile_ms: f64,
 }
+
+/// The hash of code whose entries have these names and symbols: two variants may launch different kernels of the same
+/// code.
+pub fn launched(code_hash: ContentHash, symbols: &[(String, String)]) -> ContentHash {
+    if symbols.is_empty() {
+        return code_hash;
+    }
+    let launched = symbols.iter().flat_map(|(name, symbol)| [name.as_bytes(), symbol.as_bytes()]);
+    ContentHash::of_parts([code_hash.as_str().as_bytes()].into_iter().chain(launched))
+}

@@ -17,7 +17,7 @@ use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 
-use super::compiled::Compiled;
+use super::compiled::{self, Compiled};
 use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
 use super::locate::INSTALL_HINT;
@@ -292,18 +292,11 @@ impl Nvrtc {
         let resources = resources(source, &image.kernels, &reported, &symbols)?;
         let (log, log_truncated) = diagnose::cap(&text, diagnose::WARNINGS_MAX);
         let compile_ms = start.elapsed().as_secs_f64() * 1e3;
-        let read = Vec::new();
-        let code_hash = match symbols.as_slice() {
-            [] => image.code_hash,
-            // Two variants may launch different kernels of the same code.
-            all => {
-                let launched = all.iter().flat_map(|(name, symbol)| [name.as_bytes(), symbol.as_bytes()]);
-                ContentHash::of_parts([image.code_hash.as_str().as_bytes()].into_iter().chain(launched))
-            }
-        };
-        // Lines move without a change of the code, so they are no part of its hash.
-        BinaryNotes { symbols, strong_lines: program.strong_lines() }.append(&mut bytes);
-        Ok(Compiled { bytes, code_hash, resources, log, log_truncated, read, compile_ms })
+        let code_hash = compiled::launched(image.code_hash, &symbols);
+        // Lines move without a change of the code, so its hash does not count them.
+        let ptx = program.fetch(self.functions.ptx_size, self.functions.ptx).unwrap_or_default();
+        BinaryNotes { symbols, strong_lines: strong::strong_lines(&ptx) }.append(&mut bytes);
+        Ok(Compiled { bytes, code_hash, resources, log, log_truncated, read: Vec::new(), compile_ms })
     }
 
     fn options(&self, source: &KernelSource, arch: &str) -> Result<Vec<CString>, Box<Verdict>> {
@@ -506,12 +499,6 @@ impl<'library> OpenProgram<'library> {
 
     fn cubin(&self) -> Result<Vec<u8>, Status> {
         self.fetch(self.functions.cubin_size, self.functions.cubin)
-    }
-
-    /// Lines on which threads meet on purpose; none where NVRTC has no PTX to read them from.
-    fn strong_lines(&self) -> Vec<String> {
-        let ptx = self.fetch(self.functions.ptx_size, self.functions.ptx).unwrap_or_default();
-        strong::strong_lines(&String::from_utf8_lossy(&ptx))
     }
 
     fn fetch(

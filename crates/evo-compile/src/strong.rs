@@ -16,7 +16,8 @@ const STRONG: [&str; 4] = ["volatile", "relaxed", "acquire", "release"];
 
 /// Lines, as `k.cu:6`, that access shared memory and whose every such access is strong. The name is the file's without
 /// its folders, so what two files of one name say counts for both.
-pub fn strong_lines(ptx: &str) -> Vec<String> {
+pub fn strong_lines(ptx: &[u8]) -> Vec<String> {
+    let ptx = String::from_utf8_lossy(ptx);
     // Most kernels have nothing of the kind, and their PTX may be long.
     if !STRONG.iter().chain(&["atom.", "red.", "mbarrier."]).any(|word| ptx.contains(word)) {
         return Vec::new();
@@ -55,7 +56,7 @@ pub fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// `.file 1 "/somewhere/k.cu"`.
+/// `.file 1 "k.cu"`.
 fn file(line: &str) -> Option<(&str, &str)> {
     let (number, rest) = line.trim().strip_prefix(".file")?.trim().split_once(char::is_whitespace)?;
     let path = rest.split('"').nth(1)?;
@@ -135,12 +136,12 @@ mod tests {
 
     #[test]
     fn a_line_is_strong_only_if_all_of_it_is() {
-        assert_eq!(strong_lines(PTX), ["flags.h:6", "k.cu:3", "k.cu:6", "k.cu:8"]);
+        assert_eq!(strong_lines(PTX.as_bytes()), ["flags.h:6", "k.cu:3", "k.cu:6", "k.cu:8"]);
         // Two files of one name.
-        assert_eq!(strong_lines(&PTX.replace("flags.h", "x/k.cu")), ["k.cu:3", "k.cu:6", "k.cu:8"]);
+        assert_eq!(strong_lines(PTX.replace("flags.h", "x/k.cu").as_bytes()), ["k.cu:3", "k.cu:6", "k.cu:8"]);
         let weak = PTX.replace("flags.h", "k.cu").replace("atom.shared::cta.exch.b32", "ld.shared.u32");
-        assert_eq!(strong_lines(&weak), ["k.cu:3", "k.cu:8"]);
-        assert_eq!(strong_lines(""), Vec::<String>::new());
+        assert_eq!(strong_lines(weak.as_bytes()), ["k.cu:3", "k.cu:8"]);
+        assert_eq!(strong_lines(b""), Vec::<String>::new());
     }
 
     #[test]

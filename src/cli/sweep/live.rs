@@ -200,14 +200,8 @@ impl LiveSubject {
         let warnings = lint::warnings(kernel, &default);
         let warned = warnings.iter().map(|warning| format!("warning: {warning}"));
         let device = lane.info().clone();
-        let (mut lanes, notice) = self.parts(lanes, kernel, sanitize, seed);
-        if let Some(turns) = turns {
-            let taking = |part: LanePart<Job>| LanePart {
-                device: Box::new(TurnTaking::new(part.device, turns.clone())),
-                ..part
-            };
-            lanes = lanes.into_iter().map(taking).collect();
-        }
+        let (lanes, notice) = self.parts(lanes, kernel, sanitize, seed);
+        let lanes = lanes.into_iter().map(|lane| in_turns(lane, turns)).collect();
         let notices = warned.chain(notice).chain(no_anchors).collect();
         // Said when the file was opened; the study keeps it beside its other remarks.
         let on_device = self.within.as_ref().and_then(|within| within.replaced_default.as_ref());
@@ -228,6 +222,14 @@ impl LiveSubject {
             device,
         };
         Ok(Stage { recipe, compilers: Box::new(farm), lanes, anchors, identity, notices })
+    }
+}
+
+/// A lane that waits for its turn where somebody else measures on its device too.
+fn in_turns(part: LanePart<Job>, turns: Option<&MeasuringTurns>) -> LanePart<Job> {
+    match turns {
+        Some(turns) => LanePart { device: Box::new(TurnTaking::new(part.device, turns.clone())), ..part },
+        None => part,
     }
 }
 

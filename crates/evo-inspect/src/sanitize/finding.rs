@@ -47,7 +47,7 @@ impl SanitizerFinding {
     /// The `tool` of what the worker itself saw.
     pub const OF_EVO: &str = "evo";
 
-    /// The `level` of what is told and is no fault.
+    /// The `level` of what is told and decides nothing.
     pub const WARNING: &str = "warning";
 
     /// The names of fields that may be null.

@@ -55,7 +55,7 @@ pub struct SanitizerOutcome {
     pub errors: u64,
     pub warnings: u64,
     /// Whether every error is a race in shared memory, and one at least is over a flag: between accesses that are
-    /// volatile, atomic or ordered, which by the language are no race. racecheck knows barriers only, so it does not
+    /// volatile, atomic or ordered, which by the language do not race. racecheck knows barriers only, so it does not
     /// see what such a flag orders.
     pub has_flags: bool,
     /// Kernels of the candidate that were launched.
