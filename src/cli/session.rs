@@ -178,11 +178,8 @@ pub fn problems<'a>(
         let text = format!("`{}` has no problem `{unknown}` on {}", kernel.name, kind.as_str());
         return Err(CliError::usage(text).with_hint(format!("there are {list}")));
     }
-    let is_chosen = |problem: &ProblemSpec| match names {
-        [] => !problem.on_request,
-        names => names.contains(&problem.name),
-    };
-    let chosen: Vec<&ProblemSpec> = all.into_iter().filter(|problem| is_chosen(problem)).collect();
+    let is_asked = |own: &&ProblemSpec| names.contains(&own.name) || names.is_empty() && !own.on_request;
+    let chosen: Vec<&ProblemSpec> = all.into_iter().filter(is_asked).collect();
     if !chosen.iter().any(|problem| problem.timed) {
         let text = format!("`{}` has no timed problem on {}", kernel.name, kind.as_str());
         let hint = "add one to `[[problems]]`, or name another with `--problem`";
