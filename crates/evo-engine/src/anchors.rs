@@ -1,9 +1,9 @@
 //! Anchors: jobs that every lane measures, so that times of different cards can be compared.
 //!
 //! Cards of one class differ by several percent. Each lane measures the baseline, the incumbent, and evo's own kernels,
-//! of which one is bound by memory and one by arithmetic, before its first variant, every few minutes, and after a fault. Its times are divided by how much longer than the first lane it
-//! takes. Where that depends on the kernel, one number does not do: the lane's variants are then measured again on the
-//! confirming lane before they are ranked.
+//! of which one is bound by memory and one by arithmetic, before its first variant, every few minutes, and after a fault.
+//! Its times are divided by how much longer than the first lane it takes. Where that depends on the kernel, one number
+//! does not do: the lane's variants are then measured again on the confirming lane before they are ranked.
 
 use std::time::Duration;
 

@@ -295,4 +295,17 @@ mod tests {
         assert_eq!(report.evidence.get(CHECKS).unwrap()[0]["state"], "pass");
         assert_eq!(report.evidence.get(FINDINGS), None);
     }
+
+    #[test]
+    fn races_over_flags_wait_for_the_host_devices_word() {
+        let raced = |twin| {
+            let outcome = SanitizerOutcome { has_flags: true, errors: 2, ..outcome(SanitizerState::Fail) };
+            SanitizerLook { outcomes: vec![outcome], ..SanitizerLook::default() }.beside(twin).state()
+        };
+        assert_eq!(raced(Some(TwinAnswer::Clean { cases: 3 })), SanitizerState::Pass);
+        assert_eq!(raced(None), SanitizerState::Fail, "nobody was asked");
+        assert_eq!(raced(Some(TwinAnswer::Silent("why".into()))), SanitizerState::Fail);
+        let fault = Verdict::new(evo_protocol::verdict::VerdictKind::Nondeterministic, "a race");
+        assert_eq!(raced(Some(TwinAnswer::Fault(Box::new(fault)))), SanitizerState::Fail);
+    }
 }

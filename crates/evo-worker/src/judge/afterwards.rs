@@ -30,6 +30,28 @@ pub(super) fn called_again(
     {
         return Ok(None);
     }
+    let found = after_a_call(judge, prepared, phase)?;
+    if found == hash {
+        return Ok(None);
+    }
+    // The same once more: chance gives yet another output, with what a call has left or without.
+    let plain = RunSetting::plain(Poison::B);
+    prepared.run(judge.device.as_mut(), &mut judge.pool, plain, phase)?;
+    let first = prepared.output_hash(judge.device.as_mut())?;
+    if first != hash || after_a_call(judge, prepared, phase)? != found {
+        return disagree::explain(judge, prepared, [(plain, found), (plain, hash)], phase).map(Some);
+    }
+    let what = "a call that finds what the call before has left gives another output";
+    let verdict = Verdict::new(VerdictKind::Stateful, what).with_cause("earlier_call");
+    Ok(Some(wrong::about(verdict, &prepared.case)))
+}
+
+/// The hash of what the second of two calls leaves, between which nothing is filled.
+fn after_a_call(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+    phase: &mut PhaseSink<'_>,
+) -> Result<u64, DeviceError> {
     let order = SampleOrder {
         rotation: std::slice::from_ref(&prepared.launches),
         mode: TimingMode::Hot,
@@ -43,12 +65,7 @@ pub(super) fn called_again(
     judge.device.sample(prepared.module, order)?;
     prepared.read_variables(judge.device.as_mut())?;
     phase(Phase::Checking, &name);
-    if prepared.output_hash(judge.device.as_mut())? == hash {
-        return Ok(None);
-    }
-    let what = "a call that finds what the call before has left gives another output";
-    let verdict = Verdict::new(VerdictKind::Stateful, what).with_cause("earlier_call");
-    Ok(Some(wrong::about(verdict, &prepared.case)))
+    prepared.output_hash(judge.device.as_mut())
 }
 
 /// Why an answer is wrong, as far as cheap tests tell. NaN needs no explanation; an output that follows

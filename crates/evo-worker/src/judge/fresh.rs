@@ -30,8 +30,8 @@ use evo_timing::stats::{below, median, sorted};
 /// in five, say. Then 16 rounds without an undisturbed fresh call and with five undisturbed repeated ones are not rare
 /// enough (1 in 200), and 64 are (1 in a million).
 const JUDGED_AFTER: &[usize] = &[4, 8, 12, 16, 32, 64];
-/// Other programs of one kind and evo's rounds can keep in step for a while: of twenty honest scans that spin, five at a
-/// time on one GPU, four were suspected in all of 64 rounds (H100, 2026-11-27). So a suspect is looked at again, later.
+/// Several runs of evo on one GPU can keep in step with each other for a while: of twenty honest scans that spin, five at
+/// a time, four were suspected in all of 64 rounds (H100, 2026-11-27). So a suspect is looked at again, later.
 const LOOKS: [&[usize]; 3] = [JUDGED_AFTER, &[4, 8, 12, 16], &[4, 8, 12, 16]];
 const BETWEEN_LOOKS: Duration = Duration::from_millis(300);
 const ROUNDS_MAX: usize = 64;
@@ -40,9 +40,10 @@ const SPARE: &str = "spare";
 const SPARE_BYTES: u64 = 1 << 20;
 /// Inputs up to this size are drawn anew for a fresh call.
 const FRESH_WHOLE: u64 = 1 << 18;
-/// Drawing a large one would take longer than everything else. Its own contents are turned by a random distance
-/// (in steps of a piece) instead, so that no element stays where it was, and pieces of so many bytes are drawn anew: at the start, at the end,
-/// and so many at random between. A sum over all elements, by which a kernel might recognize its input, changes with them.
+/// Drawing a large one would take longer than everything else. Its own contents are turned by a random distance (in
+/// steps of a piece) instead, so that no element stays where it was, and pieces of so many bytes are drawn anew: at the
+/// start, at the end, and so many at random between. A sum over all elements, by which a kernel might recognize its
+/// input, changes with them.
 const FRESH_PIECE: u64 = 1 << 12;
 const FRESH_PIECES: u64 = 8;
 /// A fresh call that takes this much longer than a repeated one needs an explanation.
@@ -69,11 +70,30 @@ impl Judge {
             return Ok(None);
         }
         let turn = timed.first();
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
         let spare = match scratch_bytes(turn) {
             0 => None,
             bytes => Some(self.device.allocate(SPARE, bytes.min(SPARE_BYTES))?),
         };
+        let looked = self.fresh_looks(timed, spare, seed, phase);
+        if let Some(spare) = spare {
+            self.device.free(spare)?;
+        }
+        let seen = looked?;
+        for input in &turn.set.inputs {
+            self.device.copy(input.buffer, turn.buffers[input.position])?;
+        }
+        Ok(seen.map(|seen| Box::new(wrong::about(seen.verdict(), &turn.case))))
+    }
+
+    /// What every look at a suspect shows; none where one of them shows nothing.
+    fn fresh_looks(
+        &mut self,
+        timed: &TimedProblem,
+        spare: Option<BufferId>,
+        seed: u64,
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<Option<FreshLook>, DeviceError> {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut seen = None;
         for (number, judged_after) in LOOKS.iter().enumerate() {
             if number > 0 {
@@ -85,13 +105,7 @@ impl Judge {
                 break;
             }
         }
-        if let Some(spare) = spare {
-            self.device.free(spare)?;
-        }
-        for input in &turn.set.inputs {
-            self.device.copy(input.buffer, turn.buffers[input.position])?;
-        }
-        Ok(seen.map(|seen| Box::new(wrong::about(seen.verdict(), &turn.case))))
+        Ok(seen)
     }
 
     /// Calls of both kinds in turns, judged after so many rounds each; none as soon as chance explains the difference.

@@ -244,3 +244,17 @@ pub fn read_all(file: OwnedFd) -> io::Result<Vec<u8>> {
     File::from(file).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_system_calls_both_have_to_be_out_of_reach() {
+        let report = |on, landlock, system_calls| {
+            FenceReport { on, landlock, system_calls, ..FenceReport::default() }.keeps_in()
+        };
+        assert!(report(true, true, true), "namespaces and limits are not needed for it");
+        assert!(!report(true, false, true) && !report(true, true, false) && !report(false, true, true));
+    }
+}
