@@ -13,9 +13,10 @@ use super::aim::{Aim, INVERT};
 use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
-use super::invert_args::InvertArgs;
+use super::invert_args::{InvertArgs, InvertCounters};
+use super::invert_counters::{self, HarmCounters};
 use super::invert_file::{self, InvertSubject, Inverted};
-use super::invert_harmed::HarmBench;
+use super::invert_harmed::{HarmBench, HarmedCopy};
 use super::invert_journal::HarmJournal;
 use super::trial::{self, Bench, Tried};
 use super::{candidate, session, verdict_answer};
@@ -36,8 +37,11 @@ pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
     let mut tried = trial::run(one, call, Aim::Invert, |bench| harm_all(arguments, call, bench))?;
     if !arguments.only.is_empty() {
         tried.setting.repro.push_str(&format!(" --only {}", quote(&arguments.only.join(","))));
-        call.know(|facts| facts.repro = tried.setting.repro.clone());
     }
+    if arguments.counters == InvertCounters::Off {
+        tried.setting.repro.push_str(" --counters off");
+    }
+    call.know(|facts| facts.repro = tried.setting.repro.clone());
     let mut own = single::json(&tried.setting, &tried.single.evaluation, &tried.single.attributes);
     let Some(found) = tried.found.as_ref() else {
         return verdict_answer::show(one, call, &tried, Aim::Invert, own, "");
@@ -46,6 +50,7 @@ pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
     own["problem"] = json!(found.problem);
     own["noise_floor"] = json!(found.noise_floor);
     own["journal"] = json!(found.journal.as_ref().ok());
+    own["counters"] = json!(found.counters.as_ref().ok());
     let text = invert::text(&found.rows, &found.problem, found.noise_floor);
     let absent = (!found.rows.iter().any(InvertRow::is_finding)).then_some(INVERT);
     let mut answer = verdict_answer::show_without(one, call, &tried, Aim::Invert, absent, own, &text)?;
@@ -61,6 +66,9 @@ pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
         if !call.is_json() {
             super::output::say(&format!("note: harmed copies are in no journal: {why}"));
         }
+    }
+    if let Err(why) = &found.counters {
+        answer.reasons.insert("counters".to_string(), why.clone());
     }
     keep(arguments, call, &tried, found, answer)
 }
@@ -110,15 +118,17 @@ fn harm_all(arguments: &InvertArgs, call: &Call, bench: &mut Bench<'_>) -> Resul
     let mut bench = HarmBench::new(&arguments.one, bench)?;
     let mut journal = HarmJournal::open(arguments, call, &bench)?;
     let plans = harm::plans(bench.kernel()?, &bench.facts(), &arguments.only);
+    let mut counters = HarmCounters::open(arguments, &bench, &plans)?;
     let mut found = Inverted {
         rows: Vec::new(),
         problem: bench.problem().to_string(),
         noise_floor: bench.noise_floor(),
         journal: journal.kept(),
+        counters: counters.as_ref().map(HarmCounters::version).map_err(String::clone),
     };
     let (repro, kernel) = (call.facts().repro, bench.kernel()?.name.clone());
     for plan in plans {
-        found.rows.push(row(&mut bench, &mut journal, plan)?);
+        found.rows.push(row(&mut bench, &mut journal, counters.as_mut().ok(), plan)?);
         found.rows = ranked(found.rows);
         let device = bench.facts().device;
         let (kind, device) = (device.kind, device.name.as_str());
@@ -134,9 +144,10 @@ fn harm_all(arguments: &InvertArgs, call: &Call, bench: &mut Bench<'_>) -> Resul
 fn row(
     bench: &mut HarmBench<'_, '_>,
     journal: &mut HarmJournal,
+    counters: Option<&mut HarmCounters>,
     plan: HarmPlan,
 ) -> Result<InvertRow, CliError> {
-    let HarmPlan { name, resource, unit, try_next, lightens, shows_as, doses } = plan;
+    let HarmPlan { name, resource, unit, try_next, lightens, shows_as, moves, doses } = plan;
     let mut row = InvertRow {
         rank: None,
         pathology: name,
@@ -147,6 +158,7 @@ fn row(
         slope_high: None,
         happened: None,
         how_known: String::new(),
+        metric: None,
         upper_bound_of_cure_ratio: None,
         try_next,
     };
@@ -155,11 +167,13 @@ fn row(
         Ok(doses) => doses,
         Err(why) => return Ok(InvertRow { how_known: not_run(why), ..row }),
     };
+    let mut timed = None;
     for dose in doses {
         match bench.measure(&dose, lightens)? {
-            Ok(found) => {
-                let found = InvertDose { unit: unit.clone(), ..found };
+            Ok(HarmedCopy { dose, job }) => {
+                let found = InvertDose { unit: unit.clone(), ..dose };
                 journal.keep(&row, lightens, &found);
+                timed = job.map(|job| (job, found.what.clone())).or(timed);
                 row.doses.push(found);
             }
             Err(why) => return Ok(InvertRow { how_known: not_run(why), ..row }),
@@ -174,6 +188,12 @@ fn row(
         Some(first) if !is_measured => format!("not measured: {}", first.verdict),
         _ => shows_as.to_string(),
     };
+    if let (Some(counters), Some((job, dose)), false) = (counters, timed, moves.is_empty()) {
+        row = invert_counters::judged(row, lightens, counters.look(&moves, &job, &dose)?);
+    }
+    if row.happened == Some(false) {
+        return Ok(row);
+    }
     if lightens {
         // Answers are wrong, so only the time that is left says something.
         let ratios = row.doses.iter().filter(|dose| dose.has_changed()).filter_map(|dose| dose.ratio);

@@ -25,6 +25,8 @@ pub struct Inverted {
     pub noise_floor: Option<f64>,
     /// The journal that has each harmed copy, or why none has.
     pub journal: Result<String, String>,
+    /// The version of the profiler that looked at harmed copies, or why none did.
+    pub counters: Result<String, String>,
 }
 
 /// The candidate, and what is known of the call.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::invert::{DiagnosticFlag, InvertDose};
+use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::VerdictClass;
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
@@ -14,6 +15,7 @@ use evo_space::value::Value;
 use super::counters::attributes_of;
 use super::error::CliError;
 use super::one_args::TestOneArgs;
+use super::session::DeviceSetup;
 use super::trial::{self, Bench};
 use super::{candidate, session};
 use crate::engine::candidate::ResolvedCandidate;
@@ -31,6 +33,13 @@ pub struct HarmBench<'b, 'a> {
     bench: &'b mut Bench<'a>,
     attributes: Vec<EntryAttributes>,
     noise_floor: Option<f64>,
+}
+
+/// A harmed copy that was judged.
+pub struct HarmedCopy {
+    pub dose: InvertDose,
+    /// Where it was timed.
+    pub job: Option<Job>,
 }
 
 impl<'b, 'a> HarmBench<'b, 'a> {
@@ -80,6 +89,20 @@ impl<'b, 'a> HarmBench<'b, 'a> {
         }
     }
 
+    pub fn setup(&self) -> &DeviceSetup {
+        self.bench.setup
+    }
+
+    /// The unharmed kernel's job and the problem that is timed.
+    ///
+    /// # Errors
+    /// Never for a bench that was made by [`HarmBench::new`].
+    pub fn unharmed_job(&self) -> Result<(&Job, &ProblemPlan), CliError> {
+        let job = self.bench.job;
+        let plan = job.timed.first().ok_or_else(|| CliError::harness("the job has no timed problem"))?;
+        Ok((job, plan))
+    }
+
     pub fn problem(&self) -> &str {
         self.bench.job.timed.first().map_or("", |plan| &plan.name)
     }
@@ -117,7 +140,7 @@ impl<'b, 'a> HarmBench<'b, 'a> {
     ///
     /// # Errors
     /// The device is lost, or evo itself fails.
-    pub fn measure(&mut self, dose: &Dose, lightens: bool) -> Result<Result<InvertDose, String>, CliError> {
+    pub fn measure(&mut self, dose: &Dose, lightens: bool) -> Result<Result<HarmedCopy, String>, CliError> {
         let ResolvedCandidate { file, genome, configuration, .. } = match self.harmed(dose)? {
             Ok(harmed) => harmed,
             Err(why) => return Ok(Err(why)),
@@ -136,7 +159,7 @@ impl<'b, 'a> HarmBench<'b, 'a> {
         };
         if let Some(refused) = single::constraint_verdict(&file.space, &configuration) {
             found.verdict = refused.verdict.label();
-            return Ok(Ok(found));
+            return Ok(Ok(HarmedCopy { dose: found, job: None }));
         }
         let kernel = session::kernel_of(&file)?;
         let Bench { setup, lane, seed, .. } = &mut *self.bench;
@@ -149,7 +172,7 @@ impl<'b, 'a> HarmBench<'b, 'a> {
             Ok(ready) => ready,
             Err(refused) => {
                 found.verdict = refused.verdict.label();
-                return Ok(Ok(found));
+                return Ok(Ok(HarmedCopy { dose: found, job: None }));
             }
         };
         // The gates alone: the comparison times it.
@@ -165,7 +188,8 @@ impl<'b, 'a> HarmBench<'b, 'a> {
         if found.has_changed() && (verdict.is_pass() || lightens && is_wrong) {
             self.compare(&job, &mut found);
         }
-        Ok(Ok(found))
+        let job = found.ratio.is_some().then_some(job);
+        Ok(Ok(HarmedCopy { dose: found, job }))
     }
 
     /// Whether machine code or launches are others than the unharmed kernel's.

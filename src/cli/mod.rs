@@ -69,6 +69,7 @@ mod init;
 mod init_args;
 mod invert;
 mod invert_args;
+mod invert_counters;
 mod invert_file;
 mod invert_harmed;
 mod invert_journal;

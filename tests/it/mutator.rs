@@ -309,6 +309,61 @@ fn a_search_goes_on_while_a_mutator_thinks() {
     }
 }
 
+/// A kernel that only spins, for a number of steps that the last point of the space alone leaves out. What the mutator
+/// proposes is much faster than all points before that one.
+fn spinning_stage() -> TempDir {
+    let folder = stage();
+    let kernel = "extern \"C\" __global__ void scale_rows(const float* x, float* y, int columns) {
+    const float* row = x + blockIdx.x * columns;
+    // evo: begin body
+    for (volatile int k = 0; k < SPIN; k = k + 1) {}
+    // evo: end body
+    float sum = 0.0f;
+    for (int i = 0; i < columns; ++i) sum += row[i] * row[i];
+    for (int at = threadIdx.x; at < columns; at += BLOCK) {
+        y[blockIdx.x * columns + at] = row[at] / sqrtf(sum / columns + 1e-6f);
+    }
+}
+";
+    fs::write(folder.path().join("rows.cu"), kernel).unwrap();
+    let spins: Vec<String> = (20_000..20_040).chain([0]).map(|own| own.to_string()).collect();
+    let path = folder.path().join("rows.toml");
+    let space = fs::read_to_string(&path).unwrap();
+    let space = space.replace("C = 1024", "C = 64");
+    let parameters = format!("BLOCK = [32]\nSPIN = {{ values = [{}], default = 20000 }}", spins.join(", "));
+    let edited = space.replace("BLOCK = [64, 32, 128]", &parameters);
+    assert!(edited.contains("SPIN"), "{edited}");
+    fs::write(path, edited).unwrap();
+    folder
+}
+
+/// What is accepted beside the best that a running search had found is not the best source once that search has ended.
+#[test]
+fn a_champion_that_the_search_finds_later_takes_its_place_again() {
+    if is_skipped() {
+        return;
+    }
+    let folder = spinning_stage();
+    let root = folder.path();
+    let mutator = format!("python3 {FAKE} middling");
+    let words =
+        ["sweep", "rows.toml", "--device", "host", "--strategy", "exhaustive", "--seed", "5", "--json"];
+    let rounds = ["--finalists", "1", "--mutator-rounds", "1", "--mutator", &mutator];
+    let output = evo(root, &[&words[..], &rounds].concat());
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let own = object(&output, "sweep");
+    let winner = &own["mutator"]["winner"];
+    assert_eq!((&winner["name"], &winner["accepted"]), (&json!("spin less"), &json!(true)), "{own:#}");
+    assert!(winner["speedup"].as_f64().unwrap() > 2.0, "{winner:#}");
+    assert_eq!(winner["overtaken"], true, "{winner:#}");
+    assert!(winner["speedup_beside_champion"].as_f64().unwrap() < 0.5, "{winner:#}");
+    // What further commands compare with is the champion again.
+    let incumbent = fs::read(root.join("evidence/scale_rows-host/incumbent.json")).unwrap();
+    let incumbent: Value = serde_json::from_slice(&incumbent).unwrap();
+    assert!(incumbent.to_string().contains("\"SPIN\":0"), "{incumbent:#}");
+}
+
 /// Ctrl-C ends the search in order, and nobody waits for a mutator that thinks for ten minutes.
 #[test]
 fn a_search_that_is_interrupted_takes_its_mutator_along() {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use evo_protocol::dtype::DType;
+use evo_protocol::invert::MetricDirection;
 use evo_protocol::measurement::RankingMode;
 use evo_protocol::plan::{Fill, Role};
 use evo_protocol::sanitizer::SanitizerCheck;
@@ -82,8 +83,24 @@ pub struct DiagnoseSpec {
     pub try_next: String,
     /// It takes work away instead: answers are wrong then, and the time is a bound for any cure.
     pub lightens: bool,
+    /// Metrics of a profiler of which one moves where it happened; may be empty.
+    pub moves: Vec<MetricEvidence>,
     /// The smallest first; at least one.
     pub doses: Vec<DiagnoseDose>,
+}
+
+/// A metric of a profiler, and where a harm moves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricEvidence {
+    /// A metric of `evo profile`: `l1_hit_percent`.
+    pub metric: String,
+    pub direction: MetricDirection,
+}
+
+impl MetricEvidence {
+    pub fn of(metric: &str, direction: MetricDirection) -> MetricEvidence {
+        MetricEvidence { metric: metric.to_string(), direction }
+    }
 }
 
 /// What becomes different at a dose.

@@ -61,10 +61,70 @@ pub struct InvertRow {
     pub happened: Option<bool>,
     /// By what that is known, or why nothing was measured.
     pub how_known: String,
+    /// What a profiler saw of the largest dose that was timed; null where none looked.
+    #[serde(default)]
+    pub metric: Option<InvertMetric>,
     /// Lightened time / time, the least of the doses: no cure gets below it. Null where work was added.
     pub upper_bound_of_cure_ratio: Option<f64>,
     /// The opposite of the pathology.
     pub try_next: String,
+}
+
+/// Where a metric goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MetricDirection {
+    /// It grows.
+    Up,
+    /// It shrinks.
+    Down,
+}
+
+impl MetricDirection {
+    /// As files write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            MetricDirection::Up => "up",
+            MetricDirection::Down => "down",
+        }
+    }
+
+    /// The one of that name.
+    pub fn named(name: &str) -> Option<MetricDirection> {
+        [MetricDirection::Up, MetricDirection::Down].into_iter().find(|own| own.as_str() == name)
+    }
+}
+
+/// What a profiler saw of a harmed copy, beside the unharmed kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct InvertMetric {
+    /// A metric of `evo profile`: `l1_hit_percent`.
+    pub name: String,
+    /// Where the pathology moves it.
+    pub direction: MetricDirection,
+    /// The unharmed kernel's.
+    pub unharmed: f64,
+    /// The harmed copy's.
+    pub harmed: f64,
+    /// Whether it went there, beyond chance.
+    pub moved: bool,
+    /// The dose that was looked at.
+    pub dose: String,
+    /// Whether the copy stores to as many sectors of global memory at least; null where that was not counted.
+    pub stores_kept: Option<bool>,
+}
+
+impl InvertMetric {
+    /// Why the harm did not happen; nothing where it did.
+    pub fn objection(&self) -> Option<String> {
+        let InvertMetric { name, direction, unharmed, harmed, .. } = self;
+        if self.stores_kept == Some(false) {
+            return Some("the copy stores less than the unharmed kernel".to_string());
+        }
+        let direction = direction.as_str();
+        let moved = format!("`{name}` did not go {direction} ({unharmed:.6} to {harmed:.6})");
+        (!self.moved).then_some(moved)
+    }
 }
 
 /// A dose of a pathology, compared with the unharmed kernel.
@@ -167,6 +227,7 @@ mod tests {
             slope_high: None,
             happened: Some(true),
             how_known: String::new(),
+            metric: None,
             upper_bound_of_cure_ratio: None,
             try_next: String::new(),
         }
@@ -184,6 +245,24 @@ mod tests {
         let mut unchanged = row("barriers", &[(1.0, 1.5)]);
         unchanged.doses[0].changed = Some(false);
         assert_eq!(unchanged.sloped().slope, None);
+    }
+
+    #[test]
+    fn a_harm_happened_where_its_metric_moved_and_the_work_was_kept() {
+        let metric = |moved, stores_kept| InvertMetric {
+            name: "l1_hit_percent".into(),
+            direction: MetricDirection::Down,
+            unharmed: 0.0,
+            harmed: 0.0,
+            moved,
+            dose: "L2 only".into(),
+            stores_kept,
+        };
+        assert_eq!(metric(true, Some(true)).objection(), None);
+        assert_eq!(metric(true, None).objection(), None);
+        assert!(metric(true, Some(false)).objection().unwrap().contains("stores less"));
+        let stayed = metric(false, Some(true)).objection().unwrap();
+        assert_eq!(stayed, "`l1_hit_percent` did not go down (0.000000 to 0.000000)");
     }
 
     #[test]

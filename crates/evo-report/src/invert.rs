@@ -116,6 +116,7 @@ mod tests {
             slope_high: None,
             happened: Some(true),
             how_known: "machine code differs".into(),
+            metric: None,
             upper_bound_of_cure_ratio: None,
             try_next: "fewer barriers".into(),
         };

@@ -29,6 +29,9 @@ def propose(mode, message):
     first = message["parents"][0]
     # The parent again: it passes every gate and is never faster.
     answer = {"type": "proposals", "id": message["id"], "proposals": [{"name": "echo", "source": first["source"]}]}
+    if mode == "middling":
+        edit = {"search": "k < SPIN", "replace": "k < 3000"}
+        answer["proposals"] = [{"name": "spin less", "edits": [edit]}]
     if mode == "watches":
         answer["proposals"][0]["name"] = watch(sys.argv[2])
     if mode == "slow":

@@ -15,6 +15,8 @@ pub enum MetricSet {
     Light,
     /// Those that explain it too: more replays of the kernel.
     Wide,
+    /// Only where it is asked for by its name.
+    Named,
 }
 
 /// What a metric's number is, in base units.
@@ -121,6 +123,18 @@ pub const METRICS: &[CounterMetric] = metrics! {
         "instructions of the tensor cores on floats", "products of 16-bit floats through the tensor cores";
     "dram_bytes" "dram__bytes.sum" Wide Bytes None,
         "bytes between device memory and the L2 cache", "each byte once: fuse, or reuse in shared memory";
+    "instructions" "smsp__inst_executed.sum" Named Count None,
+        "instructions of warps", "fewer: wider loads, larger tiles a thread, unrolled loops";
+    "l1_hit_percent" "l1tex__t_sector_hit_rate.pct" Named Percent None,
+        "sectors that the L1 cache had", "reuse close by: neighboring threads on neighboring data";
+    "local_load_sectors" "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum" Named Count None,
+        "sectors of local memory that are loaded: spilled registers and arrays with computed places",
+        "more registers a thread, smaller tiles a thread";
+    "global_load_requests" "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum" Named Count None,
+        "loads of global memory by whole warps, but for asynchronous copies", "wider loads, more reuse";
+    "global_store_sectors" "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum" Named Count None,
+        "sectors of global memory that are stored to, but for asynchronous copies",
+        "whole sectors: neighboring threads store to neighboring addresses";
 };
 
 /// One value that is asked for: a field and the counters whose sum it is.
@@ -176,6 +190,12 @@ fn is_counter(name: &str) -> bool {
         |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "_.".contains(letter);
     let parts = name.split_once("__");
     parts.is_some_and(|(unit, rest)| !unit.is_empty() && !rest.is_empty()) && name.chars().all(plain)
+}
+
+/// The metrics of the table by their fields, on a device of `arch`, in the table's order.
+pub fn named(fields: &[&str], arch: &str) -> Vec<WantedMetric> {
+    let asked = METRICS.iter().filter(|metric| fields.contains(&metric.field));
+    asked.map(|metric| of_table(metric, arch)).collect()
 }
 
 /// The metrics of a set and those that a user named besides, on a device of `arch`, each once.
@@ -241,6 +261,10 @@ mod tests {
     fn goals_name_what_a_profile_has() {
         let known: Vec<&str> = METRICS.iter().map(|metric| metric.field).collect();
         assert_eq!(evo_kernel::load::goals::METRIC_NAMES, known);
+        for own in evo_kernel::harm::Pathology::ALL {
+            let metric = own.moves().map(|own| own.metric);
+            assert!(metric.is_none_or(|name| metric_of(&name).is_some()), "{own:?}");
+        }
     }
 
     #[test]
@@ -269,7 +293,15 @@ mod tests {
             "sm_90a",
         );
         assert_eq!(more.len(), light.len() + 2);
-        assert_eq!(fields(MetricSet::Wide, &["dram_bytes"], "sm_90a").len(), METRICS.len());
+        let further = METRICS.iter().filter(|metric| metric.set == MetricSet::Named).count();
+        assert_eq!(fields(MetricSet::Wide, &["dram_bytes"], "sm_90a").len(), METRICS.len() - further);
+        let all = fields(MetricSet::Wide, &["l1_hit_percent"], "sm_90a");
+        assert_eq!(all.len(), METRICS.len() - further + 1);
+        let two = named(&["dram_bytes", "instructions"], "sm_90a");
+        assert_eq!(
+            two.iter().map(|own| own.field.as_str()).collect::<Vec<_>>(),
+            ["dram_bytes", "instructions"]
+        );
     }
 
     #[test]
@@ -288,7 +320,7 @@ mod tests {
     fn slips_of_the_finger_are_named() {
         let hint = |name: &str| check_names(&[name.to_string()]).unwrap_err().hint;
         assert_eq!(hint("sm_busy_percnt"), "did you mean `sm_busy_percent`?");
-        assert!(hint("speed").contains("dram_bytes, and names of"), "{}", hint("speed"));
+        assert!(hint("speed").contains("global_store_sectors, and names of"), "{}", hint("speed"));
         for bad in ["group:memory__chart", "regex:sm__.*", "", "__", "Sm__x", "a__b,c__d"] {
             assert!(check_names(&[bad.to_string()]).is_err(), "{bad}");
         }

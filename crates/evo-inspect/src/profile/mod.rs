@@ -3,7 +3,8 @@
 //!
 //! `metrics` lists the counters, `collect` runs Nsight Compute around a worker and reads its report (`raw_page`),
 //! `outcome` knows what its messages mean, `known` has what is known without it, `diagnosis` draws the conclusions, and
-//! `account` holds it all.
+//! `account` holds it all. `movement` says how a metric of a
+//! changed kernel compares with the kernel before.
 //! A number that is not there is missing, with a reason, and never 0.
 
 mod account;
@@ -11,6 +12,7 @@ mod collect;
 mod diagnosis;
 mod known;
 mod metrics;
+mod movement;
 mod outcome;
 mod raw_page;
 
@@ -20,7 +22,8 @@ pub use diagnosis::{Bottleneck, Diagnosis, MainMetrics, ProfileFinding, diagnose
 pub use known::{Known, KnownFacts, KnownSources, main_launch};
 pub use metrics::{
     CounterMetric, METRICS, MetricSet, MetricTarget, MetricUnit, UnknownMetric, WantedMetric, check_names,
-    counters, metric_of, wanted,
+    counters, metric_of, named, wanted,
 };
+pub use movement::{MetricMovement, movement};
 pub use outcome::named_failure;
 pub use raw_page::{RawPage, RawPageError};

@@ -1,6 +1,9 @@
 //! What can be done to any kernel.
 
 use evo_protocol::device::DeviceKind;
+use evo_protocol::invert::MetricDirection;
+
+use crate::spec::MetricEvidence;
 
 /// One way to harm a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +79,21 @@ impl Pathology {
             (Pathology::EntryDelay, _) => "500 steps of one thread (about 1 µs)",
             (Pathology::DivergentEntry, _) => "8 steps of each half of a warp",
         }
+    }
+
+    /// By what a profiler sees that it happened; nothing where no metric goes one way for certain.
+    pub fn moves(self) -> Option<MetricEvidence> {
+        use MetricDirection::{Down, Up};
+        let (metric, direction) = match self {
+            Pathology::RegisterCap => ("local_load_sectors", Up),
+            Pathology::ResidentBlocks => ("occupancy_percent", Down),
+            Pathology::Barriers | Pathology::EntryDelay => ("instructions", Up),
+            Pathology::L1Bypass => ("l1_hit_percent", Down),
+            // Another schedule may have more instructions or fewer.
+            Pathology::CompilerLevel => return None,
+            Pathology::DivergentEntry => ("threads_per_instruction", Down),
+        };
+        Some(MetricEvidence::of(metric, direction))
     }
 
     /// The opposite: what to try where it costs much.

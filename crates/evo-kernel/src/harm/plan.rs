@@ -2,7 +2,7 @@
 
 use super::dose::{Dose, HarmChange, HarmFacts, doses};
 use super::pathology::Pathology;
-use crate::spec::{DiagnoseDose, DiagnoseSpec, KernelSpec};
+use crate::spec::{DiagnoseDose, DiagnoseSpec, KernelSpec, MetricEvidence};
 
 /// A pathology with its doses.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,8 @@ pub struct HarmPlan {
     pub lightens: bool,
     /// By what a change of this kind shows.
     pub shows_as: &'static str,
+    /// Metrics of a profiler of which one moves where it happened; none where nobody can say.
+    pub moves: Vec<MetricEvidence>,
     /// The smallest first, or why there are none here.
     pub doses: Result<Vec<Dose>, String>,
 }
@@ -51,12 +53,13 @@ fn generic(own: Pathology, facts: &HarmFacts<'_>) -> HarmPlan {
             Pathology::ResidentBlocks => "the driver counts fewer resident blocks",
             _ => "machine code differs",
         },
+        moves: own.moves().into_iter().collect(),
         doses: doses(own, facts),
     }
 }
 
 fn of_file(own: &DiagnoseSpec) -> HarmPlan {
-    let DiagnoseSpec { name, resource, unit, try_next, lightens, doses } = own.clone();
+    let DiagnoseSpec { name, resource, unit, try_next, lightens, moves, doses } = own.clone();
     let doses = doses.into_iter().enumerate().map(|(at, dose)| declared(at, dose)).collect();
     HarmPlan {
         name,
@@ -65,6 +68,7 @@ fn of_file(own: &DiagnoseSpec) -> HarmPlan {
         try_next,
         lightens,
         shows_as: "machine code or launches differ",
+        moves,
         doses: Ok(doses),
     }
 }

@@ -1,15 +1,17 @@
 //! `[[diagnose]]`: ways to harm this kernel, for `evo invert`.
 
+use evo_protocol::invert::MetricDirection;
 use evo_space::diagnostic::nearest;
 use evo_space::document::{Data, Node};
 use evo_space::parameter::Parameter;
 use evo_space::value::Value;
 
 use super::fields::Reader;
+use super::goals::METRIC_NAMES;
 use crate::harm::Pathology;
-use crate::spec::{DiagnoseDose, DiagnoseSpec};
+use crate::spec::{DiagnoseDose, DiagnoseSpec, MetricEvidence};
 
-const KEYS: &[&str] = &["name", "resource", "unit", "try_next", "lightens", "doses"];
+const KEYS: &[&str] = &["name", "resource", "unit", "try_next", "lightens", "moves", "doses"];
 const DOSE: &str = "doses = [{ set = { VEC = 1 } }]";
 
 /// Reads the tables; nothing where there are none.
@@ -63,8 +65,43 @@ fn pathology(reader: &mut Reader, node: &Node, parameters: &[Parameter]) -> Opti
         let found: Vec<_> = items.iter().map(|item| dose(reader, item, parameters)).collect();
         found.into_iter().collect::<Option<Vec<_>>>().filter(|found| !found.is_empty())
     });
+    let moves = match fields.get("moves") {
+        Some(node) => moves(reader, node),
+        None => Some(Vec::new()),
+    };
     let (name, resource, unit, try_next) = (name?, resource?, unit?, try_next?);
-    Some(DiagnoseSpec { name, resource, unit, try_next, lightens: lightens?, doses: doses? })
+    Some(DiagnoseSpec { name, resource, unit, try_next, lightens: lightens?, moves: moves?, doses: doses? })
+}
+
+/// Metrics and where they go: `moves = { l1_hit_percent = "down" }`.
+fn moves(reader: &mut Reader, node: &Node) -> Option<Vec<MetricEvidence>> {
+    let Data::Table(entries) = &node.data else {
+        reader.error(&node.span, format!("`moves` is {}, expected a table of metrics", node.kind()));
+        return None;
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        if !METRIC_NAMES.contains(&entry.key.as_str()) {
+            let hint = match nearest(&entry.key, METRIC_NAMES.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", METRIC_NAMES.join(", ")),
+            };
+            reader.hinted(&entry.key_span, format!("there is no metric `{}`", entry.key), Some(hint));
+            return None;
+        }
+        let direction = match &entry.value.data {
+            Data::Text(text) => MetricDirection::named(text),
+            _ => None,
+        };
+        let Some(direction) = direction else {
+            let hint = format!("write moves = {{ {} = \"down\" }}", entry.key);
+            let message = format!("`{}` of `moves` is neither \"up\" nor \"down\"", entry.key);
+            reader.hinted(&entry.value.span, message, Some(hint));
+            return None;
+        };
+        found.push(MetricEvidence { metric: entry.key.clone(), direction });
+    }
+    Some(found)
 }
 
 fn dose(reader: &mut Reader, node: &Node, parameters: &[Parameter]) -> Option<DiagnoseDose> {

@@ -27,6 +27,11 @@ pub const METRIC_NAMES: &[&str] = &[
     "stall_math_pipe_throttle",
     "tensor_instructions",
     "dram_bytes",
+    "instructions",
+    "l1_hit_percent",
+    "local_load_sectors",
+    "global_load_requests",
+    "global_store_sectors",
 ];
 
 const RELATIONS: &[(&str, MetricRelation)] = &[

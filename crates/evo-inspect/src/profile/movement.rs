@@ -1,0 +1,121 @@
+//! Whether a metric moved between two profiles of kernels that make the same launches.
+
+use evo_protocol::invert::MetricDirection;
+
+use super::collect::ProfiledLaunch;
+use super::metrics::{MetricUnit, metric_of};
+
+/// Percent are averages over time, which differ from run to run: fewer points than this are chance.
+const POINTS: f64 = 1.0;
+/// Counts are exact where a kernel's path does not depend on time; where it does they differ by less than this share.
+const SHARE: f64 = 1e-5;
+
+/// A metric before a change and after it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MetricMovement {
+    pub before: f64,
+    pub after: f64,
+    /// Whether it went in the direction that was asked about, beyond chance.
+    pub has_moved: bool,
+}
+
+/// How a metric of the table went. Counts are summed over the launches; of an average it is the launch that went furthest
+/// in the direction.
+///
+/// # Errors
+/// Why that cannot be said: there is no such metric, or a launch has no value.
+pub fn movement(
+    field: &str,
+    direction: MetricDirection,
+    before: &[ProfiledLaunch],
+    after: &[ProfiledLaunch],
+) -> Result<MetricMovement, String> {
+    let unit = metric_of(field).ok_or_else(|| format!("`{field}` is not a metric"))?.unit;
+    let values = |launches: &[ProfiledLaunch]| -> Result<Vec<f64>, String> {
+        let value = |own: &ProfiledLaunch| own.metrics.get(field).copied().flatten();
+        let all: Option<Vec<f64>> = launches.iter().map(value).collect();
+        all.filter(|all| !all.is_empty()).ok_or_else(|| format!("`{field}` has no value"))
+    };
+    let (before, after) = (values(before)?, values(after)?);
+    let sign = match direction {
+        MetricDirection::Up => 1.0,
+        MetricDirection::Down => -1.0,
+    };
+    let is_sum = matches!(unit, MetricUnit::Count | MetricUnit::Bytes) && !is_ratio(field);
+    let (before, after) = match is_sum {
+        true => (before.iter().sum(), after.iter().sum()),
+        false if before.len() == after.len() => {
+            let pairs = before.into_iter().zip(after);
+            let furthest =
+                pairs.max_by(|one, other| (sign * (one.1 - one.0)).total_cmp(&(sign * (other.1 - other.0))));
+            furthest.unwrap_or_default()
+        }
+        false => return Err(format!("launches are {} and not {}", after.len(), before.len())),
+    };
+    let least = match unit {
+        MetricUnit::Percent => POINTS,
+        _ => SHARE * f64::abs(before),
+    };
+    Ok(MetricMovement { before, after, has_moved: sign * (after - before) > least })
+}
+
+/// Counts for each instruction, which do not add up over launches.
+fn is_ratio(field: &str) -> bool {
+    metric_of(field).is_some_and(|metric| metric.counter.ends_with(".ratio"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launches(field: &str, values: &[Option<f64>]) -> Vec<ProfiledLaunch> {
+        let launch = |value: &Option<f64>| ProfiledLaunch {
+            entry: "k".into(),
+            grid: [1, 1, 1],
+            block: [32, 1, 1],
+            metrics: [(field.to_string(), *value)].into(),
+        };
+        values.iter().map(launch).collect()
+    }
+
+    #[track_caller]
+    fn check(
+        field: &str,
+        direction: MetricDirection,
+        before: &[f64],
+        after: &[f64],
+        expected: (f64, f64, bool),
+    ) {
+        let some = |all: &[f64]| all.iter().copied().map(Some).collect::<Vec<_>>();
+        let (before, after) = (launches(field, &some(before)), launches(field, &some(after)));
+        let found = movement(field, direction, &before, &after).unwrap();
+        assert_eq!((found.before, found.after, found.has_moved), expected, "{field}");
+    }
+
+    #[test]
+    fn counts_are_summed_and_averages_are_those_of_the_launch_that_moved_most() {
+        use MetricDirection::{Down, Up};
+        check("instructions", Up, &[100.0, 50.0], &[100.0, 51.0], (150.0, 151.0, true));
+        check("instructions", Up, &[100.0, 50.0], &[90.0, 60.0], (150.0, 150.0, false));
+        check("instructions", Down, &[100.0], &[101.0], (100.0, 101.0, false));
+        check("local_load_sectors", Up, &[0.0], &[8.0], (0.0, 8.0, true));
+        check("local_load_sectors", Up, &[0.0], &[0.0], (0.0, 0.0, false));
+        check("occupancy_percent", Down, &[80.0, 40.0], &[79.9, 20.0], (40.0, 20.0, true));
+        check("occupancy_percent", Down, &[80.0], &[79.5], (80.0, 79.5, false));
+        check("threads_per_instruction", Down, &[32.0, 32.0], &[32.0, 24.0], (32.0, 24.0, true));
+        // A count that a waiting loop changes by a little is not one that was changed on purpose.
+        check("instructions", Up, &[1e9], &[1e9 + 100.0], (1e9, 1e9 + 100.0, false));
+    }
+
+    #[test]
+    fn what_has_no_value_has_not_moved_and_not_stayed() {
+        let (some, none) = (launches("instructions", &[Some(1.0)]), launches("instructions", &[None]));
+        let up = MetricDirection::Up;
+        assert_eq!(movement("instructions", up, &some, &none).unwrap_err(), "`instructions` has no value");
+        assert!(movement("instructions", up, &some, &[]).is_err());
+        assert_eq!(movement("speed", up, &some, &some).unwrap_err(), "`speed` is not a metric");
+        let (one, two) =
+            (launches("l2_hit_percent", &[Some(1.0)]), launches("l2_hit_percent", &[Some(1.0); 2]));
+        assert!(movement("l2_hit_percent", up, &one, &two).unwrap_err().contains("launches"));
+    }
+}
