@@ -287,9 +287,12 @@ fn asked(folder: &Path, harness: &str, request: &Value, path: &str) -> Vec<Cross
     fs::write(folder.join("request.json"), request.to_string()).unwrap();
     let mut command = Command::new("python3");
     command.current_dir(folder).args(["-B", "crosscheck.py", harness, "request.json"]);
-    command.env("PYTHONPATH", path).stdin(Stdio::null());
+    command.env("PYTHONPATH", path).env_remove("EVO_KERNELBENCH").stdin(Stdio::null());
     if harness == "cutlass" {
         command.env("EVO_CUTLASS_PROFILER", folder.join("cutlass_profiler"));
+    }
+    if harness == "kernelbench" && folder.join("checkout").exists() {
+        command.env("EVO_KERNELBENCH", folder.join("checkout"));
     }
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -322,7 +325,10 @@ fn a_package_that_is_missing_old_or_broken_is_named() {
         assert_eq!((lines.len(), lines[0].problem.as_str(), lines[0].time_ns), (1, "square", None));
         lines[0].reason.clone().unwrap()
     };
-    assert_eq!(reason("kernelbench"), "the Python package `kernelbench` is not installed");
+    assert_eq!(
+        reason("kernelbench"),
+        "the Python package `kernelbench` is not installed, and EVO_KERNELBENCH names no checkout of it"
+    );
     assert_eq!(reason("nvbench"), "the Python package `cuda-bench` is not installed");
     let package = |name: &str, version: &str| {
         let own = fakes.join(format!("{}-{version}.dist-info", name.replace('-', "_")));
@@ -371,4 +377,134 @@ printf 'Problem,Operation,Status,Runtime\n1,slow,success,0.004\n1,fast,success,0
     other["operator"] = "softmax".into();
     let lines = asked(folder.path(), "cutlass", &other, "");
     assert_eq!(lines[0].reason.as_deref(), Some("the kernel is not a GEMM"));
+}
+
+/// A file of the tests for KernelBench.
+fn of_kernelbench(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/crosscheck/kernelbench");
+    fs::read_to_string(Path::new(folder).join(name)).unwrap()
+}
+
+fn put(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// An array of floats as evo hands it out.
+fn floats(folder: &Path, name: &str, shape: [u64; 2], values: &[f32]) -> Value {
+    let header =
+        format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}\n", shape[0], shape[1]);
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend(u16::try_from(header.len()).unwrap().to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend(values.iter().flat_map(|own| own.to_le_bytes()));
+    let path = folder.join(format!("{name}.npy"));
+    fs::write(&path, bytes).unwrap();
+    json!({ "path": path, "dtype": "f32", "npy": "<f4", "shape": shape })
+}
+
+/// An exported product of two small matrices, whose expected answer no product gives, and a torch for it.
+fn kernelbench_stage() -> (TempDir, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path();
+    put(&own.join("fakes/torch.py"), &of_kernelbench("torch.py"));
+    for name in ["launch_plan.py", "torch_op.py", "manifest.json"] {
+        put(&own.join("candidate/0").join(name), &of_kernelbench(name));
+    }
+    let request = json!({
+        "schema": "evo.crosscheck.request", "version": 1, "harness": "kernelbench", "role": "candidate",
+        "device": "cuda:0", "kernel": "gemm", "operator": "gemm", "mode": "hot", "limit_s": 60.0,
+        "problems": [{
+            "problem": "small", "sizes": { "M": 2, "N": 1, "K": 2 }, "scalars": {}, "folder": own.join("candidate/0"),
+            "inputs": {
+                "a": floats(own, "a", [2, 2], &[1.0, 2.0, 3.0, 4.0]), "b": floats(own, "b", [2, 1], &[5.0, 6.0]),
+            },
+            "expected": { "c": floats(own, "c", [2, 1], &[7.0, 8.0]) },
+        }],
+    });
+    (folder, request)
+}
+
+fn kernelbench_line(folder: &Path, request: &Value) -> CrosscheckLine {
+    let mut lines = asked(folder, "kernelbench", request, folder.join("fakes").to_str().unwrap());
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    lines.remove(0)
+}
+
+fn kernelbench_results(folder: &Path) -> Vec<Value> {
+    let report: Value =
+        serde_json::from_slice(&fs::read(folder.join("kernelbench_report.json")).unwrap()).unwrap();
+    report["problems"].as_array().unwrap().clone()
+}
+
+#[test]
+fn the_evaluator_of_kernelbench_gets_a_pair_and_inputs_like_its_own() {
+    if !has_programs(&["python3"], "a harness of our own") {
+        return;
+    }
+    let (folder, mut request) = kernelbench_stage();
+    let own = folder.path();
+    put(&own.join("checkout/src/kernelbench/eval.py"), &of_kernelbench("eval.py"));
+    let line = kernelbench_line(own, &request);
+    assert_eq!(
+        (line.correct, line.time_ns, line.spread_ratio),
+        (Some(true), Some(5e5), Some(0.02)),
+        "{line:?}"
+    );
+    assert_eq!(line.peer_ns, Some(6e6));
+    assert!(line.version.unwrap().starts_with("kernelbench (eval.py "));
+    assert!(line.overhead_ns.is_some_and(|own| own > 0.0));
+    assert!(line.reason.unwrap().ends_with("it flags an excessive speedup over PyTorch"));
+    request["role"] = "baseline".into();
+    kernelbench_line(own, &request);
+    let results = kernelbench_results(own);
+    let roles: Vec<&Value> = results.iter().map(|own| &own["role"]).collect();
+    assert_eq!(roles, ["candidate", "baseline"]);
+    let told = &results[0]["result"]["metadata"];
+    assert_eq!(
+        told["options"],
+        json!({
+            "seed_num": 42, "timing_method": "cuda_event", "device": "cuda:0", "backend": "cuda", "precision": "f32",
+            "num_correct_trials": 3, "num_perf_trials": 100, "check_for_excessive_speedup": true,
+        })
+    );
+    // Three checks on inputs of their own, all in [0, 1); what is timed is evo's.
+    let given: Vec<Vec<Vec<f64>>> = serde_json::from_value(told["given"].clone()).unwrap();
+    assert!(given[..3].iter().flatten().flatten().all(|own| (0.0..1.0).contains(own)), "{given:?}");
+    assert!(given[0] != given[1] && given[1] != given[2]);
+    assert_eq!(given[3..], [vec![vec![1.0, 2.0, 3.0, 4.0], vec![5.0, 6.0]], given[3].clone()]);
+    // Nobody knows an operator that has no name: evo's answer to evo's inputs, which the product is not.
+    request["operator"] = Value::Null;
+    let line = kernelbench_line(own, &request);
+    assert_eq!((line.correct, line.time_ns, line.peer_ns), (Some(false), None, None));
+    assert_eq!(
+        line.reason.unwrap(),
+        "Output mismatch (largest differences: 31.000000, 31.000000, 31.000000)"
+    );
+}
+
+#[test]
+fn a_wrong_kernel_and_an_old_kernelbench_are_seen() {
+    if !has_programs(&["python3"], "a harness of our own") {
+        return;
+    }
+    let (folder, request) = kernelbench_stage();
+    let own = folder.path();
+    // A package that nobody installed, found like any module.
+    put(&own.join("fakes/kernelbench/eval.py"), &of_kernelbench("eval.py"));
+    let wrong = of_kernelbench("torch_op.py").replace("OFF = 0.0", "OFF = 0.5");
+    put(&own.join("candidate/0/torch_op.py"), &wrong);
+    let line = kernelbench_line(own, &request);
+    assert_eq!((line.correct, line.time_ns), (Some(false), None), "{line:?}");
+    assert!(line.reason.unwrap().starts_with("Output mismatch (largest differences: 0.500000"));
+    // Before version 0.2 it did not flush the cache.
+    put(&own.join("candidate/0/torch_op.py"), &of_kernelbench("torch_op.py"));
+    let old = of_kernelbench("eval.py").replace("def eval_kernel_against_ref", "def newer");
+    put(&own.join("checkout/src/eval.py"), &(old + &of_kernelbench("old_eval.py")));
+    let line = kernelbench_line(own, &request);
+    assert_eq!((line.correct, line.time_ns), (Some(true), None), "{line:?}");
+    assert!(line.reason.unwrap().starts_with("this version does not flush the cache"));
+    fs::remove_file(own.join("checkout/src/eval.py")).unwrap();
+    let line = kernelbench_line(own, &request);
+    assert!(line.reason.unwrap().ends_with("which has neither src/kernelbench/eval.py nor src/eval.py"));
 }

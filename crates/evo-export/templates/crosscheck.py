@@ -9,7 +9,10 @@ line of JSON on stdout, as any program gives it that `evo crosscheck --command` 
 
 import csv
 import glob
+import hashlib
+import importlib
 import importlib.metadata
+import importlib.util
 import inspect
 import json
 import os
@@ -28,7 +31,8 @@ from verify_peer import ExportBackend
 TOLERANCES = {"f16": 1e-2, "bf16": 2e-2, "f32": 1e-4, "f64": 1e-7}
 # Seconds that one measurement of torch.utils.benchmark goes on for.
 TORCH_SECONDS = 1.0
-# Calls of the evaluator of KernelBench.
+# Calls that KernelBench's evaluator checks, and calls that it times.
+KERNELBENCH_CHECKS = 3
 KERNELBENCH_TRIALS = 100
 # Further runs of the fastest kernel of CUTLASS, from which its spread is known.
 CUTLASS_RUNS = 3
@@ -322,70 +326,126 @@ class KernelBenchCase:
         self.operator = next(value for name, value in vars(own).items()
                              if type(value).__name__ == "CustomOpDef" and name.endswith("_new"))
         self.more = case.backend.open_sizes(case.plan, case.sizes)
-        self.peer = None
+        # Its evaluator compares shapes too.
+        self.shape = tuple(case.plan.shapes(case.sizes)[case.idents[self.output]])
+        self.calls = 0
+        self.peer = self.peer_of(case.inputs)
+
+    def peer_of(self, inputs):
+        """PyTorch's own operator on these inputs; nothing where it has none."""
         try:
-            known = TorchBackend.implementations(case.backend, case.task, case.inputs)
-            self.peer = next((call for call, why in known.values() if why is None), None)
+            known = TorchBackend.implementations(self.case.backend, self.case.task, inputs)
         except Unable:
-            pass
+            return None
+        return next((call for call, why in known.values() if why is None), None)
 
     def given(self):
-        return [self.case.inputs[name] for name in self.names]
+        """Inputs of the next call. What PyTorch can answer is checked on inputs of their own, drawn as KernelBench's tasks draw
+        them: its tolerance is absolute near zero and fits sums of positive numbers. What is timed are evo's inputs."""
+        inputs = self.case.inputs
+        self.calls += 1
+        if self.peer is not None:
+            if self.calls <= KERNELBENCH_CHECKS:
+                inputs = {name: self.torch.rand(value.shape, device=value.device).to(value.dtype)
+                          for name, value in inputs.items()}
+            self.peer = self.peer_of(inputs)
+        return [inputs[name] for name in self.names]
 
     def answer(self, inputs):
-        """PyTorch's own where it has the operator, else evo's reference. All calls get the same inputs."""
+        """PyTorch's own where it has the operator, on what was given last; else evo's reference."""
         if self.peer is not None:
-            return self.peer()[self.output]
-        return self.case.expected[self.output].to(self.dtype)
+            return self.peer()[self.output].reshape(self.shape)
+        return self.case.expected[self.output].reshape(self.shape).to(self.dtype)
 
     def launch(self, inputs):
         return self.operator(*inputs, **self.more)
 
 
-def run_kernelbench(request, say):
-    version = installed("kernelbench")
-    from kernelbench.eval import eval_kernel_against_ref
+def kernelbench_evaluator():
+    """KernelBench's evaluator, and which one it is. It is on no package registry, so a checkout serves as well as a package."""
+    name = "kernelbench.eval"
+    checkout = os.environ.get("EVO_KERNELBENCH")
+    if checkout:
+        # The second was its place until version 0.2.
+        places = {"kernelbench.eval": "src", "src.eval": ""}
+        name = next((name for name, own in places.items()
+                     if os.path.isfile(os.path.join(checkout, own, *name.split(".")) + ".py")), None)
+        if name is None:
+            raise Unable(f"EVO_KERNELBENCH names `{checkout}`, which has neither src/kernelbench/eval.py nor src/eval.py")
+        sys.path.insert(0, os.path.abspath(os.path.join(checkout, places[name])))
+    elif importlib.util.find_spec("kernelbench") is None:
+        raise Unable("the Python package `kernelbench` is not installed, and EVO_KERNELBENCH names no checkout of it")
+    own = importlib.import_module(name)
+    with open(own.__file__, "rb") as file:
+        digest = hashlib.sha256(file.read()).hexdigest()
+    try:
+        version = "" if checkout else " " + importlib.metadata.version("kernelbench")
+    except importlib.metadata.PackageNotFoundError:
+        version = ""
+    # Its version number stays the same over many commits.
+    return own.eval_kernel_against_ref, f"kernelbench{version} (eval.py {digest[:8]})"
 
+
+def run_kernelbench(request, say):
+    evaluate, version = kernelbench_evaluator()
     sys.modules["crosscheck"] = sys.modules[__name__]
-    known = inspect.signature(eval_kernel_against_ref).parameters
+    known = inspect.signature(evaluate).parameters
+    path = "kernelbench_report.json"
     report = {"schema": "evo.kernelbench-report", "version": 1, "kernelbench": version, "problems": []}
+    # The candidate's, which was asked about before.
+    if request["role"] == "baseline" and os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            report = json.load(file)
     for case in cases(request, say):
         try:
             own = CASES[case.name] = KernelBenchCase(case)
             words = {"kernel": request["kernel"], "problem": case.name}
             texts = MODEL.format(**words), MODEL_NEW.format(**words)
-            options = {"num_correct_trials": 3, "num_perf_trials": KERNELBENCH_TRIALS, "measure_performance": True,
-                       "timing_method": "cuda_event", "device": case.backend.device, "backend": "cuda",
-                       "precision": own.dtype}
-            result = eval_kernel_against_ref(*texts, **{name: value for name, value in options.items() if name in known})
+            options = {"num_correct_trials": KERNELBENCH_CHECKS, "num_perf_trials": KERNELBENCH_TRIALS,
+                       "measure_performance": True, "timing_method": "cuda_event", "device": case.backend.device,
+                       "backend": "cuda", "precision": own.dtype,
+                       # Times the `Model`, which computes nothing where PyTorch does not know the operator.
+                       "check_for_excessive_speedup": own.peer is not None}
+            result = evaluate(*texts, **{name: value for name, value in options.items() if name in known})
             if result is None:
                 raise Unable("its evaluator gave no result")
             fields = result.model_dump()
-            report["problems"].append({"problem": case.name, "model": texts[0], "model_new": texts[1], "result": fields})
-            say(case.line(version=version, **kernelbench_line(own, fields)))
+            report["problems"].append({"problem": case.name, "role": request["role"], "model": texts[0],
+                                       "model_new": texts[1], "result": fields})
+            # Versions that have no such choice leave the caches as they are.
+            say(case.line(version=version, **kernelbench_line(own, fields, "timing_method" in known)))
         except Unable as error:
             say(case.line(version=version, reason=str(error)))
         except Exception as error:
             say(case.line(version=version, reason=f"{type(error).__name__}: {error}"[:300]))
-    with open("kernelbench_report.json", "w", encoding="utf-8") as file:
-        json.dump(report, file, indent=2, default=str)
+        # After each problem: a later one may outlast the limit.
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=2, default=str)
 
 
-def kernelbench_line(own, fields):
+def kernelbench_line(own, fields, is_cold):
     """KernelBench counts in milliseconds."""
     stats, time_ms, peer_ms = fields["runtime_stats"], fields["runtime"], fields.get("ref_runtime", -1.0)
+    metadata = fields["metadata"]
     line = {"correct": bool(fields["correctness"])}
     if not line["correct"]:
-        metadata = fields["metadata"]
         told = next((str(metadata[key]) for key in ("runtime_error", "compilation_error", "correctness_issue")
                      if key in metadata), "its evaluator says no more")
+        if "max_difference" in metadata:
+            told += f" (largest differences: {', '.join(map(str, metadata['max_difference']))})"
         return {**line, "reason": told[:300]}
     if time_ms <= 0:
-        return {**line, "reason": str(fields["metadata"].get("error_during_performance", "it gave no time"))[:300]}
-    host_ns = own.case.host_ns(lambda: own.launch(own.given()))
+        return {**line, "reason": str(metadata.get("error_during_performance", "it gave no time"))[:300]}
+    if not is_cold:
+        return {**line, "reason": "this version does not flush the cache, so its times are of neither of evo's modes"}
+    inputs = own.given()
+    host_ns = own.case.host_ns(lambda: own.launch(inputs))
+    told = f"its events may include the launch from Python, which takes {host_ns / 1e3:.0f} µs"
+    if metadata.get("excessive_speedup"):
+        told += "; it flags an excessive speedup over PyTorch"
     return {**line, "mode": "cold", "time_ns": 1e6 * time_ms, "spread_ratio": stats["std"] / stats["mean"],
             "overhead_ns": host_ns, "peer_ns": 1e6 * peer_ms if peer_ms > 0 and own.peer is not None else None,
-            "reason": f"its events may include the launch from Python, which takes {host_ns / 1e3:.0f} µs"}
+            "reason": told}
 
 
 # --- CUTLASS
