@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::error::ExportError;
 use crate::format::ExportFormat;
-use crate::model::{BufferArgument, ExportModel};
+use crate::model::{BufferArgument, ExportModel, PassedArgument};
 use crate::source::PlainSource;
 use crate::templates::{DRIVER_PY, EXACT_HPP, EXACT_PY, render};
 
@@ -72,7 +72,10 @@ pub fn files(unit: &ExportUnit<'_>, formats: &[ExportFormat]) -> Result<Vec<Expo
     }
     if has(ExportFormat::TorchOp) {
         files.rendered("torch_op.py", "an operator of PyTorch")?;
-        files.fixed("driver.py", DRIVER_PY.as_bytes(), "launches the cubin, for torch_op.py");
+    }
+    let needs_driver = uses_maps(unit.model) && (has(ExportFormat::Cupy) || has(ExportFormat::CudaCore));
+    if has(ExportFormat::TorchOp) || needs_driver {
+        files.fixed("driver.py", DRIVER_PY.as_bytes(), "launches the cubin, for the other Python files");
     }
     if has(ExportFormat::Torch) {
         for name in ["torch_ext/binding.cpp", "torch_ext/launch.cu", "torch_ext/load.py"] {
@@ -121,6 +124,12 @@ impl Files<'_> {
     }
 }
 
+/// Whether a launch receives a tensor map.
+fn uses_maps(model: &ExportModel) -> bool {
+    let mut arguments = model.steps.iter().flat_map(|step| &step.launches).flat_map(|own| &own.arguments);
+    arguments.any(|own| matches!(own, PassedArgument::TensorMap(_)))
+}
+
 fn context(unit: &ExportUnit<'_>) -> Value {
     let model = unit.model;
     let mut m = json!(model);
@@ -162,6 +171,7 @@ fn context(unit: &ExportUnit<'_>) -> Value {
         "options": unit.source.options,
         "uses_half": uses("f16"),
         "uses_bf16": uses("bf16"),
+        "uses_maps": uses_maps(model),
         "arch": unit.cubin.map(|(arch, _)| arch),
         "cubin": unit.cubin.map(|(arch, _)| cubin_name(arch)),
         "size_idents": model.sizes.iter().map(|own| own.ident.as_str()).collect::<Vec<_>>().join(", "),

@@ -78,6 +78,11 @@ impl FormulaNames<'_> {
         Ok(ExportFormula { source, cpp: whole.to_string(), python: whole.to_string(), known: Some(whole) })
     }
 
+    /// What a formula gives; nothing where it reads a size.
+    pub(crate) fn known(&self, expr: &Expr, place: &str) -> Result<Option<Value>, ExportError> {
+        Ok(self.codes(expr, place)?.2)
+    }
+
     /// A formula whose value is a finite number.
     pub(crate) fn number(&self, expr: &Expr, place: &str) -> Result<ExportFormula, ExportError> {
         let (cpp, python, _) = self.codes(expr, place)?;

@@ -18,6 +18,7 @@ pub mod record;
 pub mod results;
 pub mod source;
 mod templates;
+pub mod tensor_map;
 pub mod translate;
 
 pub use templates::{CROSSCHECK, VERIFY_PEER};

@@ -4,7 +4,7 @@
 //! could not say is refused here, by its name in the space file.
 
 use evo_kernel::spec::{
-    ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, PassedSpec, ScalarSpec, TinySpec,
+    ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, PassedSpec, ScalarSpec, TensorMapSpec, TinySpec,
 };
 use evo_protocol::dtype::DType;
 use evo_protocol::entry_name::EntryName;
@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::error::ExportError;
 use crate::formula::{ExportFormula, FormulaNames, Truth, place};
 use crate::names::Identifiers;
+use crate::tensor_map::TensorMapArgument;
 
 /// Addresses of buffers are multiples of this: all gates saw such addresses, and no others.
 pub const ALIGNMENT: u64 = 32;
@@ -170,6 +171,8 @@ pub enum PassedArgument {
     },
     /// A number of this launch alone.
     Literal(ScalarArgument),
+    /// A layout that the driver encodes for the address of a buffer.
+    TensorMap(TensorMapArgument),
 }
 
 /// Which sizes are supported.
@@ -274,13 +277,7 @@ fn refuse_whole(kernel: &KernelSpec) -> Result<(), ExportError> {
                      passes arguments only"
                 )));
             }
-            ArgumentSpec::TensorMap(map) => {
-                return Err(ExportError::not_exportable(format!(
-                    "the argument `{}` is a tensor map, which an export cannot encode",
-                    map.name
-                )));
-            }
-            ArgumentSpec::Buffer(_) | ArgumentSpec::Scalar(_) => {}
+            ArgumentSpec::Buffer(_) | ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => {}
         }
     }
     Ok(())
@@ -455,20 +452,15 @@ impl Builder<'_> {
         names: &FormulaNames<'_>,
     ) -> Result<Vec<PassedArgument>, ExportError> {
         let kernel = self.request.kernel;
-        let named = |name: &str| {
-            if let Some(ident) = self.ident_of(name) {
-                return Some(PassedArgument::Buffer { ident });
-            }
-            let own = self.scalars.iter().find(|own| own.name == name)?;
-            Some(PassedArgument::Scalar { ident: own.ident.clone(), dtype: own.dtype })
-        };
         let Some(passed) = &launch.arguments else {
-            return Ok(kernel.arguments.iter().filter_map(|own| named(own.name())).collect());
+            let all = kernel.arguments.iter().enumerate();
+            let all = all.filter_map(|(at, own)| self.named(at, own.name()).transpose());
+            return all.collect();
         };
         let mut found = Vec::new();
         for (at, own) in passed.iter().enumerate() {
             match own {
-                PassedSpec::Named(name) => found.extend(named(name)),
+                PassedSpec::Named(name) => found.extend(self.named(at, name)?),
                 PassedSpec::Literal(scalar) => {
                     found.push(PassedArgument::Literal(self.scalar(
                         scalar,
@@ -479,6 +471,30 @@ impl Builder<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// What an argument of the kernel becomes at a place of a launch.
+    fn named(&self, at: usize, name: &str) -> Result<Option<PassedArgument>, ExportError> {
+        if let Some(ident) = self.ident_of(name) {
+            return Ok(Some(PassedArgument::Buffer { ident }));
+        }
+        let maps = self.request.kernel.arguments.iter().filter_map(|own| match own {
+            ArgumentSpec::TensorMap(map) => Some(map),
+            ArgumentSpec::Buffer(_) | ArgumentSpec::Scalar(_) => None,
+        });
+        if let Some(map) = maps.into_iter().find(|own| own.name == name) {
+            return self.tensor_map(map, format!("map_{at}")).map(Some);
+        }
+        let scalar = self.scalars.iter().find(|own| own.name == name);
+        Ok(scalar.map(|own| PassedArgument::Scalar { ident: own.ident.clone(), dtype: own.dtype }))
+    }
+
+    fn tensor_map(&self, map: &TensorMapSpec, ident: String) -> Result<PassedArgument, ExportError> {
+        let buffer = self.buffers.iter().find(|own| own.name == map.of);
+        let buffer = buffer.ok_or_else(|| {
+            ExportError::not_exportable(format!("`{}` is a tensor map of no known buffer", map.name))
+        })?;
+        TensorMapArgument::of(map, ident, buffer, &self.names).map(PassedArgument::TensorMap)
     }
 
     fn entry(&mut self, name: &str) -> Result<usize, ExportError> {

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{ArgumentRef, LaunchPlan, ProblemPlan, ScalarPlan};
+use evo_protocol::tensor_map::{OutsideFill, Swizzle, TENSOR_MAP_BYTES, TensorMap, TensorMapPlan};
 use serde_json::json;
 
 use crate::error::ExportError;
 use crate::files::ExportFile;
 use crate::model::{ExportModel, PassedArgument};
-use crate::templates::{RECORD_RUNTIME, render};
+use crate::templates::{RECORD_DRIVER, RECORD_RUNTIME, render};
 
 /// The programs: `record.cpp` is compiled with `cuda_runtime.h` beside it, `record.py` runs as it is. Both lie in a folder
 /// with the export's own files.
@@ -32,11 +33,13 @@ pub fn programs(
     };
     let signatures: Vec<Vec<u64>> = (0..model.entries.len()).map(signature).collect();
     let ns = format!("{}_export", model.ident);
-    let context = json!({ "m": model, "ns": ns, "problems": problems, "signatures": signatures });
+    let context = json!({ "m": model, "ns": ns, "problems": problems, "signatures": signatures,
+        "uses_maps": signatures.iter().flatten().any(|bytes| *bytes == TENSOR_MAP_BYTES as u64) });
     let file =
         |path: &str, text: String| ExportFile { path: path.into(), contents: text.into_bytes(), about: "" };
     Ok(vec![
         file("cuda_runtime.h", RECORD_RUNTIME.to_string()),
+        file("cuda.h", RECORD_DRIVER.to_string()),
         file("record.cpp", render("record.cpp", &context)?),
         file("record.py", render("record.py", &context)?),
     ])
@@ -47,6 +50,7 @@ fn bytes_of(argument: &PassedArgument) -> u64 {
         PassedArgument::Buffer { .. } => return 0,
         PassedArgument::Scalar { dtype, .. } => dtype,
         PassedArgument::Literal(own) => own.dtype,
+        PassedArgument::TensorMap(_) => return TENSOR_MAP_BYTES as u64,
     };
     match dtype {
         "i8" | "u8" => 1,
@@ -103,9 +107,20 @@ fn launch(model: &ExportModel, plan: &ProblemPlan, own: &LaunchPlan) -> String {
         ArgumentRef::Buffer(at) => format!("b{at}"),
         ArgumentRef::Scalar(at) => plan.scalars.get(*at).map_or("?".to_string(), scalar),
         ArgumentRef::Literal(at) => plan.literals.get(*at).map_or("?".to_string(), scalar),
-        ArgumentRef::TensorMap(at) => format!("m{at}"),
+        ArgumentRef::TensorMap(at) => plan.tensor_maps.get(*at).map_or("?".to_string(), tensor_map),
     }));
     words.join(" ")
+}
+
+/// Whose map it is, and what the driver is asked for.
+fn tensor_map(own: &TensorMapPlan) -> String {
+    let TensorMap { dtype, dims, strides, extents, swizzle, fill } = &own.map;
+    let data_type = crate::tensor_map::data_type(dtype.as_str());
+    let swizzle = Swizzle::ALL.iter().position(|one| one == swizzle).unwrap_or_default();
+    let fill = u8::from(*fill == OutsideFill::Nan);
+    let list = |all: &[i64]| all.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
+    let (dims, strides, extents) = (list(dims), list(strides), list(extents));
+    format!("m{}:{data_type}:{dims}:{strides}:{extents}:{swizzle}:{fill}", own.of)
 }
 
 fn scalar(own: &ScalarPlan) -> String {

@@ -12,6 +12,7 @@ use crate::source::one_line;
 pub(crate) const EXACT_HPP: &str = include_str!("../templates/exact.hpp");
 pub(crate) const EXACT_PY: &str = include_str!("../templates/exact.py");
 pub(crate) const RECORD_RUNTIME: &str = include_str!("../templates/record_runtime.hpp");
+pub(crate) const RECORD_DRIVER: &str = include_str!("../templates/record_driver.hpp");
 /// A peer that calls the exported files; it needs `evo_peer.py` beside it.
 pub const VERIFY_PEER: &str = include_str!("../templates/verify_peer.py");
 /// What times and checks exported files with other people's tools; it needs the two beside it.

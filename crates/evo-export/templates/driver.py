@@ -7,6 +7,10 @@ import ctypes
 import struct
 
 COOPERATIVE, CLUSTER_DIMENSION, PROGRAMMATIC = 2, 4, 6
+L2_PROMOTION_128B = 2
+MAP_BYTES, MAP_ALIGNMENT = 128, 64
+# Encoded maps that are kept.
+MAPS_MAX = 1024
 MAX_DYNAMIC_SHARED = 8
 TYPES = {
     "f32": ctypes.c_float, "f64": ctypes.c_double, "i8": ctypes.c_int8, "i16": ctypes.c_int16, "i32": ctypes.c_int32,
@@ -44,6 +48,7 @@ class Module:
             self.image = file.read()
         self.driver = _library()
         self.functions = {}
+        self.maps = {}
 
     def _checked(self, code, what):
         if code != 0:
@@ -69,6 +74,35 @@ class Module:
             self.functions[key] = [function, 0]
         return self.functions[key]
 
+    def _map(self, own, pointer):
+        """A tensor map as the driver encodes it for an address, which decides it together with the layout."""
+        key = (own, pointer)
+        if key in self.maps:
+            return self.maps[key]
+        if not hasattr(self.driver, "cuTensorMapEncodeTiled"):
+            raise DriverError("the driver has no tensor maps: it is older than CUDA 12.0")
+        rank = len(own.dims)
+        memory = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGNMENT)
+        offset = -ctypes.addressof(memory) % MAP_ALIGNMENT
+        encoded = (ctypes.c_char * MAP_BYTES).from_buffer(memory, offset)
+        dims, strides = (ctypes.c_uint64 * rank)(*own.dims), (ctypes.c_uint64 * rank)(*own.strides)
+        box, steps = (ctypes.c_uint32 * rank)(*own.box), (ctypes.c_uint32 * rank)(*[1] * rank)
+        code = self.driver.cuTensorMapEncodeTiled(
+            encoded, own.data_type, rank, ctypes.c_void_p(pointer), dims, strides, box, steps, 0, own.swizzle,
+            L2_PROMOTION_128B, own.fill)
+        self._checked(code, f"the tensor map {own.name}")
+        if len(self.maps) >= MAPS_MAX:
+            self.maps.clear()
+        self.maps[key] = encoded
+        return encoded
+
+    def _argument(self, kind, value, pointers):
+        if kind == "buffer":
+            return ctypes.c_void_p(pointers[value])
+        if kind == "tensor_map":
+            return self._map(value, pointers[value.buffer])
+        return TYPES[kind](value)
+
     def launch(self, planned, pointers, stream):
         """One launch of `launch_plan.launches`; `pointers` by buffer, `stream` as the driver's handle."""
         own = self._function(planned.entry)
@@ -77,9 +111,7 @@ class Module:
             code = self.driver.cuFuncSetAttribute(own[0], MAX_DYNAMIC_SHARED, planned.shared_bytes)
             self._checked(code, f"{planned.shared_bytes} bytes of shared memory for {planned.entry}")
             own[1] = planned.shared_bytes
-        values = []
-        for kind, value in planned.arguments:
-            values.append(ctypes.c_void_p(pointers[value]) if kind == "buffer" else TYPES[kind](value))
+        values = [self._argument(kind, value, pointers) for kind, value in planned.arguments]
         arguments = (ctypes.c_void_p * max(len(values), 1))(*(ctypes.addressof(value) for value in values))
         attributes = []
         if planned.cluster is not None:

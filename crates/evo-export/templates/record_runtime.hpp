@@ -41,6 +41,18 @@ struct cudaLaunchConfig_t {
     unsigned numAttrs;
 };
 
+enum cudaDriverEntryPointQueryResult { cudaDriverEntryPointSuccess = 0, cudaDriverEntryPointSymbolNotFound = 1 };
+enum { cudaEnableDefault = 0, cudaErrorNotSupported_ = 801 };
+constexpr cudaError_t cudaErrorNotSupported = static_cast<cudaError_t>(cudaErrorNotSupported_);
+// Where a program has tensor maps, it defines this.
+void* driver_entry(const char* name);
+
+inline cudaError_t cudaGetDriverEntryPoint(const char* name, void** address, int, cudaDriverEntryPointQueryResult* state) {
+    *address = driver_entry(name);
+    *state = *address == nullptr ? cudaDriverEntryPointSymbolNotFound : cudaDriverEntryPointSuccess;
+    return cudaSuccess;
+}
+
 // Bytes of each argument of an entry, 0 for a buffer and -1 behind the last.
 const int* argument_bytes(int entry);
 // How many bytes of shared memory an entry has asked for.
@@ -82,6 +94,10 @@ inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const v
     for (; *arguments != nullptr && *bytes >= 0; ++arguments, ++bytes) {
         if (*bytes == 0) {
             std::printf(" b%zu", static_cast<size_t>(*static_cast<uintptr_t*>(*arguments) / BUFFER - 1));
+            continue;
+        }
+        if (*bytes == 128) {
+            std::printf(" %s", static_cast<const char*>(*arguments));
             continue;
         }
         std::printf(" s");

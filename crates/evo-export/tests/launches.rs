@@ -230,6 +230,76 @@ fn shipped_kernels_are_launched_as_they_are_resolved() {
     }
 }
 
+/// Tensor maps are encoded for what evo's plan says, box by box.
+#[test]
+fn kernels_of_the_copy_engine_are_launched_as_they_are_resolved() {
+    for name in ["attention_hopper", "attention_hopper_d128", "attention_hopper_layouts", "gemm_hopper"] {
+        let file = catalog::open(name).unwrap();
+        let kernel = file.kernel.as_ref().unwrap();
+        let mut all: Vec<Specialization> =
+            kernel.problems.iter().map(|own| constants_of(&kernel.specialize, own)).collect();
+        all.dedup();
+        check(&file, &all[0], &[]);
+        let configuration = file.space.configuration(&file.space.default_genome());
+        let plan = resolve(kernel, &configuration, &kernel.problems[0]).unwrap();
+        assert!(!plan.tensor_maps.is_empty(), "{name}");
+    }
+    // A map of rows that the driver would not take.
+    let space_of = |dims: &str| {
+        format!(
+            r#"
+[kernel]
+name = "boxes"
+source = "k.cu"
+[parameters]
+BOX = [8, 16]
+SPAN = ["none", "32B"]
+[[arguments]]
+name = "x"
+dtype = "i16"
+shape = ["N", "M"]
+role = "input"
+[[arguments]]
+name = "x_map"
+kind = "tensor_map"
+of = "x"
+dims = {dims}
+box = ["BOX", 4]
+swizzle = "SPAN"
+fill = "zero"
+[[arguments]]
+name = "line"
+kind = "tensor_map"
+of = "x"
+dims = ["N * M"]
+box = ["2 * BOX"]
+[[arguments]]
+name = "y"
+dtype = "i16"
+shape = ["N", "M"]
+role = "output"
+[[launches]]
+entry = "boxes"
+grid = "N"
+block = 32
+[[launches]]
+entry = "lines"
+grid = 1
+block = 32
+arguments = ["line", "y"]
+[[problems]]
+name = "p"
+sizes = {{ N = 12, M = 32 }}
+[check]
+reference = {{ source = "k.cu", entry = "boxes", grid = 1, block = 1, arguments = ["x", "y"] }}
+tiny = [{{ N = 4, M = 16 }}]
+"#
+        )
+    };
+    let (_folder, file) = space(&space_of("[\"M\", \"N\"]"), "// kernels");
+    check(&file, &Specialization::default(), &[&[("N", 4), ("M", 20)], &[("N", 0), ("M", 16)]]);
+}
+
 #[test]
 fn the_files_of_a_kernel_read_well() {
     let (_folder, file) = space(EVERYTHING, "extern \"C\" __global__ void combine();\n");
@@ -260,15 +330,17 @@ fn python_files_compile() {
         return;
     }
     let (_folder, file) = space(EVERYTHING, "// kernels");
-    let (_, files) = exported(&file, &Specialization::default());
-    let folder = tempfile::tempdir().unwrap();
-    write(folder.path(), &files);
-    let ran = Command::new("python3")
-        .args(["-m", "compileall", "-q", "."])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    text(&ran);
+    for file in [file, catalog::open("gemm_hopper").unwrap()] {
+        let (_, files) = exported(&file, &Specialization::default());
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), &files);
+        let ran = Command::new("python3")
+            .args(["-m", "compileall", "-q", "."])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        text(&ran);
+    }
 }
 
 #[test]

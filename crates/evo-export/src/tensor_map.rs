@@ -1,0 +1,108 @@
+//! Tensor maps: the descriptors of a GPU's copy engine (TMA), which the driver encodes for the address that a buffer has
+//! in a call.
+
+use evo_kernel::spec::{SwizzleSpec, TensorMapSpec};
+use evo_protocol::tensor_map::{OutsideFill, Swizzle};
+use evo_space::value::Value;
+use serde::Serialize;
+
+use crate::error::ExportError;
+use crate::formula::{ExportFormula, FormulaNames};
+use crate::model::BufferArgument;
+
+/// A map that a launch receives.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TensorMapArgument {
+    /// In the space file.
+    pub name: String,
+    /// In the code of its launch.
+    pub ident: String,
+    /// Identifier of the buffer that it describes.
+    pub of: String,
+    /// The driver's number of the element type (`CUtensorMapDataType`).
+    pub data_type: u32,
+    /// Bytes of an element.
+    pub element_bytes: u64,
+    /// Extents of the tensor in elements, innermost first.
+    pub dims: Vec<ExportFormula>,
+    /// Distances in elements, of each dimension but the first; dense where absent.
+    pub strides: Option<Vec<ExportFormula>>,
+    /// Extents of a box.
+    pub extents: Vec<ExportFormula>,
+    /// The driver's number of the swizzle (`CUtensorMapSwizzle`).
+    pub swizzle: u32,
+    /// The driver's number of what is read outside (`CUtensorMapFloatOOBfill`).
+    pub fill: u32,
+}
+
+impl TensorMapArgument {
+    /// The map of a space file.
+    ///
+    /// # Errors
+    /// A formula reads what is not a size, or the swizzle depends on sizes.
+    pub(crate) fn of(
+        map: &TensorMapSpec,
+        ident: String,
+        buffer: &BufferArgument,
+        names: &FormulaNames<'_>,
+    ) -> Result<TensorMapArgument, ExportError> {
+        let list = |key: &str, list: &[evo_space::Expr]| {
+            let one =
+                |(axis, expr)| names.whole(expr, &format!("{key}[{axis}] of argument `{}`", map.name));
+            list.iter().enumerate().map(one).collect::<Result<Vec<ExportFormula>, ExportError>>()
+        };
+        Ok(TensorMapArgument {
+            name: map.name.clone(),
+            ident,
+            of: buffer.ident.clone(),
+            data_type: data_type(buffer.dtype),
+            element_bytes: buffer.element_bytes,
+            dims: list("dims", &map.dims)?,
+            strides: map.strides.as_ref().map(|own| list("strides", own)).transpose()?,
+            extents: list("box", &map.extents)?,
+            swizzle: swizzle(map, names)?,
+            fill: match map.fill {
+                OutsideFill::Zero => 0,
+                OutsideFill::Nan => 1,
+            },
+        })
+    }
+}
+
+fn swizzle(map: &TensorMapSpec, names: &FormulaNames<'_>) -> Result<u32, ExportError> {
+    let own = match &map.swizzle {
+        SwizzleSpec::Fixed(own) => Some(*own),
+        SwizzleSpec::Chosen(expr) => {
+            let known = names.known(expr, &format!("swizzle of argument `{}`", map.name))?;
+            let is = |value: &Value, own: Swizzle| match value {
+                Value::Text(text) => **text == *own.as_str(),
+                other => other.as_int() == Some(own.span()),
+            };
+            known.and_then(|value| Swizzle::ALL.into_iter().find(|own| is(&value, *own)))
+        }
+    };
+    let own = own.ok_or_else(|| {
+        ExportError::not_exportable(format!(
+            "the swizzle of the tensor map `{}` depends on sizes, and an export has one for all of them",
+            map.name
+        ))
+    })?;
+    Ok(Swizzle::ALL.iter().position(|one| *one == own).unwrap_or_default() as u32)
+}
+
+/// `CUtensorMapDataType` (CUDA driver API). It has none for signed integers of 8 and 16 bits, whose bits a copy moves as
+/// those of unsigned ones.
+pub(crate) fn data_type(dtype: &str) -> u32 {
+    match dtype {
+        "u8" | "i8" => 0,
+        "u16" | "i16" => 1,
+        "u32" => 2,
+        "i32" => 3,
+        "u64" => 4,
+        "i64" => 5,
+        "f16" => 6,
+        "f32" => 7,
+        "f64" => 8,
+        _ => 9,
+    }
+}
