@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use evo_protocol::device::DeviceKind;
-use evo_protocol::invert::{InvertMetric, InvertRow, MetricDirection};
+use evo_protocol::invert::{InvertMetric, InvertRow, MetricDirection, counted};
 use evo_protocol::plan::ProblemPlan;
 
 use super::device_lane;
@@ -161,7 +161,10 @@ pub fn judged(row: InvertRow, lightens: bool, seen: Result<InvertMetric, String>
     let InvertMetric { name, unharmed, harmed, .. } = &metric;
     let (happened, how_known) = match objection {
         Some(why) => (false, format!("no_effect: {why}, though machine code or launches differ")),
-        None => (true, format!("{}; `{name}` went from {unharmed:.6} to {harmed:.6}", row.how_known)),
+        None => {
+            let (before, after) = (counted(*unharmed), counted(*harmed));
+            (true, format!("{}; `{name}` went from {before} to {after}", row.how_known))
+        }
     };
     InvertRow { happened: Some(happened), how_known, metric: Some(metric), ..row }
 }
@@ -210,7 +213,7 @@ mod tests {
         );
         let kept = judged(row(), false, Ok(moved));
         assert_eq!(kept.happened, Some(true));
-        assert!(kept.how_known.ends_with("`l1_hit_percent` went from 60.000000 to 0.000000"), "{kept:?}");
+        assert!(kept.how_known.ends_with("`l1_hit_percent` went from 60 to 0"), "{kept:?}");
         let stayed =
             found(&both, &[("l1_hit_percent", 60.0), ("instructions", 100.0), (STORES, 64.0)]).unwrap();
         assert_eq!((stayed.name.as_str(), stayed.moved), ("instructions", false));

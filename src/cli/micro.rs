@@ -32,7 +32,7 @@ use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::{FORMAT_UNEDITED, StudyHeader, now, space_hash};
 use crate::kernel::resolve::resolve;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
-use crate::kernel::tiny::{FillingProblem, blocks, filling_problem};
+use crate::kernel::tiny::{FilledDevice, FillingProblem, blocks, filling_problem};
 use crate::report::micro;
 use crate::report::width::stdout_width;
 use crate::study::{EarlierResults, Study, StudyRequest, StudyWish};
@@ -108,10 +108,10 @@ impl Micro<'_> {
         let lane = device_lane::lane(self.setup, None, Some(self.kernel))?;
         let info = lane.info().clone();
         let timed: Vec<&ProblemSpec> = self.timed.iter().copied().filter(|one| one.timed).collect();
-        let filling = filling_problem(self.kernel, &self.stand_ins(), &timed, info.multiprocessors)
-            .ok_or_else(|| {
-                CliError::usage("the default configuration has a launch plan for no timed problem")
-            })?;
+        let filled = FilledDevice { multiprocessors: info.multiprocessors, l2_bytes: info.l2_bytes };
+        let filling = filling_problem(self.kernel, &self.stand_ins(), &timed, filled).ok_or_else(|| {
+            CliError::usage("the default configuration has a launch plan for no timed problem")
+        })?;
         let (problem, device) = (&filling.problem, MicroDevice::of(&info));
         call.know(|facts| {
             facts.device = Some(info.name.clone());

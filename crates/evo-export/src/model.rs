@@ -4,7 +4,8 @@
 //! could not say is refused here, by its name in the space file.
 
 use evo_kernel::spec::{
-    ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, PassedSpec, ScalarSpec, TensorMapSpec, TinySpec,
+    ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, PassedSpec, ScalarSpec, TensorMapSpec,
+    TinySpec,
 };
 use evo_protocol::dtype::DType;
 use evo_protocol::entry_name::EntryName;

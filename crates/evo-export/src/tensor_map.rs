@@ -47,8 +47,7 @@ impl TensorMapArgument {
         names: &FormulaNames<'_>,
     ) -> Result<TensorMapArgument, ExportError> {
         let list = |key: &str, list: &[evo_space::Expr]| {
-            let one =
-                |(axis, expr)| names.whole(expr, &format!("{key}[{axis}] of argument `{}`", map.name));
+            let one = |(axis, expr)| names.whole(expr, &format!("{key}[{axis}] of argument `{}`", map.name));
             list.iter().enumerate().map(one).collect::<Result<Vec<ExportFormula>, ExportError>>()
         };
         Ok(TensorMapArgument {

@@ -122,8 +122,17 @@ impl InvertMetric {
             return Some("the copy stores less than the unharmed kernel".to_string());
         }
         let direction = direction.as_str();
-        let moved = format!("`{name}` did not go {direction} ({unharmed:.6} to {harmed:.6})");
+        let (before, after) = (counted(*unharmed), counted(*harmed));
+        let moved = format!("`{name}` did not go {direction} ({before} to {after})");
         (!self.moved).then_some(moved)
+    }
+}
+
+/// A metric's number for people: counts in full, averages with two digits.
+pub fn counted(value: f64) -> String {
+    match value.fract() == 0.0 && value.abs() < 1e15 {
+        true => format!("{value:.0}"),
+        false => format!("{value:.2}"),
     }
 }
 
@@ -261,8 +270,9 @@ mod tests {
         assert_eq!(metric(true, Some(true)).objection(), None);
         assert_eq!(metric(true, None).objection(), None);
         assert!(metric(true, Some(false)).objection().unwrap().contains("stores less"));
+        assert_eq!((counted(100_669_374.0), counted(0.977)), ("100669374".to_string(), "0.98".to_string()));
         let stayed = metric(false, Some(true)).objection().unwrap();
-        assert_eq!(stayed, "`l1_hit_percent` did not go down (0.000000 to 0.000000)");
+        assert_eq!(stayed, "`l1_hit_percent` did not go down (0 to 0)");
     }
 
     #[test]

@@ -15,6 +15,6 @@ mod shapes;
 mod tiles;
 
 pub use derived::{drawn_shapes, fixed_tiles, near_shapes, untouched_tiles};
-pub use filling::{FillingProblem, blocks, filling_problem};
+pub use filling::{FilledDevice, FillingProblem, blocks, filling_problem};
 pub use listed::resolve as resolve_listed;
 pub use shapes::{DERIVED_HINT, TinyShapes, shapes};
