@@ -1,7 +1,7 @@
 //! Lines of a mutator: read within bounds, and told apart from what is not the protocol.
 
 use evo_protocol::mutator::{MUTATOR_LINE_MAX, MUTATOR_VERSION, MutatorAnswer, MutatorProposal};
-use evo_space::printable::{printable, shortened};
+use evo_space::printable::{printable_line, shortened};
 use serde_json::Value;
 
 /// Bytes of a name.
@@ -73,9 +73,9 @@ pub fn check(proposal: &MutatorProposal) -> Result<(), String> {
     Ok(())
 }
 
-/// The start of a text, for messages.
+/// The start of a text in one line, for messages.
 pub fn shown(text: &str) -> String {
-    printable(&shortened(text.trim(), SHOWN)).into_owned()
+    printable_line(&shortened(text.trim(), SHOWN))
 }
 
 #[cfg(test)]
@@ -103,6 +103,11 @@ mod tests {
         assert_eq!(
             read_text(r#"{"v":1,"type":"dance","id":1}"#),
             Ok(MutatorLine::Unknown { id: 1, kind: "dance".into() })
+        );
+        // In one line, whatever it holds.
+        assert_eq!(
+            read_text(r#"{"v":1,"type":"a\nb","id":1}"#),
+            Ok(MutatorLine::Unknown { id: 1, kind: r"a\nb".into() })
         );
     }
 

@@ -1,5 +1,7 @@
 //! What is wrong with a task, and where.
 
+use evo_space::printable::printable_line;
+
 /// Why a task cannot be taken over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {what}")]
@@ -11,8 +13,20 @@ pub struct TaskError {
 }
 
 impl TaskError {
-    /// An error with a way out.
+    /// An error with a way out. What it quotes from a file comes in one line.
     pub fn new(place: impl Into<String>, what: impl Into<String>, hint: impl Into<String>) -> TaskError {
-        TaskError { place: place.into(), what: what.into(), hint: hint.into() }
+        let [place, what] = [place.into(), what.into()].map(|own: String| printable_line(&own));
+        TaskError { place, what, hint: hint.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_file_says_stays_in_one_line() {
+        let error = TaskError::new("outputs.y\n", "the type `a\nb` is not supported", "use f32");
+        assert_eq!(error.to_string(), r"outputs.y\n: the type `a\nb` is not supported");
     }
 }

@@ -173,6 +173,7 @@ fn context(unit: &ExportUnit<'_>) -> Value {
         "uses_bf16": uses("bf16"),
         "uses_maps": uses_maps(model),
         "arch": unit.cubin.map(|(arch, _)| arch),
+        "own_arch": unit.cubin.and_then(|(arch, _)| own_arch(arch)),
         "cubin": unit.cubin.map(|(arch, _)| cubin_name(arch)),
         "size_idents": model.sizes.iter().map(|own| own.ident.as_str()).collect::<Vec<_>>().join(", "),
         "example_sizes": format!("{{{}}}", example.join(", ")),
@@ -194,6 +195,12 @@ fn context(unit: &ExportUnit<'_>) -> Value {
             count => format!("tuple[{}]", vec!["torch.Tensor"; count].join(", ")),
         },
     })
+}
+
+/// The number of an architecture whose binaries run on no other one: `90a` of `sm_90a`. Compilers leave out its own
+/// instructions where they are not asked for it by name.
+fn own_arch(arch: &str) -> Option<&str> {
+    arch.strip_prefix("sm_").filter(|number| number.ends_with(['a', 'f']))
 }
 
 fn torch_type(dtype: &str) -> &'static str {

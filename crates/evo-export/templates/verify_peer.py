@@ -18,6 +18,13 @@ FOLDER = sys.argv[1] if len(sys.argv) > 1 else ""
 FORMATS = sys.argv[2:]
 
 
+def told(error):
+    """An error in a few words: of a build that failed, the compiler's first complaint in place of its command line."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    complaint = next((line for line in lines if "error:" in line or "cannot find" in line), None)
+    return f"{type(error).__name__}: {complaint or ' '.join(lines)}"[:300]
+
+
 class ExportBackend(TorchBackend):
     """Tensors of PyTorch for all forms; what a form needs beside them is imported when it is asked for."""
 
@@ -61,7 +68,7 @@ class ExportBackend(TorchBackend):
             try:
                 launch = known[form](plan, tensors, sizes)
             except Exception as error:
-                found[form] = (None, f"{type(error).__name__}: {error}"[:300])
+                found[form] = (None, told(error))
                 continue
 
             def call(launch=launch, tensors=tensors, kept=kept):

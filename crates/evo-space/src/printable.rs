@@ -32,6 +32,17 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// The same in one line: line ends and tabs are written as `\n` and `\t` too.
+///
+/// ```
+/// use evo_space::printable::printable_line;
+///
+/// assert_eq!(printable_line("a\tb\nc"), r"a\tb\nc");
+/// ```
+pub fn printable_line(text: &str) -> String {
+    printable(text).replace('\n', "\\n").replace('\t', "\\t")
+}
+
 /// At most about `limit` characters of a text: its begin and its end.
 pub fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
     let count = text.chars().count();
