@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::error::ExportError;
 use crate::formula::{ExportFormula, FormulaNames, Truth, place};
 use crate::names::Identifiers;
-use crate::tensor_map::TensorMapArgument;
+use crate::tensor_map::{DescribedBuffer, TensorMapArgument};
 
 /// Addresses of buffers are multiples of this: all gates saw such addresses, and no others.
 pub const ALIGNMENT: u64 = 32;
@@ -495,7 +495,9 @@ impl Builder<'_> {
         let buffer = buffer.ok_or_else(|| {
             ExportError::not_exportable(format!("`{}` is a tensor map of no known buffer", map.name))
         })?;
-        TensorMapArgument::of(map, ident, buffer, &self.names).map(PassedArgument::TensorMap)
+        let BufferArgument { ident: of, dtype, element_bytes, .. } = buffer;
+        let buffer = DescribedBuffer { ident: of, dtype, element_bytes: *element_bytes };
+        TensorMapArgument::of(map, ident, &buffer, &self.names).map(PassedArgument::TensorMap)
     }
 
     fn entry(&mut self, name: &str) -> Result<usize, ExportError> {

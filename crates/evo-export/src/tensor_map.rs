@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use crate::error::ExportError;
 use crate::formula::{ExportFormula, FormulaNames};
-use crate::model::BufferArgument;
 
 /// A map that a launch receives.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -35,6 +34,15 @@ pub struct TensorMapArgument {
     pub fill: u32,
 }
 
+/// The buffer that a map describes.
+pub(crate) struct DescribedBuffer<'a> {
+    /// In the files.
+    pub ident: &'a str,
+    /// `f32`.
+    pub dtype: &'a str,
+    pub element_bytes: u64,
+}
+
 impl TensorMapArgument {
     /// The map of a space file.
     ///
@@ -43,7 +51,7 @@ impl TensorMapArgument {
     pub(crate) fn of(
         map: &TensorMapSpec,
         ident: String,
-        buffer: &BufferArgument,
+        buffer: &DescribedBuffer<'_>,
         names: &FormulaNames<'_>,
     ) -> Result<TensorMapArgument, ExportError> {
         let list = |key: &str, list: &[evo_space::Expr]| {
@@ -53,7 +61,7 @@ impl TensorMapArgument {
         Ok(TensorMapArgument {
             name: map.name.clone(),
             ident,
-            of: buffer.ident.clone(),
+            of: buffer.ident.to_string(),
             data_type: data_type(buffer.dtype),
             element_bytes: buffer.element_bytes,
             dims: list("dims", &map.dims)?,
