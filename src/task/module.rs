@@ -24,9 +24,16 @@ pub fn module(answer: &str, name: &str, program: &str) -> Result<BenchmarkTask, 
     let value = parsed(answer, "the answer of the Python process")?;
     let root = TaskNode::root(&value, "");
     if let Some(own) = root.find("refused") {
-        let word =
-            |key: &str| own.find(key).and_then(|own| own.value.as_str()).map(shown).unwrap_or_default();
-        return Err(TaskError::new(word("place"), word("what"), word("hint")));
+        let word = |key: &str, otherwise: &str| {
+            let said = own.find(key).and_then(|own| own.value.as_str()).map(shown);
+            said.filter(|own| !own.is_empty()).unwrap_or_else(|| otherwise.to_string())
+        };
+        let place = word("place", "the answer of the Python process");
+        return Err(TaskError::new(
+            place,
+            word("what", "it refuses the file without a reason"),
+            word("hint", HINT),
+        ));
     }
     let mut book = NameBook::default();
     let (axes, sizes) = axes(&root, &mut book)?;

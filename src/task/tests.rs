@@ -120,5 +120,12 @@ fn a_module_becomes_a_space_file() {
     let refused = r#"{"refused":{"place":"Model.drop","what":"no","hint":"h"}}"#;
     let error = module(refused, "m", "").unwrap_err();
     assert_eq!((error.place.as_str(), error.what.as_str()), ("Model.drop", "no"));
+    // The file can print what it likes; its words may be missing.
+    for silent in [r#"{"refused":{}}"#, r#"{"refused":1}"#, r#"{"refused":{"place":"","what":""}}"#] {
+        let error = module(silent, "m", "").unwrap_err();
+        let said = "the answer of the Python process: it refuses the file without a reason";
+        assert_eq!(error.to_string(), said, "{silent}");
+        assert!(!error.hint.is_empty());
+    }
     assert!(module("{}", "m", "").is_err() && module("", "m", "").is_err());
 }
