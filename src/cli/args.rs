@@ -289,6 +289,10 @@ pub struct SweepArgs {
     /// Only these problems (repeatable)
     #[arg(long = "problem", value_name = "NAME")]
     pub problems: Vec<String>,
+    /// Search for the best configuration of each timed problem, and not for the least mean: proposals go where a problem is
+    /// still far from its roofline
+    #[arg(long = "per-problem")]
+    pub per_problem: bool,
     /// Run every variant that compiles, even those that the strategy would reject by their registers and spills
     #[arg(long = "run-all")]
     pub run_all: bool,

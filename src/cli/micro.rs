@@ -131,7 +131,6 @@ impl Micro<'_> {
             valid: self.space().count().to_string(),
             problems: vec![problem.name.clone()],
             strategy: choice.strategy.to_string(),
-            ranking: self.kernel.objective.ranking,
             ..self.plain_header(info)
         };
         let mut study = Study::open(&request, header, clock.clone())?;
@@ -214,6 +213,7 @@ impl Micro<'_> {
             population: POPULATION,
             ranking: self.kernel.objective.ranking,
             allow_trade: false,
+            per_problem: false,
             demands_sanitizer: false,
             warnings: Vec::new(),
             device,

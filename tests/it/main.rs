@@ -113,6 +113,7 @@ mod mutator;
 mod newcomer;
 mod opened_files;
 mod outlive;
+mod per_problem;
 mod plain_cuda;
 mod planted;
 mod ports;

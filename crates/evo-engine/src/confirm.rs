@@ -81,8 +81,8 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// The same on the confirming lane, as far as it gets.
     fn confirm_finalists(&mut self) -> Result<usize, EngineError> {
-        let wanted = self.options.finalists;
         let ranked = self.ranked();
+        let wanted = self.wanted_by_mean();
         let Some(first) = ranked.first() else { return Ok(0) };
         if wanted == 0 {
             return Ok(0);
@@ -138,7 +138,9 @@ impl<R: Recipe> Engine<'_, R> {
                 confirmed += 1;
             }
         }
-        if confirmed > own && self.undone.left_out == 0 {
+        // Where problems were searched apart, the default may be the best in the mean and of no problem.
+        let has_some = confirmed > own || self.study.header().per_problem && own > 0;
+        if has_some && self.undone.left_out == 0 {
             confirmed += self.confirm_specialists(&ranked, &baseline, noise_floor)?;
         }
         if self.ending.at_once && !self.ending.stop.is_some_and(StopReason::is_early) {
@@ -146,6 +148,15 @@ impl<R: Recipe> Engine<'_, R> {
         }
         // For the reason above: without a finalist, the board stays as it is.
         Ok(if self.undone.left_out > 0 && confirmed == own { 0 } else { confirmed })
+    }
+
+    /// How many of the best in the mean are confirmed: where problems were searched apart, that is one result beside the
+    /// best of each problem.
+    fn wanted_by_mean(&self) -> usize {
+        match self.study.header().per_problem {
+            true => self.options.finalists.min(1),
+            false => self.options.finalists,
+        }
     }
 
     /// Says which finalist is next, and how long it and the others may take.

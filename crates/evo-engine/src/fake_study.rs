@@ -57,6 +57,8 @@ pub(super) struct TestStudy {
     pub anchors: bool,
     /// Whether the device passes for a GPU: lanes on a host are not corrected.
     pub on_gpu: bool,
+    /// Whether the study has the problems `p` and `q`, and whether they are searched apart.
+    pub two_problems: Option<bool>,
 }
 
 /// The result of one run.
@@ -98,6 +100,7 @@ impl TestStudy {
             more_lanes: Vec::new(),
             anchors: false,
             on_gpu: false,
+            two_problems: None,
         }
     }
 
@@ -136,7 +139,10 @@ impl TestStudy {
             device.kind = DeviceKind::Cuda;
         }
         let conditions = Some(self.conditions.clone());
-        StudyHeader { space_hash, conditions, demands_sanitizer, device, ..header() }
+        let per_problem = self.two_problems == Some(true);
+        let problems: &[&str] = if self.two_problems.is_some() { &["p", "q"] } else { &["p"] };
+        let problems = problems.iter().map(ToString::to_string).collect();
+        StudyHeader { space_hash, conditions, demands_sanitizer, device, problems, per_problem, ..header() }
     }
 
     /// The same where the study may not open.

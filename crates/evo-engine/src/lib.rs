@@ -8,6 +8,7 @@
 mod ago;
 mod ahead;
 mod anchors;
+mod apart;
 pub mod built;
 pub mod candidate;
 mod carry;
@@ -43,6 +44,8 @@ pub mod turns;
 mod variant;
 mod wall;
 
+#[cfg(test)]
+mod apart_tests;
 #[cfg(test)]
 mod expected_tests;
 #[cfg(test)]

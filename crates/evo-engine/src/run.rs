@@ -376,6 +376,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
                 let configuration = one.configuration.clone();
                 let mut variant = Variant::new(one.number, genome, configuration, &one.origin, false);
                 variant.expected = one.expected;
+                variant.aimed_at.clone_from(&one.aimed_at);
                 self.flight.again.push_back(variant);
             }
         }

@@ -53,21 +53,21 @@ impl<R: Recipe> Engine<'_, R> {
         let times = self.times_by_problem(ranked);
         let number = baseline.evaluation.number;
         let (mut passed, mut failed) = (0, BTreeSet::new());
+        let most = self.specialists_max();
         // A specialist that fails at full depth makes room for another one.
-        for _ in 0..2 * self.options.finalists {
+        for _ in 0..2 * most {
             let confirmed: BTreeSet<u64> =
                 ranked.iter().copied().filter(|own| self.is_confirmed(*own, number)).collect();
             let left = specialists(&times, &confirmed, &failed);
             let next = left.first().copied();
-            let Some(next) = next.filter(|_| passed < self.options.finalists && !self.ending.is_early())
-            else {
+            let Some(next) = next.filter(|_| passed < most && !self.ending.is_early()) else {
                 break;
             };
             if !self.time.wall.fits_finalist() {
                 self.undone.left_out += 1;
                 break;
             }
-            let of = (passed + left.len()).min(self.options.finalists);
+            let of = (passed + left.len()).min(most);
             self.tell_confirming(passed + 1, of);
             match self.confirm_one(next, baseline, noise_floor)? {
                 true => passed += 1,
@@ -75,6 +75,13 @@ impl<R: Recipe> Engine<'_, R> {
             }
         }
         Ok(passed)
+    }
+
+    /// As many as there are finalists; where problems were searched apart, one for each problem if need be.
+    fn specialists_max(&self) -> usize {
+        let header = self.study.header();
+        let problems = if header.per_problem { header.problems.len() } else { 0 };
+        self.options.finalists.max(problems)
     }
 
     /// The screened times of variants on each timed problem; those without all of them are left out.

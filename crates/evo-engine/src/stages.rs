@@ -9,6 +9,7 @@ use evo_search::strategy::Outcome;
 use evo_space::genome::{ContentHash, Genome};
 
 use super::ahead::{Ahead, Need, fixed, lane_depth};
+use super::apart;
 use super::carry::standing_of;
 use super::doubt::{RunTrouble, Weight};
 use super::error::EngineError;
@@ -119,6 +120,8 @@ impl<R: Recipe> Engine<'_, R> {
                     Variant::new(number, proposal.genome, configuration, proposal.origin.as_str(), false);
                 // NaN and infinity have no JSON form that the journal could read back.
                 variant.expected = proposal.expected.filter(Expectation::is_sound);
+                let problems = &self.study.header().problems;
+                variant.aimed_at = proposal.target.and_then(|at| problems.get(at).cloned());
                 return Some(variant);
             }
         }
@@ -454,11 +457,19 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// Tells the strategy of an evaluation.
     pub(super) fn teach(&mut self, genome: Genome, evaluation: &Evaluation) {
+        let header = self.study.header();
+        let position = |name: &String| header.problems.iter().position(|own| own == name);
+        let times = match header.per_problem {
+            true => apart::times(evaluation, &header.problems, header.ranking),
+            false => Vec::new(),
+        };
         self.strategy.tell(&Outcome {
             genome,
             class: evaluation.verdict.kind.class(),
             objective_ns: evaluation.objective_ns,
             facts: evaluation.facts,
+            times,
+            target: evaluation.aimed_at.as_ref().and_then(position),
         });
     }
 
@@ -482,11 +493,14 @@ impl<R: Recipe> Engine<'_, R> {
         let Some(objective) = evaluation.objective_ns.filter(|_| evaluation.verdict.is_pass()) else {
             return false;
         };
-        if self.known.standing.objective_ns.is_some_and(|best| best <= objective) {
-            return false;
+        let is_best = self.known.standing.objective_ns.is_none_or(|best| objective < best);
+        let (ranking, is_apart) = (self.study.header().ranking, self.study.header().per_problem);
+        match is_apart {
+            true => apart::improve(&mut self.known.standing, evaluation, ranking),
+            false if is_best => self.known.standing = standing_of(evaluation, objective, ranking),
+            false => {}
         }
-        self.known.standing = standing_of(evaluation, objective, self.study.header().ranking);
-        true
+        is_best
     }
 
     /// Lets later variants with the same machine code and plan use a result of an earlier run.

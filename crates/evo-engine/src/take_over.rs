@@ -17,6 +17,7 @@ use evo_space::counted::counted;
 use evo_space::genome::{ContentHash, Genome};
 
 use super::ago::ago;
+use super::apart;
 use super::carry::{Inheritance, best_of, is_lasting, is_still_too_slow, preference};
 use super::error::EngineError;
 use super::ports::Recipe;
@@ -26,6 +27,7 @@ use evo_journal::budget::StopReason;
 use evo_journal::conditions::Conditions;
 use evo_journal::record::now;
 use evo_report::study::EarlierResult;
+use evo_supervise::job::Standing;
 
 /// What proposed a configuration whose study called it the default, where another one is the default now.
 const ORIGIN: &str = "earlier";
@@ -63,8 +65,8 @@ impl<R: Recipe> Engine<'_, R> {
     fn holding(&self) -> Vec<u64> {
         let mut held: Vec<&Evaluation> =
             self.study.history.set_aside.iter().filter(|one| self.is_as_before(one)).collect();
-        let standing = best_of(&self.known.standing, held.iter().copied(), self.study.header().ranking);
-        held.retain(|one| one.verdict.kind != VerdictKind::TooSlow || is_still_too_slow(one, &standing));
+        let standing = self.standing_with(held.iter().copied());
+        held.retain(|one| one.verdict.kind != VerdictKind::TooSlow || self.is_still_slow(one, &standing));
         // A twin whose original is gone would keep its machine code out of the confirmation.
         let numbers: HashSet<u64> = held.iter().map(|one| one.number).collect();
         held.retain(|one| one.duplicate_of.is_none_or(|original| numbers.contains(&original)));
@@ -161,10 +163,10 @@ impl<R: Recipe> Engine<'_, R> {
             }
         }
         let passing = found.taken.iter().map(|one| &one.result.evaluation);
-        let standing = best_of(&self.known.standing, passing, self.study.header().ranking);
+        let standing = self.standing_with(passing);
         found.taken.retain(|taken| {
             let one = &taken.result.evaluation;
-            one.verdict.kind != VerdictKind::TooSlow || is_still_too_slow(one, &standing)
+            one.verdict.kind != VerdictKind::TooSlow || self.is_still_slow(one, &standing)
         });
         let default = self.space.default_genome();
         found.taken.sort_by_cached_key(|taken| {
@@ -228,6 +230,7 @@ impl<R: Recipe> Engine<'_, R> {
         let mut evaluation = adopted(result, variant.number, identity.text.clone());
         evaluation.origin.clone_from(&variant.origin);
         evaluation.expected = variant.expected;
+        evaluation.aimed_at.clone_from(&variant.aimed_at);
         self.join_twins(&mut evaluation);
         self.flight.variants.insert(variant.number, variant);
         self.settle_uncounted(evaluation)?;
@@ -237,7 +240,29 @@ impl<R: Recipe> Engine<'_, R> {
     /// Whether it would come out the same against the best so far.
     fn holds_now(&self, result: &EarlierResult) -> bool {
         let one = &result.evaluation;
-        one.verdict.kind != VerdictKind::TooSlow || is_still_too_slow(one, &self.known.standing)
+        one.verdict.kind != VerdictKind::TooSlow || self.is_still_slow(one, &self.known.standing)
+    }
+
+    /// Whether a variant that was too slow is too slow for this standing, by the rule of this study.
+    fn is_still_slow(&self, one: &Evaluation, standing: &Standing) -> bool {
+        let header = self.study.header();
+        match header.per_problem {
+            true => apart::is_behind_everywhere(one, standing, header.ranking),
+            false => is_still_too_slow(one, standing),
+        }
+    }
+
+    /// What newcomers would be measured against with these evaluations known too.
+    fn standing_with<'e>(&self, evaluations: impl Iterator<Item = &'e Evaluation>) -> Standing {
+        let header = self.study.header();
+        if !header.per_problem {
+            return best_of(&self.known.standing, evaluations, header.ranking);
+        }
+        let mut standing = self.known.standing.clone();
+        evaluations
+            .filter(|one| one.verdict.is_pass())
+            .for_each(|one| apart::improve(&mut standing, one, header.ranking));
+        standing
     }
 
     /// Ends a variant in flight that takes no place in the budget, as one that is passed over.

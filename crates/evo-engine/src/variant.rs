@@ -21,6 +21,8 @@ pub(crate) struct Variant<P> {
     pub configuration: Configuration,
     pub origin: String,
     pub expected: Option<Expectation>,
+    /// The problem that it was proposed for; none where it was for all.
+    pub aimed_at: Option<String>,
     /// Set by `prepare`.
     pub prepared: Option<(P, Identity)>,
     /// What the compiler reports. Set by `job`.
@@ -96,6 +98,7 @@ impl<P> Variant<P> {
             configuration,
             origin,
             expected: None,
+            aimed_at: None,
             prepared: None,
             build: BuildRecord::default(),
             code: None,
@@ -189,6 +192,7 @@ impl<P> Variant<P> {
             configuration_hash: self.configuration.hash(),
             origin: self.origin.clone(),
             expected: self.expected,
+            aimed_at: self.aimed_at.clone(),
             verdict,
             gates: complete(reports),
             measurements: Vec::new(),
@@ -284,6 +288,7 @@ pub(crate) fn without_device(evaluation: Evaluation) -> Evaluation {
     Evaluation {
         generation: 0,
         expected: None,
+        aimed_at: None,
         compile_ms: 0.0,
         device_ms: 0.0,
         recovery: None,

@@ -31,6 +31,7 @@ pub fn header() -> StudyHeader {
         population: 4,
         ranking: RankingMode::Hot,
         allow_trade: false,
+        per_problem: false,
         demands_sanitizer: false,
         warnings: Vec::new(),
         device: DeviceInfo {
@@ -62,6 +63,7 @@ pub fn evaluation(number: u64, configuration: Configuration, origin: &str, verdi
         configuration,
         origin: origin.into(),
         expected: None,
+        aimed_at: None,
         verdict,
         gates: Gate::ALL.iter().map(|gate| GateReport::not_run(*gate, "not reached")).collect(),
         measurements: Vec::new(),

@@ -113,6 +113,9 @@ pub struct StudyHeader {
     /// Whether a variant that is slower than the baseline on one problem may rank first by its mean.
     #[serde(default, skip_serializing_if = "is_false")]
     pub allow_trade: bool,
+    /// Whether the search looks for the best configuration of each problem, and not for the least mean.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub per_problem: bool,
     /// Whether a variant may rank only where a sanitizer found nothing.
     #[serde(default, skip_serializing_if = "is_false")]
     pub demands_sanitizer: bool,

@@ -234,6 +234,7 @@ const COMMANDS: &[CommandFields] = &[
             ("finalists_left", "integer"),
             ("sanitized", "object|null"),
             ("lanes", "array"),
+            ("per_problem", "array"),
             ("study", "string"),
             ("leaderboard", "string|null"),
             ("verdicts", "object"),

@@ -29,6 +29,9 @@ pub struct Evaluation {
     /// What the strategy's model expected of it; none where no model proposed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Expectation>,
+    /// The timed problem that it was proposed for, where problems are searched apart; none where it was for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aimed_at: Option<String>,
     /// What became of it.
     pub verdict: Verdict,
     /// One report a gate, in order; gates not reached are `not_run`.

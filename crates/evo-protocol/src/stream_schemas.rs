@@ -73,6 +73,7 @@ const STUDY: &[Field] = &[
     ("header.population", "integer"),
     ("header.ranking", "=hot/cold"),
     ("header.allow_trade?", "boolean"),
+    ("header.per_problem?", "boolean"),
     ("header.demands_sanitizer?", "boolean"),
     ("header.warnings[]?", "string"),
     ("header.device", "object"),

@@ -176,6 +176,8 @@ pub struct Verdict {
 impl Verdict {
     /// The name in `evidence` of a time that a race has measured.
     pub const RACED: &str = "raced";
+    /// Names the evidence of a `too_slow` that was said because the variant is behind the best of each problem.
+    pub const EVERYWHERE: &str = "everywhere";
 
     /// A verdict with a message.
     pub fn new(kind: VerdictKind, message: impl Into<String>) -> Verdict {

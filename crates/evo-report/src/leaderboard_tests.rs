@@ -55,6 +55,7 @@ fn evaluation(number: u64, time: f64) -> Evaluation {
         configuration,
         origin: if number == 0 { "default" } else { "random" }.into(),
         expected: None,
+        aimed_at: None,
         verdict: Verdict::pass(),
         gates: Gate::ALL[..8].iter().map(report).collect(),
         measurements: vec![measurement(TimingMode::Hot, time), measurement(TimingMode::Cold, time * 1.5)],

@@ -57,6 +57,7 @@
 //!
 //! - [`Strategy::inherit`] starts a search from earlier studies of the same kernel.
 //! - [`Strategy::reconsider`] judges a variant by what the compiler reported, before it runs.
+//! - [`PerProblem`] searches for the best configuration of each of several problems.
 //! - [`Insight`] says what a finished study tells beyond its winner.
 //! - [`model`] holds the surrogate models, for use without a strategy.
 
@@ -76,6 +77,7 @@ mod micro;
 pub mod model;
 mod operators;
 mod origin;
+mod per_problem;
 mod permutation;
 mod population;
 pub mod prior;
@@ -90,10 +92,11 @@ mod variation;
 
 pub use self::insight::Insight;
 pub use self::origin::Origin;
+pub use self::per_problem::{PerProblem, ProblemSearch};
 pub use self::prior::PriorStudy;
 pub use self::registry::{StrategyOptions, UnknownStrategy, create};
 pub use self::seeded::{SeedRoom, Seeded};
-pub use self::strategy::{Expectation, Facts, Outcome, Proposal, Strategy, VerdictClass};
+pub use self::strategy::{Expectation, Facts, Outcome, ProblemTime, Proposal, Strategy, VerdictClass};
 
 #[cfg(test)]
 pub(crate) mod conformance;

@@ -20,13 +20,24 @@ pub struct Proposal {
     pub origin: Origin,
     /// What a model expects of the point; `None` where no model was asked.
     pub expected: Option<Expectation>,
+    /// The timed problem that it is proposed for, by position; `None` where it is for all of them.
+    pub target: Option<usize>,
 }
 
 impl Proposal {
     /// A proposal without an expectation.
     pub fn new(genome: Genome, origin: Origin) -> Proposal {
-        Proposal { genome, origin, expected: None }
+        Proposal { genome, origin, expected: None, target: None }
     }
+}
+
+/// A time on one of the timed problems.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProblemTime {
+    /// Nanoseconds.
+    pub time_ns: f64,
+    /// Whether its samples were cut short, so that it is a lower bound.
+    pub is_bound: bool,
 }
 
 /// What a strategy learns of an evaluation.
@@ -41,12 +52,17 @@ pub struct Outcome {
     pub objective_ns: Option<f64>,
     /// What the compiler said of the variant; `None` where it was not compiled or nothing is known.
     pub facts: Option<Facts>,
+    /// Its time on each timed problem, in order; `None` for a problem on which it was not timed. Empty where problems
+    /// are not searched apart.
+    pub times: Vec<Option<ProblemTime>>,
+    /// The problem that it was proposed for, by position.
+    pub target: Option<usize>,
 }
 
 impl Outcome {
-    /// An outcome without compiled facts.
+    /// An outcome without compiled facts and without times of single problems.
     pub fn new(genome: Genome, class: VerdictClass, objective_ns: Option<f64>) -> Outcome {
-        Outcome { genome, class, objective_ns, facts: None }
+        Outcome { genome, class, objective_ns, facts: None, times: Vec::new(), target: None }
     }
 }
 

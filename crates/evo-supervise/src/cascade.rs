@@ -21,7 +21,7 @@ use evo_protocol::worker::{Depth, GateAnswer, MeasureAnswer, SamplePolicy};
 use evo_space::counted::counted;
 
 use super::deadline::work;
-use super::job::{Job, JobReach, Judgement, Standing};
+use super::job::{Contest, Job, JobReach, Judgement, Standing};
 use super::race::{ScreenRace, least, objective};
 use evo_timing::policy;
 
@@ -249,9 +249,16 @@ impl<'a, S: Station> GateWalk<'a, S> {
             // Without an incumbent there is nothing to be behind.
             let Some(incumbent) = incumbent else { continue };
             race.add(plan, seen, incumbent);
-            if abandoned || seen > incumbent * hopeless {
+            // Where problems are searched apart, the next one may be the one that it is good at.
+            if self.standing.contest == Contest::Mean && (abandoned || seen > incumbent * hopeless) {
                 return Err(self.too_slow(&race, abandoned));
             }
+        }
+        if self.standing.contest == Contest::EachProblem {
+            return match race.least_ratio() {
+                Some(ratio) if ratio > CONTENDER => Err(self.behind_everywhere(race)),
+                _ => Ok(()),
+            };
         }
         // Only after the last problem: a variant may be slower on one and make up for it on the others.
         if race.ratio().is_some_and(|ratio| ratio > CONTENDER) {
@@ -265,6 +272,9 @@ impl<'a, S: Station> GateWalk<'a, S> {
     fn race(&mut self) -> Result<(), WalkEnd<S::Broken>> {
         let races = self.job.candidate.check.checks.include(GateCheck::Screening);
         let Some(incumbent) = self.standing.objective_ns.filter(|_| races) else { return Ok(()) };
+        if self.standing.contest == Contest::EachProblem {
+            return self.race_each();
+        }
         let (rival, mode) = (incumbent * WITHIN_NOISE, self.job.ranking.timing());
         // Of several problems none decides alone.
         let decides = (self.job.timed.len() == 1).then_some(rival);
@@ -276,6 +286,42 @@ impl<'a, S: Station> GateWalk<'a, S> {
             }
         }
         Ok(())
+    }
+
+    /// The same where problems are searched apart: it goes on as soon as it could beat the best of one of them. The
+    /// problems on which it screened as a contender are raced, the most promising first.
+    fn race_each(&mut self) -> Result<(), WalkEnd<S::Broken>> {
+        let mode = self.job.ranking.timing();
+        let standing = self.standing;
+        let best = |plan: &ProblemPlan| standing.problems.get(&plan.name).copied();
+        let screened = |plan: &ProblemPlan| {
+            let own = self.found.measurements.iter().find(|own| own.mode == mode && own.problem == plan.name);
+            let own = own.filter(|own| own.stop != StopRule::Abandoned);
+            own.zip(best(plan)).map(|(own, best)| own.p50_ns / best)
+        };
+        let plans = self.cheapest_first();
+        let mut contended: Vec<(f64, &ProblemPlan)> =
+            plans.into_iter().filter_map(|plan| Some((screened(plan)?, plan))).collect();
+        contended.retain(|(ratio, _)| *ratio <= CONTENDER);
+        contended.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut race = ScreenRace::default();
+        for (_, plan) in contended {
+            let Some(incumbent) = best(plan) else { return Ok(()) };
+            let rival = incumbent * WITHIN_NOISE;
+            let measurement = self.measure(plan, mode, &policy::race(Some(rival)))?;
+            let seen = measurement.p50_ns;
+            self.keep(measurement);
+            let own = least(&self.found.measurements, std::slice::from_ref(plan), mode);
+            if own.is_none_or(|least| least <= rival) {
+                return Ok(());
+            }
+            race.add(plan, seen, incumbent);
+        }
+        match race.least_ratio() {
+            Some(_) => Err(self.behind_everywhere(race)),
+            // Nothing to be behind.
+            None => Ok(()),
+        }
     }
 
     fn outraced(&mut self, incumbent: f64) -> WalkEnd<S::Broken> {
@@ -320,6 +366,28 @@ impl<'a, S: Station> GateWalk<'a, S> {
             .with("incumbent_ns", *incumbent)
             .with("ratio", ratio)
             .with("abandoned", abandoned);
+        self.conclude_race(message);
+        WalkEnd::Verdict(Box::new(verdict))
+    }
+
+    /// Too slow where problems are searched apart: behind the best of each. The objective is an estimate, because series
+    /// of samples end early where a variant is far behind.
+    fn behind_everywhere(&mut self, race: ScreenRace) -> WalkEnd<S::Broken> {
+        let ratio = race.least_ratio().unwrap_or(f64::NAN);
+        let race = race.decided_by_nearest();
+        let (problem, seen, incumbent) = &race.last;
+        let (seen_us, incumbent_us) = (seen / 1e3, incumbent / 1e3);
+        self.found.objective_ns =
+            objective(&self.found.measurements, &self.job.timed, self.job.ranking.timing());
+        let message = format!(
+            "behind the best of each problem: at the least on `{problem}`, {seen_us:.2} µs against {incumbent_us:.2} µs"
+        );
+        let verdict = Verdict::new(VerdictKind::TooSlow, &message)
+            .with("problem", problem.as_str())
+            .with("measured_ns", *seen)
+            .with("incumbent_ns", *incumbent)
+            .with("ratio", ratio)
+            .with(Verdict::EVERYWHERE, true);
         self.conclude_race(message);
         WalkEnd::Verdict(Box::new(verdict))
     }
@@ -386,7 +454,9 @@ impl<'a, S: Station> GateWalk<'a, S> {
         // going to be among them.
         let modes = if self.job.deep { &modes[..] } else { &modes[..1] };
         let races = self.job.candidate.check.checks.include(GateCheck::Screening);
-        let raced = races && !self.job.deep && self.standing.objective_ns.is_some();
+        // Where problems are searched apart, not all of them were raced.
+        let all_raced = self.standing.contest == Contest::Mean;
+        let raced = races && !self.job.deep && all_raced && self.standing.objective_ns.is_some();
         let mut is_first = true;
         let sampling_max = self.station.sampling_max();
         for mode in modes {

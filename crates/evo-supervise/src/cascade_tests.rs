@@ -286,3 +286,64 @@ fn an_objective_needs_every_problem() {
     assert_eq!(objective(&all[..1], &job.timed, TimingMode::Hot), None);
     assert_eq!(objective(&all, &job.timed, TimingMode::Eager), None);
 }
+
+/// A standing of problems that are searched apart.
+fn apart(times: &[(&str, f64)]) -> Standing {
+    Standing { contest: Contest::EachProblem, ..standing(times, 100.0) }
+}
+
+#[test]
+fn searched_apart_one_problem_is_enough_to_contend() {
+    let best = apart(&[("a", 100.0), ("b", 100.0)]);
+    let job = example::job(&[("a", 1.0), ("b", 2.0)]);
+    // Four times as slow as the best on `a`, where a search for the mean ends it.
+    let times = vec![("a", 400.0), ("b", 95.0)];
+    let mut script = Script { times: times.clone(), ..Script::default() };
+    let outcome = judge(&mut script, &job, &best);
+    assert!(outcome.verdict.is_pass(), "{:?}", outcome.verdict);
+    assert!((outcome.objective_ns.unwrap() - (400.0f64 * 95.0).sqrt()).abs() < 1e-9);
+    insta::assert_snapshot!(script.asked.join("\n"), @r"
+    load
+    launch Quick a,b
+    tiny_shapes Quick tiny:1
+    full_shapes Quick a
+    screen a hot
+    full_shapes Quick b
+    screen b hot
+    race alone b hot
+    tiny_shapes Full tiny:1
+    full_shapes Full a,b
+    repeatability Full a,b
+    measure a hot
+    measure b hot
+    ");
+    let mean = standing(&[("a", 100.0), ("b", 100.0)], 100.0);
+    let outcome = judge(&mut Script { times, ..Script::default() }, &job, &mean);
+    assert_eq!(outcome.verdict.kind, VerdictKind::TooSlow);
+}
+
+#[test]
+fn searched_apart_a_variant_is_too_slow_behind_the_best_of_each() {
+    let best = apart(&[("a", 100.0), ("b", 100.0)]);
+    let job = example::job(&[("a", 1.0), ("b", 2.0)]);
+    let check = |times: &[(&'static str, f64)], problem: &str, ratio: f64| {
+        let mut script = Script { times: times.to_vec(), ..Script::default() };
+        let outcome = judge(&mut script, &job, &best);
+        assert_eq!(outcome.verdict.kind, VerdictKind::TooSlow);
+        let evidence = |name: &str| outcome.verdict.evidence.get(name).cloned().unwrap();
+        assert_eq!(evidence("problem"), problem);
+        assert!((evidence("ratio").as_f64().unwrap() - ratio).abs() < 1e-9);
+        assert_eq!(evidence(Verdict::EVERYWHERE), true);
+        // Both problems have a time, so that the searches for both learn from it.
+        assert_eq!(outcome.measurements.len(), 2);
+        assert!(outcome.objective_ns.is_some());
+        script.asked
+    };
+    // Hopeless on one, and not near enough on the other.
+    let asked = check(&[("a", 900.0), ("b", 120.0)], "b", 1.2);
+    assert!(!asked.iter().any(|one| one.starts_with("race")), "{asked:?}");
+    // A contender by its screening, on `b` alone, that loses the race there.
+    let asked = check(&[("a", 900.0), ("b", 105.0)], "b", 1.05);
+    let raced: Vec<&String> = asked.iter().filter(|one| one.starts_with("race")).collect();
+    assert_eq!(raced, ["race alone b hot"]);
+}

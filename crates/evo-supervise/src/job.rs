@@ -142,22 +142,35 @@ impl Job {
 /// How good the best so far is: what the cascade measures newcomers against.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Standing {
-    /// The incumbent's p50 by problem in the ranking mode, nanoseconds; empty without an incumbent.
+    /// The incumbent's p50 by problem in the ranking mode, nanoseconds; empty without an incumbent. Where problems are
+    /// searched apart, each problem has an incumbent of its own.
     pub problems: BTreeMap<String, f64>,
     /// The incumbent's objective, nanoseconds.
     pub objective_ns: Option<f64>,
+    /// Who is a contender.
+    pub contest: Contest,
+}
+
+/// What a variant has to be good at, so that it is worth more than a screening.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Contest {
+    /// The mean over the timed problems.
+    #[default]
+    Mean,
+    /// Any one of the problems, however slow it is on the others.
+    EachProblem,
 }
 
 impl Standing {
     /// The standing set by an incumbent's times.
     pub fn new(problems: BTreeMap<String, f64>, objective_ns: f64) -> Standing {
-        Standing { problems, objective_ns: Some(objective_ns) }
+        Standing { problems, objective_ns: Some(objective_ns), contest: Contest::Mean }
     }
 
     /// The same on a device that takes so many times as long.
     pub fn scaled(&self, factor: f64) -> Standing {
         let problems = self.problems.iter().map(|(name, time)| (name.clone(), time * factor)).collect();
-        Standing { problems, objective_ns: self.objective_ns.map(|time| time * factor) }
+        Standing { problems, objective_ns: self.objective_ns.map(|time| time * factor), ..*self }
     }
 }
 

@@ -48,6 +48,8 @@ pub(super) struct ScreenRace {
     weights: f64,
     /// The problem seen last, the time there, and the incumbent's, nanoseconds.
     pub(super) last: (String, f64, f64),
+    /// The same of the problem on which the newcomer is nearest to its incumbent, or furthest ahead.
+    nearest: Option<(String, f64, f64)>,
 }
 
 impl ScreenRace {
@@ -55,6 +57,20 @@ impl ScreenRace {
         self.log_sum += plan.weight * (seen_ns / incumbent_ns).ln();
         self.weights += plan.weight;
         self.last = (plan.name.clone(), seen_ns, incumbent_ns);
+        if self.least_ratio().is_none_or(|least| seen_ns / incumbent_ns < least) {
+            self.nearest = Some(self.last.clone());
+        }
+    }
+
+    /// The least ratio on any of the problems.
+    pub(super) fn least_ratio(&self) -> Option<f64> {
+        self.nearest.as_ref().map(|(_, seen, incumbent)| seen / incumbent)
+    }
+
+    /// Takes the problem with the least ratio as the one that decides.
+    pub(super) fn decided_by_nearest(self) -> ScreenRace {
+        let last = self.nearest.clone().unwrap_or(self.last);
+        ScreenRace { last, ..self }
     }
 
     /// The weighted geometric mean of the ratios so far, by which the objective is estimated.

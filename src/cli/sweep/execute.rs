@@ -7,6 +7,7 @@ use evo_protocol::leaderboard::LeaderboardSection;
 use evo_protocol::verdict::VERDICT_VERSION;
 use evo_search::strategy::Strategy;
 
+use super::apart;
 use super::beside::RunningSearch;
 use super::plan::{SweepPlan, SweepSubject};
 use super::prior::PriorSource;
@@ -31,6 +32,8 @@ pub struct SweepOutcome {
     pub section: Option<LeaderboardSection>,
     /// The leaderboard that the section was written to.
     pub leaderboard: Option<PathBuf>,
+    /// The least time of each problem that the device's peaks allow; empty where problems were not searched apart.
+    pub bounds: Vec<Option<f64>>,
 }
 
 /// Runs a plan, on whatever answers. `running` tells others of the search while it runs.
@@ -68,7 +71,9 @@ fn execute_on<'a, R: Recipe>(
         facts.device = Some(device.name.clone());
         facts.conditions = Some(described::conditions(device, seed, problems));
     });
-    let mut study = Study::open(&plan.request(), header(plan, stage.identity), plan.clock.clone())?;
+    let apart = apart::of(plan, &stage.recipe, problems, device);
+    let header = header(plan, stage.identity, apart.is_on);
+    let mut study = Study::open(&plan.request(), header, plan.clock.clone())?;
     interrupt::watch(inbox.sender())
         .map_err(|error| CliError::harness(format!("cannot watch for Ctrl-C: {error}")))?;
     // Until the engine is done, it ends the run in order.
@@ -82,16 +87,11 @@ fn execute_on<'a, R: Recipe>(
     for message in stage.notices {
         observer.observe(&Event::Notice { message });
     }
-    if let Some(within) = plan.subject.within() {
-        tell(&mut study, &mut *observer, within.note())?;
-        if let Some(replaced) = &within.replaced_default {
-            tell(&mut study, &mut *observer, replaced.note())?;
-        }
-    }
-    for message in plan.choice.iter().chain(&plan.changes) {
+    tell_limits(plan, &mut study, &mut *observer)?;
+    for message in plan.choice.iter().chain(&plan.changes).chain(&apart.notice) {
         tell(&mut study, &mut *observer, message.clone())?;
     }
-    let mut strategy = plan.strategy()?;
+    let mut strategy = apart::strategy(plan, &apart)?;
     inherit(plan, &mut study, &mut *strategy, &mut *observer)?;
     let SeededStrategy { strategy, notice } = seeds::seeded(plan, &study, strategy);
     notice.map_or(Ok(()), |message| tell(&mut study, &mut *observer, message))?;
@@ -123,10 +123,10 @@ fn execute_on<'a, R: Recipe>(
             None
         }
     };
-    Ok(SweepOutcome { study, summary, section, leaderboard })
+    Ok(SweepOutcome { study, summary, section, leaderboard, bounds: apart.bounds })
 }
 
-fn header(plan: &SweepPlan, identity: StudyIdentity) -> StudyHeader {
+fn header(plan: &SweepPlan, identity: StudyIdentity, per_problem: bool) -> StudyHeader {
     StudyHeader {
         format: FORMAT_UNEDITED,
         verdict_version: VERDICT_VERSION,
@@ -147,6 +147,7 @@ fn header(plan: &SweepPlan, identity: StudyIdentity) -> StudyHeader {
         population: plan.population.get(),
         ranking: identity.ranking,
         allow_trade: identity.allow_trade,
+        per_problem,
         demands_sanitizer: plan.sanitize.demanded,
         warnings: identity.warnings,
         device: identity.device,
@@ -174,6 +175,16 @@ fn inherit(
     let prior = plan.prior.studies(plan.subject.kernel(), plan.subject.space(), study);
     match prior.give(strategy) {
         Some(message) => tell(study, observer, message),
+        None => Ok(()),
+    }
+}
+
+/// Says what the device's limits exclude, where they exclude anything.
+fn tell_limits(plan: &SweepPlan, study: &mut Study, observer: &mut dyn Observer) -> Result<(), CliError> {
+    let Some(within) = plan.subject.within() else { return Ok(()) };
+    tell(study, observer, within.note())?;
+    match &within.replaced_default {
+        Some(replaced) => tell(study, observer, replaced.note()),
         None => Ok(()),
     }
 }

@@ -5,6 +5,7 @@
 //! recording (`replayed`), and one reports what came of it (`result`).
 
 mod anchors;
+mod apart;
 mod beside;
 mod choice;
 mod command;

@@ -49,6 +49,8 @@ pub struct SweepPlan {
     /// How many of the best are confirmed; a replay has nothing to confirm them with.
     pub finalists: usize,
     pub run_all: bool,
+    /// Searches for the best configuration of each problem: the user's wish, or the resumed study's.
+    pub per_problem: bool,
     /// Takes over no result that was measured before.
     pub remeasure: bool,
     pub prior: PriorSource,
@@ -147,6 +149,7 @@ impl SweepPlan {
             budget: search_budget(arguments)?,
             finalists,
             run_all: arguments.run_all,
+            per_problem: arguments.per_problem,
             remeasure: arguments.remeasure,
             prior,
             takes_micro: !arguments.no_micro,
@@ -165,6 +168,7 @@ impl SweepPlan {
             Some(seed) => seed,
             None => seed::random()?,
         };
+        plan.per_problem |= before.as_ref().is_some_and(|before| before.per_problem);
         plan.choose_strategy(arguments.strategy.as_deref(), before);
         Ok(plan)
     }
@@ -227,6 +231,7 @@ fn wish(arguments: &SweepArgs) -> StudyWish {
     let is_plain = arguments.seed.is_none()
         && arguments.strategy.is_none()
         && !arguments.remeasure
+        && !arguments.per_problem
         && !arguments.no_prior
         && !arguments.no_micro
         && arguments.prior.is_empty();
@@ -247,7 +252,11 @@ fn changes(arguments: &SweepArgs, before: &Resumed) -> Vec<String> {
     let strategy = strategy.map(|name| {
         format!("the study was searched by `{}` before; from now on by `{name}`", before.strategy)
     });
-    seed.into_iter().chain(strategy).collect()
+    let apart = (arguments.per_problem && !before.per_problem).then(|| {
+        "the study was searched for the least mean before; from now on for the best of each problem"
+            .to_string()
+    });
+    seed.into_iter().chain(strategy).chain(apart).collect()
 }
 
 /// The search's part of the budget: a mutator needs time of its own.

@@ -4,6 +4,7 @@ use evo_protocol::envelope::{EnvelopeStatus, LimitName};
 use evo_protocol::evaluation::Evaluation;
 use serde_json::{Value, json};
 
+use super::apart;
 use super::execute::SweepOutcome;
 use super::plan::{SweepPlan, SweepSubject};
 use super::replayed::ReplayedSubject;
@@ -145,6 +146,9 @@ fn object(plan: &SweepPlan, outcome: &SweepOutcome) -> Value {
         "section": outcome.section,
         "insight": outcome.summary.insight,
     });
+    if let Some(apart) = apart::json(&outcome.study, &outcome.bounds) {
+        object["per_problem"] = apart;
+    }
     if !end.lanes.is_empty() {
         object["lanes"] = json!(end.lanes);
     }
@@ -199,7 +203,8 @@ fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> Vec<StyledLin
             // Read last, so that it is the time of the whole command.
             let last = wrapped(&text::last_line(&outcome.summary.end, plan.clock.elapsed()), width);
             let mix = wrapped(&format!("verdicts: {mix}"), width);
-            let lanes = text::lanes(&outcome.summary.end, width);
+            let lanes = apart::lines(&outcome.study, &outcome.bounds, width)
+                + &text::lanes(&outcome.summary.end, width);
             let ends = plain(&format!("{left}{mix}{lanes}{within}{more}study: {folder}\n{last}"));
             [above, plain(&table), below, ends].concat()
         }

@@ -228,6 +228,8 @@ pub struct Resumed {
     pub seed: u64,
     /// The last run's.
     pub strategy: String,
+    /// Whether it looked for the best configuration of each problem.
+    pub per_problem: bool,
     /// Evaluations that count against a budget.
     pub evaluations: u64,
     /// How fast the last run that ended by itself was; `None` where there is none.
@@ -249,6 +251,7 @@ pub fn resumed(request: &StudyRequest<'_>) -> Option<Resumed> {
     Some(Resumed {
         seed: header.seed,
         strategy: header.strategy,
+        per_problem: header.per_problem,
         evaluations: history.evaluations.iter().filter(|one| one.is_counted()).count() as u64,
         evaluations_per_second: history.ends.last().map(|end| end.throughput.evaluations_per_second),
     })

@@ -191,7 +191,7 @@ impl<'a> Evolve<'a> {
     /// A proposal with what the models expect of it.
     fn explained(&self, genome: Genome, origin: Origin) -> Proposal {
         let expected = self.ensemble.as_ref().map(|ensemble| ensemble.expectation(&genome));
-        Proposal { genome, origin, expected }
+        Proposal { expected, ..Proposal::new(genome, origin) }
     }
 
     /// The next point of the low-discrepancy sequence, or any point that is left.

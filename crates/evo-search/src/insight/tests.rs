@@ -37,6 +37,7 @@ fn evaluation(space: &SearchSpace, number: u64, genome: &Genome, origin: &str) -
         configuration,
         origin: origin.into(),
         expected: None,
+        aimed_at: None,
         verdict: Verdict::new(kind, ""),
         gates: Vec::new(),
         measurements: Vec::new(),

@@ -111,5 +111,5 @@ impl GoodNeighbor {
 fn standing_of(result: &Judgement) -> Standing {
     let hot = result.measurements.iter().filter(|own| own.mode == TimingMode::Hot);
     let problems = hot.map(|own| (own.problem.clone(), own.p50_ns)).collect();
-    Standing { problems, objective_ns: result.objective_ns }
+    Standing { problems, objective_ns: result.objective_ns, ..Standing::default() }
 }

@@ -1,0 +1,181 @@
+//! One search for each timed problem, over the same evaluations.
+//!
+//! Where problems differ, the best configuration of one is far from the best of another, and a search for the least mean
+//! finds neither. Here each problem has a strategy of its own that is told every evaluation by its time on that problem.
+//! For each proposal one problem is the target, by lot: its chance follows what it has left to gain ([`targets`]). The
+//! strategies share what is measured, so an evaluation that was aimed at one problem teaches all of them.
+//!
+//! Like every strategy this one is deterministic: the outcomes in their order, with the problems that they were aimed at,
+//! decide. So a resumed search goes on as the interrupted one would have.
+
+mod targets;
+
+use std::collections::{HashMap, HashSet};
+
+use evo_protocol::facts::Facts;
+use evo_protocol::verdict::VerdictClass;
+use evo_space::genome::Genome;
+use evo_space::rng::seeded;
+use rand::RngExt;
+
+use self::targets::{ProblemProgress, pick, shares};
+use crate::origin::Origin;
+use crate::prior::PriorStudy;
+use crate::strategy::{Outcome, Proposal, Strategy};
+
+/// A timed problem and the strategy that searches for its fastest configuration.
+pub struct ProblemSearch<'a> {
+    strategy: Box<dyn Strategy + 'a>,
+    progress: ProblemProgress,
+}
+
+impl<'a> ProblemSearch<'a> {
+    /// A search at its beginning. `bound_ns` is the least time that the device's peaks allow for one call; `None` where
+    /// that is not known.
+    pub fn new(strategy: Box<dyn Strategy + 'a>, bound_ns: Option<f64>) -> ProblemSearch<'a> {
+        ProblemSearch { strategy, progress: ProblemProgress::new(bound_ns) }
+    }
+
+    /// Learns an evaluation by its time on this problem, the one at `problem`.
+    fn tell(&mut self, outcome: &Outcome, problem: usize) {
+        let time = outcome.times.get(problem).copied().flatten();
+        let (class, objective_ns) = match (outcome.class, time) {
+            (VerdictClass::Ok | VerdictClass::Noisy, Some(time)) => (outcome.class, Some(time.time_ns)),
+            (VerdictClass::Slow, Some(time)) if time.is_bound => (VerdictClass::Slow, Some(time.time_ns)),
+            // Too slow in some other respect, which does not matter here.
+            (VerdictClass::Slow, Some(time)) => (VerdictClass::Ok, Some(time.time_ns)),
+            // It ran and was not timed on this problem: nothing is known, and it is not to be proposed again.
+            (VerdictClass::Ok | VerdictClass::Noisy | VerdictClass::Slow, None) => {
+                (VerdictClass::PassedOver, None)
+            }
+            (class, _) => (class, None),
+        };
+        self.strategy.tell(&Outcome {
+            class,
+            objective_ns,
+            times: Vec::new(),
+            target: None,
+            ..outcome.clone()
+        });
+        // Only what passed every gate may be the best.
+        let passed = time.filter(|time| outcome.class == VerdictClass::Ok && !time.is_bound);
+        self.progress.tell(passed.map(|time| time.time_ns), outcome.target == Some(problem));
+    }
+}
+
+/// A strategy that searches for the best configuration of each timed problem.
+pub struct PerProblem<'a> {
+    /// In the order of [`Outcome::times`]; at least one.
+    searches: Vec<ProblemSearch<'a>>,
+    seed: u64,
+    /// What was proposed or told: the strategies do not know of each other's proposals before they are told.
+    seen: HashSet<Genome>,
+    /// The problem of each proposal in flight.
+    targets: HashMap<Genome, usize>,
+}
+
+impl<'a> PerProblem<'a> {
+    /// `searches` has one entry for each timed problem, in their order. `None` without any.
+    ///
+    /// The strategies are to begin alike, with one seed, so that their openings are the same points.
+    pub fn new(searches: Vec<ProblemSearch<'a>>, seed: u64) -> Option<PerProblem<'a>> {
+        let (seen, targets) = (HashSet::new(), HashMap::new());
+        (!searches.is_empty()).then_some(PerProblem { searches, seed, seen, targets })
+    }
+
+    /// Each problem's chance to be the target of the next proposal, in order; they add up to 1.
+    pub fn shares(&self) -> Vec<f64> {
+        shares(self.searches.iter().map(|one| &one.progress))
+    }
+
+    /// The problem that the proposal after `ahead` others is aimed at, as things stand. The generator is that of the
+    /// number of points before it, so that a resumed search draws what the uninterrupted one would have drawn.
+    fn target(&self, ahead: usize) -> usize {
+        let begun = (self.seen.len() + ahead) as u64;
+        // The factor is another than those of the strategies, whose draws must not go with these.
+        let mut rng = seeded(self.seed ^ begun.wrapping_mul(0xd6e8_feb8_6659_fd93));
+        pick(&self.shares(), rng.random::<f64>())
+    }
+
+    fn propose(&mut self) -> Option<Proposal> {
+        let (target, count) = (self.target(0), self.searches.len());
+        // A strategy may have to wait, or have nothing left; then another one proposes.
+        let order = (0..count).map(|step| (target + step) % count);
+        for problem in order {
+            while let Some(mut proposal) = self.searches[problem].strategy.ask(1).pop() {
+                if !self.seen.insert(proposal.genome.clone()) {
+                    continue;
+                }
+                // What it is expected to take is a time on this problem, and not the objective of a journal.
+                proposal.expected = None;
+                let is_for_all = matches!(proposal.origin, Origin::Default | Origin::Spread | Origin::Prior);
+                if !is_for_all {
+                    proposal.target = Some(problem);
+                    self.targets.insert(proposal.genome.clone(), problem);
+                }
+                return Some(proposal);
+            }
+        }
+        None
+    }
+
+    fn search_of(&mut self, genome: &Genome) -> Option<&mut ProblemSearch<'a>> {
+        let problem = *self.targets.get(genome)?;
+        self.searches.get_mut(problem)
+    }
+}
+
+impl Strategy for PerProblem<'_> {
+    fn name(&self) -> &str {
+        self.searches[0].strategy.name()
+    }
+
+    fn ask(&mut self, n: usize) -> Vec<Proposal> {
+        (0..n).map_while(|_| self.propose()).collect()
+    }
+
+    fn tell(&mut self, outcome: &Outcome) {
+        self.seen.insert(outcome.genome.clone());
+        self.targets.remove(&outcome.genome);
+        for (problem, search) in self.searches.iter_mut().enumerate() {
+            search.tell(outcome, problem);
+        }
+    }
+
+    fn is_worth_compiling(&mut self, genome: &Genome) -> bool {
+        self.search_of(genome).is_none_or(|search| search.strategy.is_worth_compiling(genome))
+    }
+
+    fn learns(&self) -> bool {
+        self.searches.iter().any(|search| search.strategy.learns())
+    }
+
+    fn reconsider(&mut self, genome: &Genome, facts: &Facts) -> bool {
+        self.search_of(genome).is_none_or(|search| search.strategy.reconsider(genome, facts))
+    }
+
+    fn inherit(&mut self, studies: &[PriorStudy]) -> bool {
+        // What is good in the mean is a hint for each problem. All of them hear it, so nothing ends at the first.
+        let used: Vec<bool> = self.searches.iter_mut().map(|one| one.strategy.inherit(studies)).collect();
+        used.contains(&true)
+    }
+
+    fn useful_in_flight(&self) -> usize {
+        self.searches.iter().map(|search| search.strategy.useful_in_flight()).max().unwrap_or(1)
+    }
+
+    fn likely(&self, n: usize) -> Vec<Genome> {
+        let mut wanted: Vec<usize> = vec![0; self.searches.len()];
+        (0..n).for_each(|ahead| wanted[self.target(ahead)] += 1);
+        let searches = self.searches.iter().zip(wanted).filter(|(_, wanted)| *wanted > 0);
+        let points = searches.flat_map(|(search, wanted)| search.strategy.likely(wanted));
+        points.filter(|genome| !self.seen.contains(genome)).collect()
+    }
+
+    fn is_done(&self) -> bool {
+        self.searches.iter().all(|search| search.strategy.is_done())
+    }
+}
+
+#[cfg(test)]
+mod tests;

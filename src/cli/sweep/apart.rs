@@ -1,0 +1,186 @@
+//! `--per-problem`: a search for the best configuration of each timed problem, and what is said of it.
+
+use evo_protocol::device::DeviceInfo;
+use evo_protocol::evaluation::Evaluation;
+use evo_search::strategy::Strategy;
+use evo_search::{PerProblem, ProblemSearch};
+use evo_space::counted::counted;
+use evo_space::space::SearchSpace;
+use serde_json::{Value, json};
+
+use super::choice::EXHAUSTIVE;
+use super::plan::SweepPlan;
+use crate::cli::error::CliError;
+use crate::engine::Recipe;
+use crate::journal::leaderboard::roofline_ns;
+use crate::report::text;
+use crate::report::width::wrapped;
+use crate::study::Study;
+
+/// Whether problems are searched apart, and what a person should know about it.
+#[derive(Debug, Default, PartialEq)]
+pub struct ApartChoice {
+    pub is_on: bool,
+    /// The least time of each problem that the device's peaks allow, nanoseconds; empty where the choice is off.
+    pub bounds: Vec<Option<f64>>,
+    pub notice: Option<String>,
+}
+
+/// What becomes of the wish in a search by this strategy over these timed problems.
+fn choose(is_wished: bool, strategy: &str, problems: &[String], bounds: Vec<Option<f64>>) -> ApartChoice {
+    let off = |why: String| ApartChoice {
+        notice: Some(format!("`--per-problem` changes nothing: {why}")),
+        ..ApartChoice::default()
+    };
+    match problems {
+        _ if !is_wished => ApartChoice::default(),
+        [] => off("no problem is timed".to_string()),
+        [only] => off(format!("`{only}` is the only timed problem")),
+        _ if strategy == EXHAUSTIVE => {
+            off(format!("`{EXHAUSTIVE}` evaluates every configuration on every problem"))
+        }
+        several => {
+            let known = bounds.iter().flatten().count();
+            let count = several.len();
+            let known = if known == count { "all".to_string() } else { known.to_string() };
+            let notice = format!(
+                "the search is for the best configuration of each of {count} problems; the roofline is known of {known}"
+            );
+            ApartChoice { is_on: true, bounds, notice: Some(notice) }
+        }
+    }
+}
+
+/// The same for a plan, on the device that answers.
+pub fn of<R: Recipe>(plan: &SweepPlan, recipe: &R, problems: &[String], device: &DeviceInfo) -> ApartChoice {
+    let bounds = match plan.per_problem {
+        true => bounds(plan.subject.space(), recipe, problems, device),
+        false => Vec::new(),
+    };
+    choose(plan.per_problem, &plan.strategy, problems, bounds)
+}
+
+/// The work of a call is that of the default configuration: a space file says it of the problem, not of the variant.
+fn bounds<R: Recipe>(
+    space: &SearchSpace,
+    recipe: &R,
+    problems: &[String],
+    device: &DeviceInfo,
+) -> Vec<Option<f64>> {
+    let default = space.configuration(&space.default_genome());
+    let work = recipe.prepare(&default).map(|prepared| recipe.work(&prepared)).unwrap_or_default();
+    let bound = |name: &String| roofline_ns(device, work.iter().find(|own| own.problem == *name)?);
+    problems.iter().map(bound).collect()
+}
+
+/// The strategy of a plan: one for each problem where they are searched apart.
+pub fn strategy<'a>(plan: &'a SweepPlan, choice: &ApartChoice) -> Result<Box<dyn Strategy + 'a>, CliError> {
+    if !choice.is_on {
+        return plan.strategy();
+    }
+    let search = |bound: &Option<f64>| Ok(ProblemSearch::new(plan.strategy()?, *bound));
+    let searches = choice.bounds.iter().map(search).collect::<Result<Vec<_>, CliError>>()?;
+    match PerProblem::new(searches, plan.seed) {
+        Some(apart) => Ok(Box::new(apart)),
+        None => plan.strategy(),
+    }
+}
+
+/// How far the search for one problem came.
+struct ProblemEnd<'a> {
+    problem: &'a str,
+    bound_ns: Option<f64>,
+    /// Evaluations that were proposed for it.
+    aimed: usize,
+    /// The fastest that passed, and its time.
+    best: Option<(f64, &'a Evaluation)>,
+}
+
+fn ends<'a>(study: &'a Study, bounds: &[Option<f64>]) -> Vec<ProblemEnd<'a>> {
+    let (header, evaluations) = (study.header(), &study.history.evaluations);
+    let mode = header.ranking.timing();
+    let best = |problem: &String| {
+        let time = |one: &Evaluation| {
+            let own = one.measurements.iter().find(|own| own.mode == mode && own.problem == *problem);
+            own.map(|own| own.p50_ns)
+        };
+        let passed = evaluations.iter().filter(|one| one.verdict.is_pass());
+        let timed = passed.filter_map(|one| Some((time(one)?, one)));
+        timed.min_by(|a, b| a.0.total_cmp(&b.0))
+    };
+    let problems = header.problems.iter().zip(bounds);
+    problems
+        .map(|(problem, bound_ns)| ProblemEnd {
+            problem,
+            bound_ns: *bound_ns,
+            aimed: evaluations.iter().filter(|one| one.aimed_at.as_ref() == Some(problem)).count(),
+            best: best(problem),
+        })
+        .collect()
+}
+
+/// For `--json`, with the bounds of the choice; `None` where problems were not searched apart.
+pub fn json(study: &Study, bounds: &[Option<f64>]) -> Option<Value> {
+    let end = |one: &ProblemEnd<'_>| {
+        json!({
+            "problem": one.problem,
+            "aimed_at": one.aimed,
+            "bound_ns": one.bound_ns,
+            "best": one.best.map(|(time, best)| json!({
+                "number": best.number, "configuration": best.configuration, "time_ns": time,
+            })),
+        })
+    };
+    let ends = ends(study, bounds);
+    (!ends.is_empty()).then(|| ends.iter().map(end).collect())
+}
+
+/// For people: what the search has for each problem, as it screened; empty where problems were not searched apart.
+pub fn lines(study: &Study, bounds: &[Option<f64>], width: usize) -> String {
+    let ends = ends(study, bounds);
+    if ends.is_empty() {
+        return String::new();
+    }
+    let end = |one: &ProblemEnd<'_>| {
+        let best = one.best.map_or("nothing passed".to_string(), |(time, best)| {
+            format!("{} by evaluation {}", text::time(time), best.number)
+        });
+        let share = one.bound_ns.zip(one.best).map(|(bound, (time, _))| bound / time);
+        let share = share.map_or(String::new(), |share| format!(", {:.0} % of the roofline", share * 100.0));
+        format!("`{}` {best}{share}, {} for it", one.problem, counted(one.aimed, "proposal"))
+    };
+    let ends: Vec<String> = ends.iter().map(end).collect();
+    wrapped(&format!("per problem: {}", ends.join("; ")), width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(is_wished: bool, strategy: &str, problems: &[&str], is_on: bool, notice: Option<&str>) {
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let bounds = (0..problems.len()).map(|at| (at == 0).then_some(1.0)).collect();
+        let choice = choose(is_wished, strategy, &problems, bounds);
+        assert_eq!((choice.is_on, choice.notice.as_deref()), (is_on, notice));
+        assert_eq!(choice.bounds.len(), if is_on { problems.len() } else { 0 });
+    }
+
+    #[test]
+    fn problems_are_searched_apart_only_where_that_changes_anything() {
+        check(false, "evolve", &["a", "b"], false, None);
+        let on = "the search is for the best configuration of each of 2 problems; the roofline is known of 1";
+        check(true, "evolve", &["a", "b"], true, Some(on));
+        check(
+            true,
+            "evolve",
+            &["a"],
+            false,
+            Some("`--per-problem` changes nothing: `a` is the only timed problem"),
+        );
+        check(true, "evolve", &[], false, Some("`--per-problem` changes nothing: no problem is timed"));
+        let all =
+            "`--per-problem` changes nothing: `exhaustive` evaluates every configuration on every problem";
+        check(true, "exhaustive", &["a", "b"], false, Some(all));
+    }
+}
