@@ -13,7 +13,8 @@ pub const SPACES: &[(&str, &str)] = embedded!("search_spaces":
     "attention_simt.toml" "attention_mma.toml" "attention_mma_bf16.toml" "attention_mma_d80.toml" "attention_mma_d96.toml"
     "attention_mma_d128.toml" "attention_mma_d256.toml" "attention_layouts.toml" "attention_ladder.toml"
     "attention_decode.toml" "attention_decode_bf16.toml" "attention_decode_d64.toml" "attention_decode_layouts.toml"
-    "attention_hopper.toml" "attention_hopper_bf16.toml" "attention_hopper_d128.toml" "attention_hopper_d256.toml"
+    "attention_hopper.toml" "attention_hopper_bf16.toml" "attention_hopper_d80.toml" "attention_hopper_d96.toml"
+    "attention_hopper_d128.toml" "attention_hopper_d256.toml"
     "attention_hopper_layouts.toml" "gemm_hopper.toml" "gemm_hopper_bf16.toml"
     "gemm.toml" "gemm_mma.toml" "gemm_mma_bf16.toml" "softmax.toml" "rmsnorm.toml" "reduction.toml" "transpose.toml"
     "faults.toml" "faults_heads.toml");

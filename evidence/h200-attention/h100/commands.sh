@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# On one GPU: heads of 256, long prefill, GEMM M = 48, the sanitizer on the champions, T1 against flash.
-# usage, in the repository's root: OUT=folder commands.sh EVO [STEP...]     steps: conditions d256 m48 t1 sanitize long
+# On one GPU: heads of 80, 96 and 256, long prefill, GEMM M = 48, the sanitizer on the champions, T1 against flash, and one
+# search for the mean of eight problems against one for each of them.
+# usage, in the repository's root: OUT=folder commands.sh EVO [STEP...]     steps: conditions d256 m48 t1 sanitize long d80 d96 apart
 # Changed by the environment: DEVICE=host PEER=none (a trial without a GPU), LIMIT=470 (seconds in all).
 set -uo pipefail
 evo=$(realpath "$1"); shift
@@ -83,6 +84,33 @@ d256() {
     # shellcheck disable=SC2046  # one word a parameter
     check attention_hopper_d256 $(head -1 asked-d256.txt | grep = )
     [ "$device" = cuda ] && check attention_hopper_d256 CLUSTER=2
+}
+# Heads of 80 and 96 on wgmma: a search, then its best beside the backends, with and without a cluster.
+narrow() {
+    local space=attention_hopper_d$1
+    search "$space" "${BUDGET:-15}" "d$1" b2h12_s1000_causal
+    { cat "chosen-d$1.txt"; echo "@baseline"; echo "ROW_GROUPS=1 BLOCK_N=128 OVERLAP=none PRODUCER=thread STAGES=1 MIN_BLOCKS=2"; } > "asked-d$1.txt"
+    beside "$space" "d$1" "asked-d$1.txt" b2h12_s1000_causal b2h12_s1000
+    [ "$device" = cuda ] || return 0
+    printf '%s\n' "CLUSTER=2" > "asked-d$1-cluster.txt"
+    beside "$space" "d$1-cluster" "asked-d$1-cluster.txt" b2h12_s1000_causal b2h12_s1000
+    # shellcheck disable=SC2046  # one word a parameter
+    check "$space" $(head -1 "asked-d$1.txt" | grep =)
+}
+d80() { narrow 80; }
+d96() { narrow 96; }
+# The same budget twice for all eight problems, for the least mean and for the best of each, and what was confirmed of each beside
+# the backends.
+apart() {
+    local how flag problems=(b1h1_s128 b1h8_s512 b1h8_s512_causal b2h8_s512 b4h16_s512 b4h16_s512_causal b8h16_s512 b8h16_s512_causal)
+    for how in mean each; do
+        flag=(); [ "$how" = each ] && flag=(--per-problem)
+        limited $((${APART:-60} + 20)) "sweep-apart-$how.txt" "$evo" sweep attention_hopper "${flag[@]}" --no-prior --study "apart-$how" \
+            --budget "${APART:-60}s" --seed 1 --finalists 3 --sanitize off --limit-device 15s --device "$device" --out "st-apart-$how"
+        say "sweep apart-$how: code $?; $(grep -m1 'evaluations (' "sweep-apart-$how.txt" | cut -c1-70) | $(grep -m1 '^verdicts' "sweep-apart-$how.txt" | cut -c1-110)"
+        python3 "$table" --chosen "st-apart-$how/leaderboard.json" > "chosen-apart-$how.txt" 2> /dev/null
+        ROUNDS=1 MOST=80 beside attention_hopper "apart-$how" "chosen-apart-$how.txt" "${problems[@]}"
+    done
 }
 long() {
     search attention_hopper "${BUDGET:-14}" long8k prefill_8k
