@@ -197,7 +197,8 @@ fn headers(
             continue;
         }
         if name.starts_with("evo/") {
-            let own = SHIPPED_HEADERS.iter().map(|(own, text)| (own.to_string(), text.to_string()));
+            let own = SHIPPED_HEADERS.iter();
+            let own = own.map(|(own, text)| (own.to_string(), evo_export::source::neighboring(text)));
             found.extend(own);
             continue;
         }

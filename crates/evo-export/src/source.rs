@@ -51,6 +51,16 @@ fn closed(line: &str) -> String {
     }
 }
 
+/// A header of evo's, for a folder `evo` that holds all of them: they include each other as neighbors, so that no compiler
+/// has to be told of the folder.
+pub fn neighboring(header: &str) -> String {
+    let line = |line: &str| match line.strip_prefix("#include <evo/") {
+        Some(rest) => format!("#include \"{}\n", rest.replacen('>', "\"", 1)),
+        None => format!("{line}\n"),
+    };
+    header.lines().map(line).collect()
+}
+
 /// Text that stays inside a `//` comment.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || c == '\\' { '?' } else { c }).collect()
@@ -94,5 +104,12 @@ mod tests {
         );
         assert_eq!(found.options, ["--use_fast_math"]);
         assert_eq!(found.includes, ["evo/ptx.cuh", "a.h"]);
+    }
+
+    #[test]
+    fn headers_of_evo_find_each_other_without_a_folder() {
+        let own = "#pragma once\n#include <cuda.h>\n#include <evo/ptx_sm90.cuh>  // more\nint a;\n";
+        let expected = "#pragma once\n#include <cuda.h>\n#include \"ptx_sm90.cuh\"  // more\nint a;\n";
+        assert_eq!(neighboring(own), expected);
     }
 }

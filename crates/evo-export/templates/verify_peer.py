@@ -36,6 +36,7 @@ class ExportBackend(TorchBackend):
         # A context that is current in this thread.
         self.torch.zeros(1, device=self.device)
         self.made = {}
+        self.failed = {}
 
     def module(self, path):
         """An exported file as a module. Other exports have files of the same names, which must not be found in its place."""
@@ -66,8 +67,13 @@ class ExportBackend(TorchBackend):
             changed = [buffer.name for buffer in plan.BUFFERS if buffer.role in ("inout", "restored")]
             kept = {name: tensors[name].clone() for name in changed}
             try:
+                if form in self.failed:
+                    raise self.failed[form]
                 launch = known[form](plan, tensors, sizes)
             except Exception as error:
+                # Of a build the first error counts: PyTorch does not build again what has failed, and misses its result then.
+                if form in ("torch", "tvm-ffi"):
+                    self.failed[form] = error
                 found[form] = (None, told(error))
                 continue
 
