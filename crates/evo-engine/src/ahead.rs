@@ -32,7 +32,7 @@ pub(super) struct Need {
     pub lanes: usize,
     /// Whether the number of evaluations is limited, so that a blind proposal costs one that is not.
     pub is_limited: bool,
-    /// How many in flight for each lane the strategy makes good use of.
+    /// How many in flight on these lanes the strategy makes good use of.
     pub useful: usize,
 }
 
@@ -100,7 +100,7 @@ impl Ahead {
         let (lanes, depth) = (need.lanes.max(1), lane_depth(need.lanes));
         // One for each process and a few that take its place, and those on the device.
         let most = jobs + (jobs / 4).max(1) + depth;
-        let useful = need.useful.max(1).saturating_mul(lanes);
+        let useful = need.useful.max(1);
         let at_first = at_first(need.evaluated, lanes);
         let at_first = if need.is_limited { at_first.min(useful) } else { at_first };
         let (Some(compile), Some(lane)) = (self.compile.value(), self.lane.value()) else {
@@ -255,7 +255,7 @@ mod tests {
         ahead.answered(0, Duration::from_millis(300));
         [0.3, 0.1].iter().for_each(|seconds| ahead.done(*seconds));
         let target = |lanes, is_limited| {
-            let need = Need { jobs: 64, evaluated: 500, learns: true, lanes, is_limited, useful: 4 };
+            let need = Need { jobs: 64, evaluated: 500, learns: true, lanes, is_limited, useful: 4 * lanes };
             ahead.target(need)
         };
         assert_eq!([1, 2, 8].map(|lanes| target(lanes, false)), [7, 12, 43]);

@@ -58,12 +58,13 @@ impl<R: Recipe> Engine<'_, R> {
             return fixed(jobs, evaluated, self.lanes.live());
         }
         let is_limited = self.options.evaluations_max().is_some();
-        let useful = self.strategy.useful_in_flight();
+        let lanes = self.lanes.live();
+        let useful = self.strategy.useful_on_lanes(lanes);
         self.speculation.ahead.target(Need {
             jobs,
             evaluated,
             learns: self.strategy.learns(),
-            lanes: self.lanes.live(),
+            lanes,
             is_limited,
             useful,
         })

@@ -81,6 +81,15 @@ pub struct BenchSearchArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = small_count(),
           conflicts_with_all = ["batch", "synthetic"])]
     pub in_flight: Option<usize>,
+    /// Instead: on so many lanes, each of which compiles and runs one after the other for the recorded times. The
+    /// strategy's own processor time passes on their clock; scores count what all of them have worked
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = small_count(),
+          conflicts_with_all = ["batch", "in_flight", "synthetic", "trace"])]
+    pub lanes: Option<usize>,
+    /// Seconds of the lanes' clock for each second of the strategy's own time
+    #[arg(long, value_name = "X", allow_negative_numbers = true, default_value = "1", requires = "lanes",
+          value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub pace: u16,
     /// Evaluations per generation
     #[arg(long = "pop", value_name = "P", allow_negative_numbers = true, default_value_t = 16)]
     pub population: u32,

@@ -7,7 +7,7 @@ use std::time::Instant;
 use evo_engine::replay::{Recording, Row};
 use evo_search::prior::PriorStudy;
 use evo_search::registry::{StrategyOptions, UnknownStrategy};
-use evo_search::strategy::{Outcome, Proposal};
+use evo_search::strategy::{Outcome, Proposal, Strategy};
 use evo_space::genome::Genome;
 use thiserror::Error;
 
@@ -18,8 +18,22 @@ use crate::strategies;
 pub struct SimulatedRun {
     /// Row numbers.
     pub evaluations: Vec<u32>,
-    /// The strategy's own time before each of them, milliseconds; empty if it is not counted.
+    /// The strategy's own time before each of them, milliseconds; empty if it is not counted. On lanes, what the clock
+    /// that scores passed before each beyond its costs, which may be less than nothing.
     pub overhead_ms: Vec<f64>,
+    /// What several lanes did, if there were any.
+    pub lanes: Option<LanesPlayed>,
+}
+
+/// What the lanes of a run did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LanesPlayed {
+    /// The share of their time in which they evaluated.
+    pub busy: f64,
+    /// What the run took on them, milliseconds.
+    pub simulated_ms: f64,
+    /// The strategy's own processor time, milliseconds; 0 if it is not counted.
+    pub own_ms: f64,
 }
 
 /// How a run goes.
@@ -29,6 +43,8 @@ pub struct SimulationOptions {
     pub flight: PlayedFlight,
     /// Whether the strategy's own time is measured and passes on the clock.
     pub overhead: bool,
+    /// How much faster than the strategy lanes are: what it works for a second takes this many seconds of theirs.
+    pub pace: f64,
     /// The run ends when the clock has passed this, milliseconds.
     pub until_ms: f64,
 }
@@ -42,6 +58,23 @@ pub enum PlayedFlight {
     /// At most this many, and no more than the strategy makes good use of: each compiles by itself for its
     /// recorded time, and one device runs them in the order in which they are compiled.
     Pipeline(usize),
+    /// Each of so many lanes compiles and runs one after the other. All of them work but at the very beginning, where
+    /// the strategy makes good use of fewer (`Strategy::useful_on_lanes`). The strategy's own time is processor time
+    /// and passes on the lanes' clock, not on the one that scores: that one adds up what all lanes have worked. Costs of
+    /// what has ended would leave out the slow ones, which end last.
+    Lanes(usize),
+}
+
+impl PlayedFlight {
+    /// How many may be in flight now.
+    fn most(self, search: &dyn Strategy) -> usize {
+        match self {
+            PlayedFlight::Batch(most) => most,
+            PlayedFlight::Pipeline(most) => most.min(search.useful_in_flight()),
+            PlayedFlight::Lanes(lanes) => lanes.min(search.useful_on_lanes(lanes)),
+        }
+        .max(1)
+    }
 }
 
 /// Why a run cannot continue.
@@ -63,7 +96,7 @@ pub fn run(
     prior: &[PriorStudy],
     options: SimulationOptions,
 ) -> Result<SimulatedRun, SimulationError> {
-    let mut clock = Clock { options, seen: HashSet::new(), now_ms: 0.0, own_ms: 0.0 };
+    let mut clock = Clock { options, seen: HashSet::new(), now_ms: 0.0, own_ms: 0.0, all_ms: 0.0 };
     // Making a strategy may count a pool or build models, which is time of its own as well.
     let mut search = clock.time(|| strategies::create(strategy, &recording.space, options.strategy))?;
     if !prior.is_empty() {
@@ -72,53 +105,94 @@ pub fn run(
     let (mut run, mut pipeline) = (SimulatedRun::default(), Pipeline::default());
     // Asking again for a failure costs no time, so a strategy that did only that would never reach the limit.
     let most = recording.rows().len().saturating_mul(2);
+    let is_on_lanes = matches!(options.flight, PlayedFlight::Lanes(_));
     while clock.now_ms <= options.until_ms && run.evaluations.len() < most {
-        let most = match options.flight {
-            PlayedFlight::Batch(most) => most,
-            PlayedFlight::Pipeline(most) => most.min(search.useful_in_flight()),
-        };
-        let room = most.max(1).saturating_sub(pipeline.flying.len());
-        for Proposal { genome, .. } in clock.time(|| search.ask(room)) {
-            let row = recording.row(&genome).ok_or_else(|| SimulationError::Outside {
-                strategy: strategy.to_string(),
-                configuration: recording.space.configuration(&genome).to_string(),
-                recording: recording.name.clone(),
-            })?;
-            pipeline.launch(genome, row, options.flight);
+        // Before a strategy that lags behind its lanes is asked, it hears of all that ended meanwhile.
+        while !pipeline.has_ended() {
+            let room = options.flight.most(&*search).saturating_sub(pipeline.flying.len());
+            // A lane works as soon as it has a proposal, so proposals for lanes come one by one.
+            let proposals = clock.time(|| search.ask(if is_on_lanes { room.min(1) } else { room }));
+            pipeline.work(clock.take_own(is_on_lanes));
+            let is_enough = !is_on_lanes || room <= 1 || proposals.is_empty();
+            for Proposal { genome, .. } in proposals {
+                let row = recording.row(&genome).ok_or_else(|| SimulationError::Outside {
+                    strategy: strategy.to_string(),
+                    configuration: recording.space.configuration(&genome).to_string(),
+                    recording: recording.name.clone(),
+                })?;
+                pipeline.launch(genome, row, options.flight);
+            }
+            if is_enough {
+                break;
+            }
         }
-        let Some((genome, row)) = pipeline.next() else { break };
-        clock.evaluate(row, &mut run);
+        let Some((genome, row)) = pipeline.next(is_on_lanes) else { break };
+        clock.evaluate(row, is_on_lanes.then(|| pipeline.lanes_worked_ms()), &mut run);
         let outcome = Outcome::new(genome, row.class, row.objective_ns);
         clock.time(|| search.tell(&outcome));
+        pipeline.work(clock.take_own(is_on_lanes));
+    }
+    if let PlayedFlight::Lanes(lanes) = options.flight {
+        run.lanes = Some(pipeline.played(lanes, clock.all_ms));
     }
     Ok(run)
 }
 
-/// Proposals on their way through compilers and one device.
+/// Proposals on their way through compilers and one device, or through lanes.
 #[derive(Default)]
 struct Pipeline<'r> {
-    /// When each is compiled, milliseconds; oldest first.
+    /// When each is compiled, or done on its lane, milliseconds; oldest first.
     flying: Vec<(f64, Genome, &'r Row)>,
-    /// When the device is free, which is also the present: proposals come right after outcomes.
+    /// When the device is free, or the last lane became free, which is also the present: proposals come right after
+    /// outcomes.
     free_ms: f64,
+    /// When the strategy is done with its work for lanes.
+    worked_ms: f64,
+    /// What all lanes worked or are going to.
+    lanes_ms: f64,
 }
 
 impl<'r> Pipeline<'r> {
     fn launch(&mut self, genome: Genome, row: &'r Row, flight: PlayedFlight) {
-        let compiled_ms = match flight {
+        let ready_ms = match flight {
             PlayedFlight::Batch(_) => 0.0,
             PlayedFlight::Pipeline(_) => self.free_ms + row.cost.compile_ms,
+            PlayedFlight::Lanes(_) => self.worked_ms.max(self.free_ms) + row.cost.total_ms(),
         };
-        self.flying.push((compiled_ms, genome, row));
+        self.lanes_ms += row.cost.total_ms();
+        self.flying.push((ready_ms, genome, row));
+    }
+
+    /// The strategy worked for so long, since the last outcome.
+    fn work(&mut self, own_ms: f64) {
+        self.worked_ms = self.worked_ms.max(self.free_ms) + own_ms;
+    }
+
+    /// Whether a lane is done while the strategy worked.
+    fn has_ended(&self) -> bool {
+        self.flying.iter().any(|(ready_ms, ..)| (f64::MIN_POSITIVE..=self.worked_ms).contains(ready_ms))
     }
 
     /// The next one that the device is done with: the first compiled, of equals the oldest. A variant that does
-    /// not compile waits for its turn and takes no time.
-    fn next(&mut self) -> Option<(Genome, &'r Row)> {
+    /// not compile waits for its turn and takes no time. A lane is done with what is ready.
+    fn next(&mut self, is_on_lanes: bool) -> Option<(Genome, &'r Row)> {
         let first = (0..self.flying.len()).min_by(|a, b| self.flying[*a].0.total_cmp(&self.flying[*b].0))?;
-        let (compiled_ms, genome, row) = self.flying.remove(first);
-        self.free_ms = self.free_ms.max(compiled_ms) + row.cost.validate_ms + row.cost.runs_ms;
+        let (ready_ms, genome, row) = self.flying.remove(first);
+        let runs_ms = if is_on_lanes { 0.0 } else { row.cost.validate_ms + row.cost.runs_ms };
+        self.free_ms = self.free_ms.max(ready_ms) + runs_ms;
         Some((genome, row))
+    }
+
+    /// What all lanes have worked until now.
+    fn lanes_worked_ms(&self) -> f64 {
+        let rest = self.flying.iter().map(|(ready_ms, ..)| ready_ms - self.free_ms);
+        self.lanes_ms - rest.sum::<f64>()
+    }
+
+    /// What so many lanes did until now.
+    fn played(&self, lanes: usize, own_ms: f64) -> LanesPlayed {
+        let busy = self.lanes_worked_ms() / (lanes as f64 * self.free_ms);
+        LanesPlayed { busy, simulated_ms: self.free_ms, own_ms }
     }
 }
 
@@ -129,6 +203,8 @@ struct Clock {
     now_ms: f64,
     /// The strategy's own time since the last evaluation.
     own_ms: f64,
+    /// All of it for lanes.
+    all_ms: f64,
 }
 
 impl Clock {
@@ -137,13 +213,35 @@ impl Clock {
         if !self.options.overhead {
             return work();
         }
+        if matches!(self.options.flight, PlayedFlight::Lanes(_)) {
+            let start = processor_ms();
+            let result = work();
+            self.own_ms += processor_ms() - start;
+            return result;
+        }
         let start = Instant::now();
         let result = work();
         self.own_ms += start.elapsed().as_secs_f64() * 1e3;
         result
     }
 
-    fn evaluate(&mut self, row: &Row, run: &mut SimulatedRun) {
+    /// The strategy's own time since the last call, as it passes on lanes.
+    fn take_own(&mut self, is_on_lanes: bool) -> f64 {
+        if !is_on_lanes {
+            return 0.0;
+        }
+        let own_ms = std::mem::take(&mut self.own_ms);
+        self.all_ms += own_ms;
+        own_ms * self.options.pace
+    }
+
+    fn evaluate(&mut self, row: &Row, lanes_worked_ms: Option<f64>, run: &mut SimulatedRun) {
+        if let Some(worked_ms) = lanes_worked_ms {
+            run.evaluations.push(row.number as u32);
+            run.overhead_ms.push(worked_ms - self.now_ms - row.cost.total_ms());
+            self.now_ms = worked_ms;
+            return;
+        }
         let fresh = self.seen.insert(row.number);
         self.now_ms += if fresh { row.cost.total_ms() } else { row.cost.runs_ms };
         run.evaluations.push(row.number as u32);
@@ -156,6 +254,12 @@ impl Clock {
             self.own_ms = 0.0;
         }
     }
+}
+
+/// The processor time of this thread: a strategy has one thread here, and whatever else a machine does is not its own.
+fn processor_ms() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 * 1e-6
 }
 
 #[cfg(test)]
@@ -172,7 +276,8 @@ mod tests {
 
     fn options(until_ms: f64, batch: usize) -> SimulationOptions {
         let strategy = StrategyOptions { seed: 3, population: 8 };
-        SimulationOptions { strategy, flight: PlayedFlight::Batch(batch), overhead: false, until_ms }
+        let flight = PlayedFlight::Batch(batch);
+        SimulationOptions { strategy, flight, overhead: false, pace: 1.0, until_ms }
     }
 
     fn check(strategy: &str, options: SimulationOptions) -> SimulatedRun {
@@ -211,13 +316,7 @@ mod tests {
     #[test]
     fn in_a_pipeline_what_compiles_quickly_overtakes() {
         let recording = invented();
-        let strategy = StrategyOptions { seed: 3, population: 8 };
-        let until = |most| SimulationOptions {
-            strategy,
-            flight: PlayedFlight::Pipeline(most),
-            overhead: false,
-            until_ms: 50_000.0,
-        };
+        let until = |most| SimulationOptions { flight: PlayedFlight::Pipeline(most), ..options(50_000.0, 1) };
         // `random` does not learn, so only the order of outcomes differs.
         let [one, four] = [1, 4].map(|most| check("random", until(most)).evaluations);
         let proposed = check("random", options(80_000.0, 1)).evaluations;
@@ -231,6 +330,28 @@ mod tests {
         // The default strategy holds back at first, so 16 in flight are no more than 5 there.
         let [five, sixteen] = [5, 16].map(|most| check("evolve", until(most)).evaluations);
         assert_eq!(five[..8], sixteen[..8]);
+    }
+
+    #[test]
+    fn lanes_work_at_the_same_time_and_wait_for_a_strategy_that_is_slow() {
+        let on = |strategy, lanes, overhead, pace| {
+            let flight = PlayedFlight::Lanes(lanes);
+            check(strategy, SimulationOptions { flight, overhead, pace, ..options(50_000.0, 1) })
+        };
+        let one = on("random", 1, false, 1.0);
+        assert_eq!(one.evaluations, check("random", options(50_000.0, 1)).evaluations);
+        let played = one.lanes.unwrap();
+        assert!((played.busy - 1.0).abs() < 1e-9 && played.simulated_ms > 50_000.0 && played.own_ms == 0.0);
+        let eight = on("random", 8, false, 1.0).lanes.unwrap();
+        assert!(
+            eight.busy > 0.999 && (0.9..1.1).contains(&(8.0 * eight.simulated_ms / 50_000.0)),
+            "{eight:?}"
+        );
+        let [quick, slow] = [1.0, 1e6].map(|pace| on("random", 8, true, pace).lanes.unwrap());
+        assert!(quick.own_ms > 0.0 && quick.busy > 0.9 && slow.busy < 0.5, "{quick:?} {slow:?}");
+        // The default strategy leaves lanes free at first, and none later.
+        let held = on("evolve", 64, false, 1.0).lanes.unwrap();
+        assert!(held.busy < 0.97, "{held:?}");
     }
 
     #[test]

@@ -264,7 +264,7 @@ mod tests {
             "{{\"dataset\":\"stencil__invented\",\"evals\":[17,[{list}],{{{}}},17],\"overhead_ms\":0.5}}\n\n",
             named.join(",")
         );
-        let run = SimulatedRun { evaluations: vec![17; 4], overhead_ms: vec![0.5; 4] };
+        let run = SimulatedRun { evaluations: vec![17; 4], overhead_ms: vec![0.5; 4], lanes: None };
         assert_eq!(check(&text).unwrap(), [ResolvedRun { run, illegal: 0 }]);
     }
 
@@ -272,7 +272,7 @@ mod tests {
     fn what_the_space_does_not_allow_is_counted_and_its_time_dropped() {
         let line = "{\"dataset\":\"x\",\"evals\":[-1,3,672,[1,2],{\"TILE\":1},[8,1,1,1,false],18446744073709551615,4],\
                     \"overhead_ms\":[1,2,3,4,5,6,7,8]}";
-        let run = SimulatedRun { evaluations: vec![3, 4], overhead_ms: vec![2.0, 8.0] };
+        let run = SimulatedRun { evaluations: vec![3, 4], overhead_ms: vec![2.0, 8.0], lanes: None };
         assert_eq!(check(line).unwrap(), [ResolvedRun { run, illegal: 6 }]);
     }
 

@@ -164,6 +164,10 @@ impl Strategy for PerProblem<'_> {
         self.searches.iter().map(|search| search.strategy.useful_in_flight()).max().unwrap_or(1)
     }
 
+    fn useful_on_lanes(&self, lanes: usize) -> usize {
+        self.searches.iter().map(|search| search.strategy.useful_on_lanes(lanes)).max().unwrap_or(1)
+    }
+
     fn likely(&self, n: usize) -> Vec<Genome> {
         let mut wanted: Vec<usize> = vec![0; self.searches.len()];
         (0..n).for_each(|ahead| wanted[self.target(ahead)] += 1);

@@ -171,6 +171,10 @@ impl Strategy for Seeded<'_> {
         self.inner.useful_in_flight().saturating_add(self.in_flight())
     }
 
+    fn useful_on_lanes(&self, lanes: usize) -> usize {
+        self.inner.useful_on_lanes(lanes).saturating_add(self.in_flight())
+    }
+
     fn likely(&self, n: usize) -> Vec<Genome> {
         let mut likely = self.inner.likely(n);
         likely.retain(|genome| !self.is_given(genome));

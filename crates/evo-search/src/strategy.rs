@@ -154,6 +154,12 @@ pub trait Strategy {
         usize::MAX
     }
 
+    /// How many proposals in flight the strategy makes good use of where they are evaluated on so many devices at once,
+    /// which idle if there are fewer.
+    fn useful_on_lanes(&self, lanes: usize) -> usize {
+        self.useful_in_flight().saturating_mul(lanes.max(1))
+    }
+
     /// Up to `n` points that it would propose next as things stand, most likely first. Asking changes nothing of what it
     /// proposes. An engine may compile them while compilers idle: a point that is then proposed is ready at once, and
     /// was still chosen with everything known. None from strategies that cannot tell.

@@ -74,7 +74,7 @@ fn write(
     for (strategy, name) in names.iter().enumerate() {
         for (at, space) in spaces.iter().enumerate() {
             for (run, simulated) in all.of(strategy, at).iter().enumerate() {
-                let SimulatedRun { evaluations, overhead_ms } = simulated;
+                let SimulatedRun { evaluations, overhead_ms, .. } = simulated;
                 trace.write(&TraceLine {
                     tool: name.to_string(),
                     dataset: space.recording.name.clone(),
@@ -101,7 +101,8 @@ fn judge<'a>(
         let progress: Vec<RunProgress> = runs.iter().map(progress).collect();
         let score = score::score(&space.yardstick, &progress);
         let per_run = PerRun::of(&progress, illegal);
-        (!runs.is_empty()).then(|| SpaceResult { space, score, time: own_time(runs), per_run })
+        let lanes = runs.iter().filter_map(|run| run.lanes).collect();
+        (!runs.is_empty()).then(|| SpaceResult { space, score, time: own_time(runs), per_run, lanes })
     };
     let on_spaces: Vec<SpaceResult> = spaces.par_iter().enumerate().filter_map(on_space).collect();
     StrategyResult {
@@ -113,5 +114,7 @@ fn judge<'a>(
 }
 
 fn own_time<'a>(runs: impl IntoIterator<Item = &'a SimulatedRun>) -> Option<OwnTime> {
-    OwnTime::of(runs.into_iter().flat_map(|run| run.overhead_ms.iter().copied()))
+    // On lanes the strategy's own time stands by itself.
+    let runs = runs.into_iter().filter(|run| run.lanes.is_none());
+    OwnTime::of(runs.flat_map(|run| run.overhead_ms.iter().copied()))
 }

@@ -28,6 +28,7 @@ pub fn object(arguments: &BenchSearchArgs, results: &[StrategyResult], spaces: &
         "seed": arguments.seed,
         "batch": arguments.batch,
         "in_flight": arguments.in_flight,
+        "lanes": arguments.lanes,
         "overhead": !arguments.no_overhead,
         "spaces": budgets.collect::<serde_json::Map<_, _>>(),
         "strategies": strategies.collect::<serde_json::Map<_, _>>(),
@@ -54,6 +55,11 @@ fn on_space(on: &SpaceResult) -> Value {
         "within_1_percent": within_1,
         "own_time": own_time::object(&on.time),
         "per_run": per_run(on.per_run),
+        "lanes": on.on_lanes(|played| played.busy).map(|busy| json!({
+            "busy": busy,
+            "simulated_s": on.on_lanes(|played| played.simulated_ms / 1e3),
+            "own_s": on.on_lanes(|played| played.own_ms / 1e3),
+        })),
     })
 }
 

@@ -3,6 +3,7 @@
 use super::data::ScoredSpace;
 use super::own_time::OwnTime;
 use crate::score::{Aggregate, RunProgress, SpaceScore};
+use crate::simulate::LanesPlayed;
 
 /// How one strategy did, one of ours or another tool.
 pub struct StrategyResult<'a> {
@@ -21,6 +22,16 @@ pub struct SpaceResult<'a> {
     pub score: SpaceScore,
     pub time: Option<OwnTime>,
     pub per_run: PerRun,
+    /// What lanes did in each run, if there were any.
+    pub lanes: Vec<LanesPlayed>,
+}
+
+impl SpaceResult<'_> {
+    /// A mean over the runs on lanes; `None` without lanes.
+    pub fn on_lanes(&self, of: impl Fn(&LanesPlayed) -> f64) -> Option<f64> {
+        let sum: f64 = self.lanes.iter().map(of).sum();
+        (!self.lanes.is_empty()).then(|| sum / self.lanes.len() as f64)
+    }
 }
 
 /// What a run did, as means over the runs.

@@ -57,8 +57,13 @@ fn one(
     let seed = arguments.seed.wrapping_add(run as u64);
     let options = SimulationOptions {
         strategy: StrategyOptions { seed, population: arguments.population as usize },
-        flight: arguments.in_flight.map_or(PlayedFlight::Batch(arguments.batch), PlayedFlight::Pipeline),
+        flight: match (arguments.lanes, arguments.in_flight) {
+            (Some(lanes), _) => PlayedFlight::Lanes(lanes),
+            (None, Some(most)) => PlayedFlight::Pipeline(most),
+            (None, None) => PlayedFlight::Batch(arguments.batch),
+        },
         overhead: !arguments.no_overhead,
+        pace: f64::from(arguments.pace),
         until_ms: space.yardstick.run_until_ms(),
     };
     // A recording is not a prior for itself: it would give the optimum away.

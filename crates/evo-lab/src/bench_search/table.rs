@@ -34,6 +34,18 @@ fn strategy(result: &StrategyResult) -> String {
             own_time::text(time)
         );
     }
+    for on in &result.spaces {
+        let means = (on.on_lanes(|played| played.busy), on.on_lanes(|played| played.simulated_ms / 1e3));
+        let own = on.on_lanes(|played| played.own_ms / 1e3);
+        if let ((Some(busy), Some(simulated)), Some(own)) = (means, own) {
+            let name = &on.space.recording.name;
+            let _ = writeln!(
+                text,
+                "{name:width$}  lanes busy for {:.1} % of {simulated:.0} s, the strategy for {own:.2} s",
+                busy * 100.0
+            );
+        }
+    }
     let all = result.aggregate.map_or("-".to_string(), |all| format!("{:.3} ± {:.3}", all.score, all.spread));
     let _ = writeln!(text, "{:width$}  {all:>7}\n", "all");
     text

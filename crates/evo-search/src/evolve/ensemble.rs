@@ -30,6 +30,10 @@ use crate::prior::PriorStudy;
 /// faster than adding each observation.
 const BULK: usize = 64;
 
+/// With no more than this in flight, all of it is taken back before an outcome is learned and taken in anew after it.
+/// With more, what is measured is exchanged with the rest, the same to rounding and in a fraction of the time.
+const FEW: usize = 8;
+
 /// One in this many features is tried at a node: as good as all of them and three times as fast (2026-11-21).
 const FEATURES_SHARE: usize = 3;
 
@@ -49,6 +53,25 @@ const SHORT_LIST: usize = 48;
 /// Points with a higher probability to fail are never chosen by the models, only at random. Added on
 /// 2026-11-21, see `at_risk`.
 const HOPELESS: f64 = 0.9;
+
+/// What an outcome says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Lesson {
+    /// The objective.
+    Time(f64),
+    Failure,
+    /// Nothing about the point, as when it was passed over.
+    Nothing,
+}
+
+/// An outcome.
+#[derive(Clone, Debug)]
+pub(crate) struct ToldPoint {
+    pub(crate) genome: Genome,
+    pub(crate) lesson: Lesson,
+    /// Its place among the points in flight that the models have taken in, the outcomes before it apart.
+    pub(crate) place: Option<usize>,
+}
 
 /// Which models choose a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,34 +161,52 @@ impl Ensemble {
         (self.observations.len(), self.process.in_flight())
     }
 
-    /// Learns outcomes: points with their objectives, `None` for a failure.
-    pub(crate) fn learn(&mut self, outcomes: &[(Genome, Option<f64>)]) {
-        if outcomes.len() > BULK {
-            return self.learn_together(outcomes);
+    /// Learns outcomes, in the order in which they were told.
+    pub(crate) fn learn(&mut self, outcomes: &[ToldPoint]) {
+        if self.process.flight() <= FEW || outcomes.len() > BULK {
+            self.process.land();
         }
-        for (genome, objective) in outcomes {
-            // Failures go to the model of failures only. As slow times they would make the models of time see
-            // cliffs where the neighbors of a failure may be the fastest variants.
-            let mut rng = self.turn();
-            let codes = self.encoder.code_row(genome);
-            self.learn_validity(genome, &codes, objective.is_none(), &mut rng);
-            if let Some(objective) = objective {
-                self.learn_one(genome, &codes, *objective, &mut rng);
-            }
+        match outcomes.len() > BULK {
+            true => self.learn_together(outcomes),
+            false => outcomes.iter().for_each(|told| self.learn_told(told)),
         }
+        self.process.relaunch();
+    }
+
+    fn learn_told(&mut self, told: &ToldPoint) {
+        let ToldPoint { genome, lesson, place } = told;
+        if *lesson == Lesson::Nothing {
+            return self.abandon(*place);
+        }
+        // Failures go to the model of failures only. As slow times they would make the models of time see
+        // cliffs where the neighbors of a failure may be the fastest variants.
+        let mut rng = self.turn();
+        let codes = self.encoder.code_row(genome);
+        self.learn_validity(genome, &codes, *lesson == Lesson::Failure, &mut rng);
+        match lesson {
+            Lesson::Time(objective) => self.learn_one((genome, *place), &codes, *objective, &mut rng),
+            _ => self.abandon(*place),
+        }
+    }
+
+    fn abandon(&mut self, place: Option<usize>) {
+        let place = place.filter(|_| self.ingredients.process);
+        place.into_iter().for_each(|place| self.process.abandon(place));
     }
 
     /// Takes in points in flight, after those that are in flight already.
     pub(crate) fn launch(&mut self, genomes: &[Genome]) {
-        if self.ingredients.process && self.process.is_ready() {
+        if self.ingredients.process && !genomes.is_empty() {
             let rows = self.encoder.process_matrix(genomes);
             self.process.launch(rows.iter());
         }
     }
 
-    /// Takes back all points in flight. Must come before outcomes are learned.
-    pub(crate) fn land(&mut self) {
+    /// Takes all points in flight back and in anew.
+    #[cfg(test)]
+    pub(crate) fn relaunch(&mut self) {
         self.process.land();
+        self.process.relaunch();
     }
 
     /// The prediction for a point, as a target.
@@ -304,7 +345,13 @@ impl Ensemble {
         }
     }
 
-    fn learn_one(&mut self, genome: &Genome, codes: &[u16], objective: f64, rng: &mut ChaCha8Rng) {
+    fn learn_one(
+        &mut self,
+        (genome, place): (&Genome, Option<usize>),
+        codes: &[u16],
+        objective: f64,
+        rng: &mut ChaCha8Rng,
+    ) {
         let row = self.encoder.process_row(genome);
         let is_new = self.observations.put(genome, objective);
         let targets = self.observations.targets();
@@ -324,8 +371,10 @@ impl Ensemble {
                 self.forest.add(codes, target, 1.0, rng);
             }
             if self.ingredients.process {
-                self.process.push(&row);
+                self.process.push(&row, place);
             }
+        } else {
+            self.abandon(place);
         }
         self.learn_process(&targets, rng);
     }
@@ -346,20 +395,23 @@ impl Ensemble {
         }
     }
 
-    fn learn_together(&mut self, outcomes: &[(Genome, Option<f64>)]) {
-        let mut rng = self.turn();
+    fn learn_together(&mut self, outcomes: &[ToldPoint]) {
         // The count goes on as if each outcome had been learned by itself: later turns then draw the same
         // numbers in a resumed search and in an uninterrupted one.
-        self.learned += outcomes.len() as u64 - 1;
-        for (genome, objective) in outcomes {
-            match objective {
-                None => self.failed.push(genome.clone()),
-                Some(objective) => {
-                    if self.observations.put(genome, *objective) {
-                        self.process.push(&self.encoder.process_row(genome));
-                    }
+        let mut rng = self.turn();
+        let taught = outcomes.iter().filter(|told| told.lesson != Lesson::Nothing).count();
+        self.learned += (taught as u64).saturating_sub(1);
+        for ToldPoint { genome, lesson, place } in outcomes {
+            match lesson {
+                Lesson::Time(objective) if self.observations.put(genome, *objective) => {
+                    let place = place.filter(|_| self.ingredients.process);
+                    self.process.push(&self.encoder.process_row(genome), place);
+                    continue;
                 }
+                Lesson::Failure => self.failed.push(genome.clone()),
+                Lesson::Time(_) | Lesson::Nothing => {}
             }
+            self.abandon(*place);
         }
         self.observations.take_stale();
         let targets = self.observations.targets();

@@ -42,6 +42,10 @@ pub(crate) struct ProcessMember {
     screen: Option<ProcessScreen>,
     /// The points of the pool that are screened, ascending.
     screened: Vec<u32>,
+    /// The features of the points in flight, in order, whether or not the process has taken them in.
+    flight: Vec<Vec<f64>>,
+    /// An observation that `learn` has not taken in yet, and its place in the flight of the process.
+    arrived: Option<(usize, usize)>,
 }
 
 impl ProcessMember {
@@ -56,6 +60,8 @@ impl ProcessMember {
             pool,
             screen: None,
             screened: Vec::new(),
+            flight: Vec::new(),
+            arrived: None,
         }
     }
 
@@ -64,8 +70,12 @@ impl ProcessMember {
         !self.known.is_empty()
     }
 
-    /// Adds an observation, which the next `learn` takes in.
-    pub(crate) fn push(&mut self, row: &[f64]) {
+    /// Adds an observation, which the next `learn` takes in. `place` is its place in flight.
+    pub(crate) fn push(&mut self, row: &[f64], place: Option<usize>) {
+        if let Some(place) = place {
+            self.flight.remove(place);
+            self.arrived = (self.in_flight() > 0).then_some((self.rows.rows(), place));
+        }
         self.rows.push(row);
     }
 
@@ -93,17 +103,44 @@ impl ProcessMember {
             self.known = chosen(targets, CAPACITY, rng);
             let x = self.rows.select(&self.known);
             let y: Vec<f64> = self.known.iter().map(|at| targets[*at]).collect();
+            let flies = self.in_flight() > 0;
             self.process.tune(&x, &y, rng);
             self.process.learn(&x, &y);
             self.choose_screened(|| promise(rng));
+            if flies {
+                self.flight.iter().for_each(|row| self.process.launch(row));
+            }
         } else if self.is_ready() {
             // Observations that were pushed since the last call; `known` ends with the newest learned one.
             let newest = self.known.last().map_or(0, |last| last + 1);
             for (at, target) in targets.iter().enumerate().take(all).skip(newest) {
                 self.known.push(at);
-                self.process.append(self.rows.row(at), *target);
+                self.take(at, *target);
             }
         }
+        self.arrived = None;
+        self.follow();
+    }
+
+    /// The process learns an observation, beside what is in flight.
+    fn take(&mut self, at: usize, target: f64) {
+        if self.in_flight() == 0 {
+            return self.process.append(self.rows.row(at), target);
+        }
+        let place = match self.arrived {
+            Some((own, place)) if own == at => place,
+            // It was not in flight: it takes off now, as the last one.
+            _ => {
+                self.process.launch(self.rows.row(at));
+                self.follow();
+                self.in_flight() - 1
+            }
+        };
+        let reflections = self.process.measure(place, target);
+        self.screen.iter_mut().for_each(|screen| screen.measure(&reflections));
+    }
+
+    fn follow(&mut self) {
         if let Some(screen) = &mut self.screen {
             screen.update(&self.process);
         }
@@ -111,21 +148,43 @@ impl ProcessMember {
 
     /// Takes in points that are being measured, after those that are in flight already.
     pub(crate) fn launch<'r>(&mut self, rows: impl Iterator<Item = &'r [f64]>) {
-        rows.for_each(|row| self.process.launch(row));
-        if let Some(screen) = &mut self.screen {
-            screen.update(&self.process);
+        for row in rows {
+            self.process.launch(row);
+            self.flight.push(row.to_vec());
+        }
+        self.follow();
+    }
+
+    /// The point in flight at `place` will not become an observation.
+    pub(crate) fn abandon(&mut self, place: usize) {
+        self.flight.remove(place);
+        if self.in_flight() > 0 {
+            let reflections = self.process.abandon(place);
+            self.screen.iter_mut().for_each(|screen| screen.abandon(&reflections));
+            self.follow();
         }
     }
 
-    /// Takes back all points in flight. Must come before anything is learned.
+    /// Takes back all points in flight until `relaunch`.
     pub(crate) fn land(&mut self) {
         self.process.land();
-        if let Some(screen) = &mut self.screen {
-            screen.land();
+        self.follow();
+    }
+
+    /// Takes in the points in flight, if the process has none of them.
+    pub(crate) fn relaunch(&mut self) {
+        if self.in_flight() == 0 && self.is_ready() {
+            self.flight.iter().for_each(|row| self.process.launch(row));
+            self.follow();
         }
     }
 
-    /// Number of points in flight.
+    /// Number of points in flight, whether or not the process has taken them in.
+    pub(crate) fn flight(&self) -> usize {
+        self.flight.len()
+    }
+
+    /// Number of points in flight that the process has taken in.
     pub(crate) fn in_flight(&self) -> usize {
         self.process.in_flight()
     }

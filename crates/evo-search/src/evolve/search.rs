@@ -12,7 +12,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::candidates::Breeder;
-use super::ensemble::{Ensemble, Judges};
+use super::ensemble::{Ensemble, Judges, Lesson, ToldPoint};
 use super::hopes::Hopes;
 use super::ingredients::Ingredients;
 use super::likely::likely;
@@ -35,6 +35,9 @@ const OPENING: usize = 4;
 /// So many outcomes let the search make good use of one more proposal in flight. Set on 2026-11-22: of an opening
 /// of 16 in flight, no model makes up on budgets below a hundred (docs/SEARCH.md, Many in flight).
 const OUTCOMES_PER_SLOT: usize = 8;
+
+/// Blind proposals at the beginning on several lanes, at least.
+const OPENING_ON_LANES: usize = 8;
 
 /// Share of random proposals. Set on 2026-11-21 with `evolve`; leaving them out changes the score by less
 /// than the noise (docs/SEARCH.md, `evolve-chance`), and they guarantee that every point is reachable.
@@ -86,15 +89,13 @@ pub(crate) struct Evolve<'a> {
     /// Variants that it was asked about.
     reconsidered: u64,
     /// Outcomes not yet learned.
-    backlog: Vec<(Genome, Option<f64>)>,
+    backlog: Vec<ToldPoint>,
     /// Proposals in flight, in order.
     flying: Vec<Genome>,
     /// What was hoped of them.
     hopes: Hopes,
-    /// How many of them, from the first on, the models have taken in since the last outcome.
+    /// How many of them, from the first on, the models have taken in.
     launched: usize,
-    /// Whether an outcome came since then.
-    changed: bool,
     /// Proposals, and points told by an earlier run.
     begun: usize,
     /// Outcomes since the last new best.
@@ -128,7 +129,6 @@ impl<'a> Evolve<'a> {
             flying: Vec::new(),
             hopes: Hopes::default(),
             launched: 0,
-            changed: false,
             begun: 0,
             stale: 0,
             patience: PATIENCE + changes,
@@ -235,12 +235,8 @@ impl<'a> Evolve<'a> {
     fn catch_up(&mut self) {
         self.make_ensemble();
         let Some(ensemble) = &mut self.ensemble else { return };
-        // What is expected of a point in flight changes with every outcome. So the points are taken back before
-        // outcomes are learned, and taken in anew by what is known then.
-        if std::mem::take(&mut self.changed) {
-            ensemble.land();
+        if !self.backlog.is_empty() {
             ensemble.learn(&std::mem::take(&mut self.backlog));
-            self.launched = 0;
         }
         ensemble.launch(&self.flying[self.launched..]);
         self.launched = self.flying.len();
@@ -342,8 +338,10 @@ impl Strategy for Evolve<'_> {
         self.begun += usize::from(!self.unseen.is_seen(&outcome.genome));
         self.unseen.note(&outcome.genome);
         self.note_taken(&outcome.genome);
-        self.flying.retain(|genome| *genome != outcome.genome);
-        self.changed = true;
+        let place = self.flying.iter().position(|genome| *genome == outcome.genome);
+        place.map(|place| self.flying.remove(place));
+        let place = place.filter(|place| *place < self.launched);
+        self.launched -= usize::from(place.is_some());
         self.stale += 1;
         let worked = matches!(outcome.class, VerdictClass::Ok | VerdictClass::Slow | VerdictClass::Noisy);
         let objective = outcome.objective_ns.filter(|value| worked && value.is_finite());
@@ -362,8 +360,13 @@ impl Strategy for Evolve<'_> {
         }
         // A failure of the harness says nothing about the variant, and neither does passing it over.
         let says_nothing = matches!(outcome.class, VerdictClass::Harness | VerdictClass::PassedOver);
-        if !says_nothing && (!worked || objective.is_some()) {
-            self.backlog.push((outcome.genome.clone(), objective));
+        let lesson = match objective {
+            Some(objective) => Lesson::Time(objective),
+            None if worked || says_nothing => Lesson::Nothing,
+            None => Lesson::Failure,
+        };
+        if lesson != Lesson::Nothing || place.is_some() {
+            self.backlog.push(ToldPoint { genome: outcome.genome.clone(), lesson, place });
         }
     }
 
@@ -392,6 +395,13 @@ impl Strategy for Evolve<'_> {
         // What is in flight is proposed without the outcomes of the rest, so at first each further proposal is
         // one more blind draw.
         OPENING + (self.begun - self.flying.len()) / OUTCOMES_PER_SLOT
+    }
+
+    fn useful_on_lanes(&self, lanes: usize) -> usize {
+        // A blind opening on all of many lanes costs more than some lanes that idle while the first outcomes come:
+        // with a quarter of them, and two proposals for each outcome, it is one and a quarter of an evaluation's time.
+        let opening = OPENING_ON_LANES.max(lanes / 4) + (self.begun - self.flying.len());
+        opening.min(self.useful_in_flight().saturating_mul(lanes.max(1)))
     }
 
     fn likely(&self, n: usize) -> Vec<Genome> {

@@ -13,6 +13,31 @@ const JITTER: f64 = 1e-10;
 /// Jitters tried before giving up; the last one is 1 % of the mean diagonal.
 const TRIES: i32 = 9;
 
+/// A reflection of two neighboring coordinates. Whatever is whitened by a factor, of which two rows changed places,
+/// is to be reflected as the factor's columns were.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Reflection {
+    /// The first of the two coordinates.
+    pub(crate) at: usize,
+    cosine: f64,
+    sine: f64,
+}
+
+impl Reflection {
+    /// What becomes of the two coordinates.
+    pub(crate) fn of(self, first: f64, second: f64) -> (f64, f64) {
+        (self.cosine * first + self.sine * second, self.sine * first - self.cosine * second)
+    }
+
+    /// The same for many pairs in single precision.
+    pub(crate) fn of_rows(self, first: &mut [f32], second: &mut [f32]) {
+        let (cosine, sine) = (self.cosine as f32, self.sine as f32);
+        for (first, second) in first.iter_mut().zip(second) {
+            (*first, *second) = (cosine * *first + sine * *second, sine * *first - cosine * *second);
+        }
+    }
+}
+
 /// A lower triangle with a positive diagonal.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cholesky {
@@ -71,9 +96,34 @@ impl Cholesky {
         self.packed.truncate(self.size * (self.size + 1) / 2);
     }
 
-    /// Solves `L x = b` in place.
+    /// Exchanges row and column `at` of the factored matrix with the next ones, `O(n)`.
+    ///
+    /// Exchanging two rows of the factor leaves one number above the diagonal. A reflection of the two columns makes
+    /// it 0 and changes no product of rows, so the result is the factor of the exchanged matrix (Golub and Van Loan,
+    /// section 6.5).
+    pub(crate) fn exchange(&mut self, at: usize) -> Reflection {
+        let start = |row: usize| row * (row + 1) / 2;
+        let (upper, lower) = (start(at), start(at + 1));
+        let diagonal = self.packed[upper + at];
+        let (left, right) = (self.packed[lower + at], self.packed[lower + at + 1]);
+        // Positive, as both diagonals are, and so are the new ones.
+        let length = left.hypot(right);
+        let reflection = Reflection { at, cosine: left / length, sine: right / length };
+        let (before, after) = self.packed.split_at_mut(lower);
+        before[upper..upper + at].swap_with_slice(&mut after[..at]);
+        self.packed[upper + at] = length;
+        (self.packed[lower + at], self.packed[lower + at + 1]) = reflection.of(diagonal, 0.0);
+        for row in at + 2..self.size {
+            let place = start(row) + at;
+            (self.packed[place], self.packed[place + 1]) =
+                reflection.of(self.packed[place], self.packed[place + 1]);
+        }
+        reflection
+    }
+
+    /// Solves `L x = b` in place, for as many of the first rows as `b` has numbers.
     pub(crate) fn solve_lower(&self, b: &mut [f64]) {
-        for at in 0..self.size {
+        for at in 0..b.len() {
             let row = self.row(at);
             b[at] = (b[at] - dot(&row[..at], &b[..at])) / row[at];
         }
@@ -197,6 +247,28 @@ mod tests {
         grown.truncate(1);
         grown.append(&example().row(1)[..1], example().at(1, 1));
         assert_eq!((grown.size(), grown.row(1)), (2, whole.row(1)));
+    }
+
+    #[test]
+    fn exchanged_rows_are_as_if_they_had_always_been_there() {
+        let mut factor = Cholesky::new(&example()).unwrap();
+        let mut whitened = [1.0, 2.0, 3.0];
+        factor.solve_lower(&mut whitened);
+        for (at, order) in [(0, [1, 0, 2]), (1, [1, 2, 0]), (0, [2, 1, 0]), (0, [1, 2, 0])] {
+            let reflection = factor.exchange(at);
+            (whitened[at], whitened[at + 1]) = reflection.of(whitened[at], whitened[at + 1]);
+            let cell = |a: usize, b: usize| example().at(order[a], order[b]);
+            let rows = [0, 1, 2].map(|a| [0, 1, 2].map(|b| cell(a, b)));
+            let fresh = Cholesky::new(&Matrix::from_rows(&rows)).unwrap();
+            let mut expected = order.map(|at| (at + 1) as f64);
+            fresh.solve_lower(&mut expected);
+            for row in 0..3 {
+                for (own, other) in factor.row(row).iter().zip(fresh.row(row)) {
+                    assert!((own - other).abs() < 1e-9, "{order:?}: {factor:?} is not {fresh:?}");
+                }
+                assert!((whitened[row] - expected[row]).abs() < 1e-9, "{whitened:?} is not {expected:?}");
+            }
+        }
     }
 
     #[test]

@@ -39,6 +39,13 @@ impl Matrix {
         self.values.truncate(self.rows * self.columns);
     }
 
+    /// Exchanges a row with the next one.
+    pub(crate) fn exchange(&mut self, row: usize) {
+        let start = row * self.columns;
+        let (first, second) = self.values[start..].split_at_mut(self.columns);
+        first.swap_with_slice(&mut second[..self.columns]);
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows

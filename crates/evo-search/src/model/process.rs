@@ -24,6 +24,8 @@ use super::matrix::{Matrix, dot};
 use super::optimize::minimize;
 use super::prediction::{ModelPrediction, Regressor, clipped};
 
+mod flight;
+
 /// The kernel of a process, and how much time it may take.
 #[derive(Clone, Debug)]
 pub struct ProcessOptions {
@@ -70,6 +72,8 @@ pub struct GaussianProcess {
     /// numbers to know how much of its work is still valid.
     generation: u64,
     target_generation: u64,
+    /// How often all points in flight were taken back.
+    landings: u64,
 }
 
 /// Fewer rows are done before a thread has started.
@@ -98,6 +102,7 @@ impl GaussianProcess {
             in_flight: 0,
             generation: 0,
             target_generation: 0,
+            landings: 0,
         }
     }
 
@@ -183,10 +188,12 @@ impl GaussianProcess {
     /// Replaces all targets, for example because they are relative to a best that changed. `O(n²)`: the
     /// factor does not depend on targets, so only `L z = y` is solved again.
     pub fn retarget(&mut self, y: &[f64]) {
-        assert_eq!((y.len(), self.in_flight), (self.factor.size(), 0), "each row has a target");
+        assert_eq!(y.len() + self.in_flight, self.factor.size(), "each row has a target");
         self.targets = clipped(y);
         (self.whitened, self.center, self.scale) = standardized(&self.targets);
         self.factor.solve_lower(&mut self.whitened);
+        // Points in flight are still to be measured as expected.
+        self.whitened.resize(self.factor.size(), 0.0);
         self.target_generation += 1;
     }
 
@@ -199,34 +206,20 @@ impl GaussianProcess {
             return self.learn(&Matrix::from_rows(&[row]), &[y]);
         }
         self.append_input(row);
+        self.whitened.push(0.0);
+        self.take_target(y);
+    }
+
+    /// Takes in the target of the first row that has none.
+    fn take_target(&mut self, y: f64) {
         let worst = self.targets.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         // A missing time counts as the worst so far.
         let y = if y.is_finite() { y } else { worst };
+        let row = self.targets.len();
         self.targets.push(y);
-        let own = self.factor.row(self.factor.size() - 1);
-        let (before, diagonal) = (&own[..own.len() - 1], own[own.len() - 1]);
-        self.whitened.push(((y - self.center) / self.scale - dot(before, &self.whitened)) / diagonal);
-    }
-
-    /// Takes in a point that is being measured. Its measurement is taken for the present expectation, so that
-    /// no mean changes, and the variance falls around the point. In whitened form that is a `z` of 0.
-    /// `land` takes all such points back.
-    pub fn launch(&mut self, row: &[f64]) {
-        if self.targets.is_empty() {
-            return;
-        }
-        self.append_input(row);
-        self.whitened.push(0.0);
-        self.in_flight += 1;
-    }
-
-    /// Takes back all points in flight.
-    pub fn land(&mut self) {
-        let observations = self.observations();
-        self.inputs.truncate(observations);
-        self.factor.truncate(observations);
-        self.whitened.truncate(observations);
-        self.in_flight = 0;
+        let own = self.factor.row(row);
+        let standard = (y - self.center) / self.scale;
+        self.whitened[row] = (standard - dot(&own[..row], &self.whitened[..row])) / own[row];
     }
 
     fn append_input(&mut self, row: &[f64]) {
@@ -265,6 +258,10 @@ impl GaussianProcess {
 
     pub(super) fn generations(&self) -> (u64, u64) {
         (self.generation, self.target_generation)
+    }
+
+    pub(super) fn landings(&self) -> u64 {
+        self.landings
     }
 
     pub(super) fn kernel(&self) -> Kernel {
@@ -363,7 +360,7 @@ mod tests {
     use super::*;
 
     /// Little noise, lengths and signal of 1.
-    fn plain(columns: usize) -> GaussianProcess {
+    pub(super) fn plain(columns: usize) -> GaussianProcess {
         let mut process = GaussianProcess::new(ProcessOptions::default(), columns);
         let mut logs = vec![0.0; columns + 1];
         logs.push(1e-9f64.ln());
@@ -373,7 +370,7 @@ mod tests {
 
     /// A smooth function over a grid of `side` by `side` in the unit square; the second feature hardly
     /// counts.
-    fn grid(side: usize) -> (Matrix, Vec<f64>) {
+    pub(super) fn grid(side: usize) -> (Matrix, Vec<f64>) {
         let axis = |at: usize| at as f64 / (side - 1) as f64;
         let rows: Vec<[f64; 2]> = (0..side * side).map(|at| [axis(at / side), axis(at % side)]).collect();
         let y = rows.iter().map(|row| (6.0 * row[0]).sin() + 0.05 * row[1]).collect();
@@ -390,35 +387,6 @@ mod tests {
         // One target is its own mean, so the expected mean is that everywhere.
         assert!((there.mean - 3.0).abs() < 1e-12);
         assert!((there.spread - (1.0 - k * k / v).sqrt()).abs() < 1e-12);
-    }
-
-    #[test]
-    fn points_in_flight_narrow_what_is_expected_and_move_nothing() {
-        let (x, y) = grid(5);
-        let mut process = plain(2);
-        let (first, here, far) = ([0.31, 0.4], [0.33, 0.42], [0.9, 0.05]);
-        process.launch(&first);
-        assert_eq!(process.in_flight(), 0, "nothing is expected before the first observation");
-        process.learn(&x, &y);
-        let before = process.predict_row(&here);
-        assert_eq!(process.predict_both(&here), (before, before));
-        let expected = process.predict_row(&first).mean;
-        process.launch(&first);
-        let (now, then) = process.predict_both(&here);
-        assert_eq!((process.in_flight(), process.observations(), now), (1, 25, before));
-        assert!(then.mean == before.mean && then.spread < 0.7 * before.spread, "{then:?}");
-        assert!(process.predict_both(&far).1.spread > 0.95 * process.predict_row(&far).spread);
-        // The same as measuring what is expected, to rounding.
-        let mut measured = plain(2);
-        measured.learn(&x, &y);
-        measured.append(&first, expected);
-        let exact = measured.predict_row(&here);
-        assert!((then.mean - exact.mean).abs() < 1e-9 && (then.spread - exact.spread).abs() < 1e-9);
-        // Afterwards the process goes on as if nothing had been in flight.
-        process.land();
-        assert_eq!((process.in_flight(), process.predict_row(&here)), (0, before));
-        process.append(&first, expected);
-        assert_eq!(process.predict_row(&here), exact);
     }
 
     #[test]

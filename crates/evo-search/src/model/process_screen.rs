@@ -8,6 +8,7 @@
 //! All this happens in single precision, block by block, in loops that compilers vectorize: 4,000 points with
 //! 1,000 observations take about a millisecond and 16 MB.
 
+use super::cholesky::Reflection;
 use super::matrix::Matrix;
 use super::prediction::ModelPrediction;
 use super::process::GaussianProcess;
@@ -41,6 +42,8 @@ pub struct ProcessScreen {
     in_flight: usize,
     generation: u64,
     target_generation: u64,
+    /// How often the process had taken back what was in flight.
+    landings: u64,
     /// Mean and standard deviation of the targets, and the variance of the signal, as of the last update:
     /// they turn standardized numbers into predictions.
     center: f64,
@@ -60,6 +63,7 @@ impl ProcessScreen {
             in_flight: 0,
             generation: u64::MAX,
             target_generation: u64::MAX,
+            landings: 0,
             center: 0.0,
             scale: 1.0,
             signal: 1.0,
@@ -83,6 +87,10 @@ impl ProcessScreen {
     /// observations changed, everything is computed again; if only targets changed, the means are.
     pub fn update(&mut self, process: &GaussianProcess) {
         let (generation, target_generation) = process.generations();
+        if process.landings() != self.landings {
+            self.land();
+            self.landings = process.landings();
+        }
         if generation != self.generation {
             self.land();
             self.taken = 0;
@@ -101,14 +109,13 @@ impl ProcessScreen {
         }
         let lengths: Vec<f32> = process.hyperparameters().lengths().map(|length| length as f32).collect();
         // First, because means are sums over the whitened covariances of all observations.
-        if self.taken < process.observations() {
-            // Points in flight come after all observations, so they are taken in again.
-            self.land();
-        }
-        for row in self.taken + self.in_flight..process.observations() + process.in_flight() {
+        let rows = process.observations() + process.in_flight();
+        for row in self.taken + self.in_flight..rows {
             self.take(row, process, &lengths);
         }
+        let known = self.taken;
         (self.taken, self.in_flight) = (process.observations(), process.in_flight());
+        self.explain(known);
         // The whitened target of a point in flight is 0, so means are sums over observations only.
         let targets = process.whitened_targets()[..self.taken].iter();
         for (observation, target) in targets.enumerate().skip(old) {
@@ -141,8 +148,32 @@ impl ProcessScreen {
         })
     }
 
+    /// Follows `GaussianProcess::measure`. The screen must have seen all points in flight by then, and `update` must be
+    /// next.
+    pub(crate) fn measure(&mut self, reflections: &[Reflection]) {
+        self.reflect(reflections);
+    }
+
+    /// Follows `GaussianProcess::abandon` in the same way.
+    pub(crate) fn abandon(&mut self, reflections: &[Reflection]) {
+        self.reflect(reflections);
+        self.in_flight -= 1;
+        let rows = self.taken + self.in_flight;
+        self.blocks.iter_mut().for_each(|block| block.whitened.truncate(rows * BLOCK));
+    }
+
+    fn reflect(&mut self, reflections: &[Reflection]) {
+        for block in &mut self.blocks {
+            for reflection in reflections {
+                let pair = &mut block.whitened[reflection.at * BLOCK..(reflection.at + 2) * BLOCK];
+                let (first, second) = pair.split_at_mut(BLOCK);
+                reflection.of_rows(first, second);
+            }
+        }
+    }
+
     /// Takes back all points in flight.
-    pub fn land(&mut self) {
+    fn land(&mut self) {
         for block in &mut self.blocks {
             block.whitened.truncate(self.taken * BLOCK);
             block.awaited.fill(0.0);
@@ -181,9 +212,20 @@ impl ProcessScreen {
             subtract(&mut covariances, before, &block.whitened);
             covariances.iter_mut().for_each(|value| *value *= inverse);
             block.whitened.extend_from_slice(&covariances);
-            let is_measured = observation < process.observations();
-            let explained = if is_measured { &mut block.explained } else { &mut block.awaited };
-            explained.iter_mut().zip(&covariances).for_each(|(explained, v)| *explained += v * v);
+        }
+    }
+
+    /// Adds what the observations after the first `known` explain, and sums anew what those in flight will.
+    fn explain(&mut self, known: usize) {
+        let (taken, rows) = (self.taken, self.taken + self.in_flight);
+        for block in &mut self.blocks {
+            block.awaited.fill(0.0);
+            let sums = [(&mut block.explained, known..taken), (&mut block.awaited, taken..rows)];
+            for (sums, rows) in sums {
+                for whitened in block.whitened[rows.start * BLOCK..rows.end * BLOCK].chunks_exact(BLOCK) {
+                    sums.iter_mut().zip(whitened).for_each(|(sum, v)| *sum += v * v);
+                }
+            }
         }
     }
 }
@@ -273,12 +315,42 @@ mod tests {
         }
         assert!(screen.remaining().nth(14).unwrap() < 0.5);
         process.land();
-        screen.land();
+        screen.update(&process);
         assert!(screen.remaining().all(|share| share == 1.0));
         let logs: Vec<f64> = targets.iter().map(|target| (target + 2.0).ln()).collect();
         process.retarget(&logs);
         process.append(&[0.5, 0.5, 0.5], 0.1);
         screen.update(&process);
         agrees(&screen, &process, &points);
+    }
+
+    #[test]
+    fn what_is_measured_or_given_up_in_flight_is_as_if_it_was_taken_in_anew() {
+        let (points, seen) = (random(700, 4), random(60, 5));
+        let targets: Vec<f64> = seen.iter().map(target).collect();
+        let mut process = GaussianProcess::new(ProcessOptions::default(), 3);
+        process.fit(&seen, &targets, &mut seeded(6));
+        let mut screen = ProcessScreen::new(&points);
+        let (mut rng, mut flight) = (seeded(7), Vec::new());
+        for round in 0..200 {
+            if round >= 40 {
+                let place = rng.random_range(0..flight.len());
+                let row = points.row(flight.remove(place));
+                match round % 5 {
+                    0 => screen.abandon(&process.abandon(place)),
+                    _ => screen.measure(&process.measure(place, target(row))),
+                }
+            }
+            flight.push(3 * round);
+            process.launch(points.row(3 * round));
+            screen.update(&process);
+        }
+        assert_eq!((process.observations(), process.in_flight()), (60 + 160 * 4 / 5, 40));
+        agrees(&screen, &process, &points);
+        let mut fresh = ProcessScreen::new(&points);
+        fresh.update(&process);
+        for (own, other) in screen.remaining().zip(fresh.remaining()) {
+            assert!((own.sqrt() - other.sqrt()).abs() < 0.02, "{own} is not {other}");
+        }
     }
 }

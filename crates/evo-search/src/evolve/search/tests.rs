@@ -82,6 +82,41 @@ fn what_fails_in_flight_leaves_nothing_behind() {
 }
 
 #[test]
+fn many_in_flight_are_kept_up_to_date_as_if_they_were_taken_in_anew() {
+    let space = space();
+    let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 2);
+    bests(&mut strategy, &space, 20);
+    let mut flight = strategy.ask(40);
+    for round in 0..30 {
+        let proposal = flight.remove(round * 7 % flight.len());
+        let mut outcome = bowl(&space, &proposal.genome);
+        match round % 6 {
+            4 => (outcome.class, outcome.objective_ns) = (VerdictClass::Crash, None),
+            5 => (outcome.class, outcome.objective_ns) = (VerdictClass::PassedOver, None),
+            _ => {}
+        }
+        strategy.tell(&outcome);
+        if round % 3 > 0 {
+            flight.extend(strategy.ask(1));
+        }
+    }
+    strategy.catch_up();
+    let known = strategy.ensemble.as_ref().unwrap().observations();
+    assert_eq!(known, (20 + 20, flight.len()));
+    let worth = |strategy: &Evolve| {
+        let mut worth = Vec::new();
+        strategy.ensemble.as_ref().unwrap().worth_of_pool(Judges::All, &mut worth);
+        worth
+    };
+    let kept = worth(&strategy);
+    let ensemble = strategy.ensemble.as_mut().unwrap();
+    ensemble.relaunch();
+    let anew = worth(&strategy);
+    let most = anew.iter().copied().fold(0.0, f64::max);
+    assert!(most > 0.0 && kept.iter().zip(&anew).all(|(kept, anew)| (kept - anew).abs() < 0.01 * most));
+}
+
+#[test]
 fn what_is_likely_is_mostly_proposed_and_asking_changes_nothing() {
     let space = space();
     let [mut asked, mut silent] = [(); 2].map(|()| Evolve::new("evolve", &space, Ingredients::ALL, 3));
@@ -109,6 +144,16 @@ fn useful_in_flight_grows_with_what_is_known() {
     assert_eq!(strategy.useful_in_flight(), OPENING, "nothing is known of what is in flight");
     bests(&mut strategy, &space, 80);
     assert_eq!(strategy.useful_in_flight(), OPENING + 80 / OUTCOMES_PER_SLOT);
+}
+
+#[test]
+fn many_lanes_begin_with_a_few_of_them_and_all_work_soon() {
+    let space = space();
+    let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 3);
+    let lanes = |strategy: &Evolve| [1, 2, 8, 64].map(|lanes| strategy.useful_on_lanes(lanes));
+    assert_eq!(lanes(&strategy), [4, 8, 8, 16]);
+    bests(&mut strategy, &space, 48);
+    assert_eq!(lanes(&strategy), [10, 20, 56, 64], "one and two as `useful_in_flight` says");
 }
 
 #[test]
