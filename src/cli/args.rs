@@ -289,7 +289,7 @@ pub struct SweepArgs {
     /// Only these problems (repeatable)
     #[arg(long = "problem", value_name = "NAME")]
     pub problems: Vec<String>,
-    /// Search for the best configuration of each timed problem, and not for the least mean: proposals go where a problem is
+    /// Search for the best configuration of each timed problem, instead of the least mean: proposals go where a problem is
     /// still far from its roofline
     #[arg(long = "per-problem")]
     pub per_problem: bool,

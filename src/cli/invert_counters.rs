@@ -116,6 +116,8 @@ fn seen(
     harmed: &[ProfiledLaunch],
 ) -> Result<InvertMetric, String> {
     let stores = profile::movement(STORES, MetricDirection::Down, unharmed, harmed).ok();
+    // A kernel whose stores are all asynchronous has none that are counted.
+    let stores = stores.filter(|own| own.before > 0.0);
     let stores_kept = stores.map(|own| own.after >= own.before * (1.0 - STORES_LOST));
     let mut why = "the pathology names no metric".to_string();
     let mut first: Option<InvertMetric> = None;
@@ -160,7 +162,9 @@ pub fn judged(row: InvertRow, lightens: bool, seen: Result<InvertMetric, String>
     };
     let InvertMetric { name, unharmed, harmed, .. } = &metric;
     let (happened, how_known) = match objection {
-        Some(why) => (false, format!("no_effect: {why}, though machine code or launches differ")),
+        Some(why) => {
+            (false, format!("no_effect: {why}, so whatever the copy costs is not told of this resource"))
+        }
         None => {
             let (before, after) = (counted(*unharmed), counted(*harmed));
             (true, format!("{}; `{name}` went from {before} to {after}", row.how_known))
@@ -233,6 +237,10 @@ mod tests {
         let uncounted =
             found(&[("l1_hit_percent", MetricDirection::Down)], &[("l1_hit_percent", 0.0)]).unwrap();
         assert_eq!(uncounted.stores_kept, None);
+        let moves = [MetricEvidence::of("instructions", MetricDirection::Up)];
+        let (before, after) =
+            ([("instructions", 1.0), (STORES, 0.0)], [("instructions", 2.0), (STORES, 0.0)]);
+        assert_eq!(seen(&moves, "", &launch(&before), &launch(&after)).unwrap().stores_kept, None);
     }
 
     #[test]

@@ -77,17 +77,22 @@ case "$*" in *-fsanitize*) echo "no sanitizers here: error" >&2; exit 1;; esac
 exec c++ "$@"
 "#;
 
+/// A compiler as some systems have it: it checks the lengths that the C library's functions get.
+const FORTIFYING_COMPILER: &str = "exec c++ -D_FORTIFY_SOURCE=2 \"$@\"\n";
+
 /// The verdict of one mode, and the report of the gate `full_shapes`.
 fn test_one(mode: u32) -> (String, Value) {
-    test_one_with(mode, None)
+    test_one_with(mode, "", None)
 }
 
-fn test_one_with(mode: u32, compiler: Option<&str>) -> (String, Value) {
+/// The same with a line before the kernel, by another compiler.
+fn test_one_with(mode: u32, head: &str, compiler: Option<&str>) -> (String, Value) {
     let folder = tempfile::tempdir().unwrap();
     if let Some(text) = compiler {
         std::fs::write(folder.path().join("cxx"), text).unwrap();
     }
-    for (name, text) in [("twin.cu", KERNEL), ("naive.cu", NAIVE), ("twin.toml", SPACE)] {
+    let kernel = format!("{head}{KERNEL}");
+    for (name, text) in [("twin.cu", kernel.as_str()), ("naive.cu", NAIVE), ("twin.toml", SPACE)] {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
     let words = format!("test-one ./twin.toml MODE={mode} {BRIEF} --device host --seed 7 --json");
@@ -143,11 +148,18 @@ fn rounding_of_the_instrumented_build_is_not_held_against_the_variant() {
 
 #[test]
 fn a_build_that_fails_is_not_held_against_the_variant() {
-    let (found, full) = test_one_with(0, Some(PLAIN_COMPILER));
+    let (found, full) = test_one_with(0, "", Some(PLAIN_COMPILER));
     assert_eq!(found.trim(), "pass");
     assert_eq!(full["evidence"]["instrumented_cases"], 0, "{full}");
     let message = full["message"].as_str().unwrap();
     assert!(message.contains("instrumented cases not run: compile_error"), "{message}");
+}
+
+#[test]
+fn kernels_that_use_the_c_library_are_watched_where_the_system_fortifies_it() {
+    let (found, full) = test_one_with(0, "#include <string.h>\n", Some(FORTIFYING_COMPILER));
+    assert_eq!(found.trim(), "pass");
+    assert_eq!(full["evidence"]["instrumented_cases"], 6, "{full}");
 }
 
 /// What a GPU's finalists are asked, here by hand: `evo sanitize` looks on the host device whatever the device is.

@@ -22,6 +22,9 @@ use crate::tensor_map::{DescribedBuffer, TensorMapArgument};
 /// Addresses of buffers are multiples of this: all gates saw such addresses, and no others.
 pub const ALIGNMENT: u64 = 32;
 
+/// What the code of a launch calls the parts of a tensor map, after its identifier.
+const MAP_PARTS: &[&str] = &["_dims", "_strides", "_box"];
+
 /// One binary with everything needed to call it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExportModel {
@@ -233,6 +236,7 @@ pub fn model(request: &ModelRequest<'_>) -> Result<ExportModel, ExportError> {
         identifiers,
         buffers: Vec::new(),
         scalars: Vec::new(),
+        maps: Vec::new(),
         entries: Vec::new(),
     };
     builder.arguments()?;
@@ -290,6 +294,8 @@ struct Builder<'a> {
     identifiers: Identifiers,
     buffers: Vec<BufferArgument>,
     scalars: Vec<ScalarArgument>,
+    /// Name and identifier of each tensor map.
+    maps: Vec<(String, String)>,
     entries: Vec<EntryPoint>,
 }
 
@@ -306,7 +312,10 @@ impl Builder<'_> {
                     let scalar = self.scalar(own, ident, &self.names)?;
                     self.scalars.push(scalar);
                 }
-                ArgumentSpec::TensorMap(_) => {}
+                ArgumentSpec::TensorMap(own) => {
+                    let ident = self.identifiers.take_with(&own.name, MAP_PARTS);
+                    self.maps.push((own.name.clone(), ident));
+                }
             }
         }
         Ok(())
@@ -454,14 +463,21 @@ impl Builder<'_> {
     ) -> Result<Vec<PassedArgument>, ExportError> {
         let kernel = self.request.kernel;
         let Some(passed) = &launch.arguments else {
-            let all = kernel.arguments.iter().enumerate();
-            let all = all.filter_map(|(at, own)| self.named(at, own.name()).transpose());
+            let all = kernel.arguments.iter();
+            let all = all.filter_map(|own| self.named(own.name()).transpose());
             return all.collect();
         };
         let mut found = Vec::new();
         for (at, own) in passed.iter().enumerate() {
             match own {
-                PassedSpec::Named(name) => found.extend(self.named(at, name)?),
+                PassedSpec::Named(name) => {
+                    let mut own = self.named(name)?;
+                    if let Some(PassedArgument::TensorMap(map)) = &mut own {
+                        // Its variables stand before the launch once.
+                        map.is_again = found.iter().any(|other| is_map(other, &map.ident));
+                    }
+                    found.extend(own);
+                }
                 PassedSpec::Literal(scalar) => {
                     found.push(PassedArgument::Literal(self.scalar(
                         scalar,
@@ -475,7 +491,7 @@ impl Builder<'_> {
     }
 
     /// What an argument of the kernel becomes at a place of a launch.
-    fn named(&self, at: usize, name: &str) -> Result<Option<PassedArgument>, ExportError> {
+    fn named(&self, name: &str) -> Result<Option<PassedArgument>, ExportError> {
         if let Some(ident) = self.ident_of(name) {
             return Ok(Some(PassedArgument::Buffer { ident }));
         }
@@ -484,20 +500,22 @@ impl Builder<'_> {
             ArgumentSpec::Buffer(_) | ArgumentSpec::Scalar(_) => None,
         });
         if let Some(map) = maps.into_iter().find(|own| own.name == name) {
-            return self.tensor_map(map, format!("map_{at}")).map(Some);
+            return self.tensor_map(map).map(Some);
         }
         let scalar = self.scalars.iter().find(|own| own.name == name);
         Ok(scalar.map(|own| PassedArgument::Scalar { ident: own.ident.clone(), dtype: own.dtype }))
     }
 
-    fn tensor_map(&self, map: &TensorMapSpec, ident: String) -> Result<PassedArgument, ExportError> {
+    fn tensor_map(&self, map: &TensorMapSpec) -> Result<PassedArgument, ExportError> {
+        let ident = self.maps.iter().find(|(name, _)| *name == map.name).map(|(_, ident)| ident.clone());
         let buffer = self.buffers.iter().find(|own| own.name == map.of);
         let buffer = buffer.ok_or_else(|| {
             ExportError::not_exportable(format!("`{}` is a tensor map of no known buffer", map.name))
         })?;
         let BufferArgument { ident: of, dtype, element_bytes, .. } = buffer;
         let buffer = DescribedBuffer { ident: of, dtype, element_bytes: *element_bytes };
-        TensorMapArgument::of(map, ident, &buffer, &self.names).map(PassedArgument::TensorMap)
+        TensorMapArgument::of(map, ident.unwrap_or_default(), &buffer, &self.names)
+            .map(PassedArgument::TensorMap)
     }
 
     fn entry(&mut self, name: &str) -> Result<usize, ExportError> {
@@ -542,6 +560,10 @@ impl Flag {
         let python = if value { "True" } else { "False" };
         Flag { cpp: value.to_string(), python: python.to_string(), is_never: !value }
     }
+}
+
+fn is_map(own: &PassedArgument, ident: &str) -> bool {
+    matches!(own, PassedArgument::TensorMap(map) if map.ident == ident)
 }
 
 fn one_of(value: i64) -> ExportFormula {

@@ -74,6 +74,8 @@ const TAKEN: &[&str] = &[
     "xor",
     "concept",
     "requires",
+    "tensor_map",
+    "map_encoder",
     "main",
     "std",
     // Python
@@ -154,6 +156,7 @@ const TAKEN: &[&str] = &[
     "offset",
     "planned",
     "device",
+    "counted",
 ];
 
 /// Identifiers that are in use.
@@ -184,11 +187,31 @@ impl Identifiers {
         self.used.insert(own.clone());
         own
     }
+
+    /// The same where the identifier with each of these endings is one too.
+    pub fn take_with(&mut self, name: &str, endings: &[&str]) -> String {
+        let mut own = self.take(name);
+        while endings.iter().any(|ending| self.used.contains(&format!("{own}{ending}"))) {
+            own = self.take(&format!("{own}_x"));
+        }
+        self.used.extend(endings.iter().map(|ending| format!("{own}{ending}")));
+        own
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_with_endings_keeps_clear_of_all_of_them() {
+        let mut own = Identifiers::default();
+        assert_eq!(own.take("q_dims"), "q_dims");
+        let map = own.take_with("q", &["_dims", "_box"]);
+        assert_eq!(map, "q_x");
+        assert_ne!(own.take("q_x_box"), "q_x_box");
+        assert_eq!(own.take_with("k", &["_dims"]), "k");
+    }
 
     #[test]
     fn names_become_identifiers_that_differ() {

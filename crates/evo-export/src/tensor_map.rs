@@ -16,6 +16,8 @@ pub struct TensorMapArgument {
     pub name: String,
     /// In the code of its launch.
     pub ident: String,
+    /// The same launch has received it before.
+    pub is_again: bool,
     /// Identifier of the buffer that it describes.
     pub of: String,
     /// The driver's number of the element type (`CUtensorMapDataType`).
@@ -30,6 +32,8 @@ pub struct TensorMapArgument {
     pub extents: Vec<ExportFormula>,
     /// The driver's number of the swizzle (`CUtensorMapSwizzle`).
     pub swizzle: u32,
+    /// Most bytes of a box in the inner dimension; 0 for any number.
+    pub span: i64,
     /// The driver's number of what is read outside (`CUtensorMapFloatOOBfill`).
     pub fill: u32,
 }
@@ -58,16 +62,19 @@ impl TensorMapArgument {
             let one = |(axis, expr)| names.whole(expr, &format!("{key}[{axis}] of argument `{}`", map.name));
             list.iter().enumerate().map(one).collect::<Result<Vec<ExportFormula>, ExportError>>()
         };
+        let (number, swizzle) = swizzle(map, names)?;
         Ok(TensorMapArgument {
             name: map.name.clone(),
             ident,
+            is_again: false,
             of: buffer.ident.to_string(),
             data_type: data_type(buffer.dtype),
             element_bytes: buffer.element_bytes,
             dims: list("dims", &map.dims)?,
             strides: map.strides.as_ref().map(|own| list("strides", own)).transpose()?,
             extents: list("box", &map.extents)?,
-            swizzle: swizzle(map, names)?,
+            swizzle: number,
+            span: swizzle.span(),
             fill: match map.fill {
                 OutsideFill::Zero => 0,
                 OutsideFill::Nan => 1,
@@ -76,7 +83,8 @@ impl TensorMapArgument {
     }
 }
 
-fn swizzle(map: &TensorMapSpec, names: &FormulaNames<'_>) -> Result<u32, ExportError> {
+/// The swizzle with the driver's number of it.
+fn swizzle(map: &TensorMapSpec, names: &FormulaNames<'_>) -> Result<(u32, Swizzle), ExportError> {
     let own = match &map.swizzle {
         SwizzleSpec::Fixed(own) => Some(*own),
         SwizzleSpec::Chosen(expr) => {
@@ -94,7 +102,8 @@ fn swizzle(map: &TensorMapSpec, names: &FormulaNames<'_>) -> Result<u32, ExportE
             map.name
         ))
     })?;
-    Ok(Swizzle::ALL.iter().position(|one| *one == own).unwrap_or_default() as u32)
+    let number = Swizzle::ALL.iter().position(|one| *one == own);
+    Ok((number.unwrap_or_default() as u32, own))
 }
 
 /// `CUtensorMapDataType` (CUDA driver API). It has none for signed integers of 8 and 16 bits, whose bits a copy moves as

@@ -1,4 +1,4 @@
-// In place of the CUDA driver's header: tensor maps are written down and encoded by nobody.
+// In place of the CUDA driver's header: tensor maps are recorded, not encoded.
 #pragma once
 
 #include <cstdint>

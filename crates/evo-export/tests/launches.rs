@@ -298,6 +298,17 @@ tiny = [{{ N = 4, M = 16 }}]
     };
     let (_folder, file) = space(&space_of("[\"M\", \"N\"]"), "// kernels");
     check(&file, &Specialization::default(), &[&[("N", 4), ("M", 20)], &[("N", 0), ("M", 16)]]);
+    // A map that ends behind its buffer, as evo's plan refuses it too; and names that the code of a launch has.
+    let text = space_of("[\"M\", \"N\"]")
+        .replace("dims = [\"N * M\"]", "dims = [\"32\", \"ceil_div(N * M, 32)\"]\nstrides = [\"32\"]")
+        .replace("box = [\"2 * BOX\"]", "box = [\"2 * BOX\", 1]")
+        .replace("\"y\"", "\"line_dims\"")
+        .replace(
+            "arguments = [\"line\", \"line_dims\"]",
+            "arguments = [\"line\", \"line_dims\", \"line\", \"x_map\"]",
+        );
+    let (_folder, file) = space(&text, "// kernels");
+    check(&file, &Specialization::default(), &[&[("N", 5), ("M", 16)]]);
 }
 
 #[test]

@@ -110,7 +110,8 @@ pub struct InvertMetric {
     pub moved: bool,
     /// The dose that was looked at.
     pub dose: String,
-    /// Whether the copy stores to as many sectors of global memory at least; null where that was not counted.
+    /// Whether the copy stores to as many sectors of global memory at least; null where that was not counted, as for
+    /// kernels that store by asynchronous copies alone.
     pub stores_kept: Option<bool>,
 }
 

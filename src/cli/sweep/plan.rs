@@ -253,7 +253,8 @@ fn changes(arguments: &SweepArgs, before: &Resumed) -> Vec<String> {
         format!("the study was searched by `{}` before; from now on by `{name}`", before.strategy)
     });
     let apart = (arguments.per_problem && !before.per_problem).then(|| {
-        "the study was searched for the least mean before; from now on for the best of each problem"
+        "the study was searched for the least mean before; from now on for the best of each problem; what was too slow in \
+         the mean is not measured again, as a new study (`--study NAME`) would"
             .to_string()
     });
     seed.into_iter().chain(strategy).chain(apart).collect()
