@@ -64,6 +64,7 @@ mod benches;
 mod book;
 mod candidates;
 mod chosen_options;
+mod clusters;
 mod compile;
 mod compile_command;
 mod compile_ends;

@@ -15,7 +15,7 @@ use evo_protocol::verdict::VerdictKind;
 
 use super::flush::CacheFlush;
 use super::instrument::{
-    AccessChecker, CheckerOptions, LaunchShape, ModuleImage, Region, RegionKind, WatchTable,
+    AccessChecker, CheckerHandle, CheckerOptions, LaunchShape, ModuleImage, Region, RegionKind, WatchTable,
 };
 use super::module::HostModule;
 use super::pool::{ProcessorPool, SharedLaunch};
@@ -50,6 +50,8 @@ pub struct HostDevice {
     launches: usize,
     /// How the blocks of a watched launch run, during one.
     watched: Option<BlockTurns>,
+    /// Who judges its accesses.
+    checker: Option<CheckerHandle>,
     /// What launches had to say since `notes` was called.
     notes: Vec<String>,
 }
@@ -91,6 +93,7 @@ impl HostDevice {
             flush: CacheFlush::default(),
             launches: RandomState::new().hash_one(0) as usize,
             watched: None,
+            checker: None,
             notes: Vec::new(),
         })
     }
@@ -166,6 +169,7 @@ impl HostDevice {
             run: entry.run,
             arguments: pointers.as_mut_ptr(),
             grid: bound.grid,
+            cluster: bound.cluster.unwrap_or([1; 3]),
             block: bound.block,
             shared_bytes: bound.shared_bytes,
             shared_alignment: module.shared_alignment,
@@ -178,7 +182,10 @@ impl HostDevice {
         let blocks = bound.grid.iter().fold(1usize, |all, &extent| all.saturating_mul(extent as usize));
         // The blocks of a cooperative launch wait for each other.
         let alone = self.watched == Some(BlockTurns::OneByOne) && !bound.cooperative;
-        let seats = if alone { 1 } else { blocks };
+        // Each block of a cluster takes stacks of its own.
+        let together = work.cluster.iter().product::<u32>() as usize;
+        let room = if together > 1 { (machine::blocks_max() / together).max(1) } else { blocks };
+        let seats = if alone { 1 } else { blocks.min(room) };
         let filled = self.store.checks.include(GateCheck::SharedResidue);
         let residue = conditions.residue.filter(|_| filled);
         let pattern = match checked {
@@ -191,6 +198,7 @@ impl HostDevice {
         let mut job = SharedLaunch::new(work, module, pattern, seats);
         // Where few blocks run at a time, a block that waits for an earlier one would wait for ever behind it.
         job.ascends = seats == 1 || (self.watched.is_some() && !bound.cooperative);
+        job.checker = self.checker;
         job.looks_beside = checked && self.store.checks.include(GateCheck::SharedZones);
         self.pool.run(job).map_err(|error| launch::with_entry(error, &bound.entry))
     }
@@ -210,6 +218,7 @@ impl HostDevice {
         let lock = || checker.lock().unwrap_or_else(PoisonError::into_inner);
         lock().begin_launch(LaunchShape {
             grid: bound.grid,
+            cluster: bound.cluster.unwrap_or([1; 3]),
             block: bound.block,
             shared_bytes: bound.shared_bytes as usize,
             statics: own.statics,
@@ -220,9 +229,9 @@ impl HostDevice {
         // SAFETY: the slot is a variable of the module, which stays loaded.
         let slot = unsafe { &*image.slot };
         slot.store(std::ptr::from_mut(&mut table).cast(), Ordering::Release);
-        self.watched = Some(turns);
+        (self.watched, self.checker) = (Some(turns), Some(CheckerHandle::of(checker)));
         let ran = self.run_one(module, bound, true).map(|_| ());
-        self.watched = None;
+        (self.watched, self.checker) = (None, None);
         slot.store(std::ptr::null_mut(), Ordering::Release);
         let own = self.module(module)?;
         let found = own.image.as_ref().map_or(Ok(()), |image| lock().end_launch(image));

@@ -17,6 +17,8 @@ pub enum ThreadState {
     Warp(WaitPoint),
     /// Waits for a phase of a transaction barrier, whose parity is the place's mask.
     Phase(WaitPoint, PhaseAwaited),
+    /// At the barrier of the block's cluster.
+    Cluster { place: WaitPoint, arrived: u32, expected: u32 },
     /// Returned from the kernel.
     Returned,
 }
@@ -55,7 +57,10 @@ impl ThreadState {
             ThreadState::Barrier(place) => {
                 barrier::NAMES.get(place.kind as usize).copied().unwrap_or("barrier")
             }
-            ThreadState::Warp(place) | ThreadState::Named { place, .. } | ThreadState::Phase(place, _) => {
+            ThreadState::Warp(place)
+            | ThreadState::Named { place, .. }
+            | ThreadState::Cluster { place, .. }
+            | ThreadState::Phase(place, _) => {
                 operation::NAMES.get(place.kind as usize).copied().unwrap_or("warp operation")
             }
             ThreadState::Returned => "return",
@@ -82,6 +87,11 @@ impl ThreadState {
                 place.mask,
                 awaited.text()
             ),
+            ThreadState::Cluster { place, arrived, expected } => format!(
+                "{wait} at line {} (`{}`, barrier of the cluster: {arrived} of {expected} threads)",
+                place.line,
+                self.call()
+            ),
             ThreadState::Returned => format!("{have} returned"),
         }
     }
@@ -102,6 +112,9 @@ impl ThreadState {
                 "threads": threads, "line": place.line, "call": self.call(), "parity": place.mask,
                 "barrier": awaited.offset, "phase": awaited.phase, "arrived": awaited.arrived,
                 "expected": awaited.count, "bytes": awaited.bytes.0, "bytes_expected": awaited.bytes.1,
+            }),
+            ThreadState::Cluster { place, arrived, expected } => json!({
+                "threads": threads, "line": place.line, "call": self.call(), "arrived": arrived, "expected": expected,
             }),
             ThreadState::Returned => json!({"threads": threads, "call": "return"}),
         }
@@ -135,6 +148,29 @@ pub fn describe(block: [u32; 3], standings: &[ThreadState]) -> DeviceError {
     let standings = groups.iter().map(|(standing, threads)| standing.evidence(ranges(threads))).collect();
     error.evidence.insert("standings".to_string(), Value::Array(standings));
     error.evidence.insert("block".to_string(), json!(block));
+    error
+}
+
+/// The error of a cluster in which nobody can go on: each block that has not ended, with its standings by thread.
+pub fn describe_cluster(blocks: usize, stuck: &[([u32; 3], Vec<ThreadState>)]) -> DeviceError {
+    let mut errors: Vec<DeviceError> =
+        stuck.iter().map(|(block, standings)| describe(*block, standings)).collect();
+    if blocks == 1 || errors.is_empty() {
+        return errors.pop().unwrap_or_else(|| describe([0; 3], &[]));
+    }
+    let texts: Vec<String> = errors.iter().map(|error| error.message.clone()).collect();
+    let of_block = |error: &DeviceError| error.cause.as_deref() == Some("block");
+    let first = errors.iter().position(of_block).unwrap_or(0);
+    let others: Vec<Value> = errors
+        .iter()
+        .map(|error| {
+            json!({"block": error.evidence.get("block"), "standings": error.evidence.get("standings")})
+        })
+        .collect();
+    let mut error = errors.swap_remove(first);
+    error.message =
+        format!("{} (cluster of {blocks} blocks, {} ended)", texts.join("; "), blocks - stuck.len());
+    error.evidence.insert("cluster".to_string(), Value::Array(others));
     error
 }
 
@@ -175,6 +211,25 @@ mod tests {
              thread 7 waits at line 9 (`__shfl_xor_sync`, mask 0x0000000f), threads 0-3 have returned (block 1,0,0)"
         );
         assert_eq!(error.kind, VerdictKind::DivergentBarrier);
+    }
+
+    #[test]
+    fn each_block_of_a_cluster_is_named() {
+        let place = WaitPoint { kind: operation::CLUSTER, line: 9, mask: 0 };
+        let at = ThreadState::Cluster { place, arrived: 3, expected: 4 };
+        let other = ThreadState::Barrier(WaitPoint { kind: barrier::SYNC, line: 7, mask: 0 });
+        let error = describe_cluster(3, &[([0; 3], vec![at, at]), ([1, 0, 0], vec![other, at])]);
+        assert_eq!(
+            error.message,
+            "threads 0-1 wait at line 9 (`evo::cluster_wait`, barrier of the cluster: 3 of 4 threads) (block 0,0,0); \
+             thread 0 waits at line 7 (`__syncthreads`), thread 1 waits at line 9 (`evo::cluster_wait`, barrier of \
+             the cluster: 3 of 4 threads) (block 1,0,0) (cluster of 3 blocks, 1 ended)"
+        );
+        let alone = ([4, 0, 0], vec![other; 2]);
+        assert_eq!(
+            describe_cluster(1, std::slice::from_ref(&alone)).message,
+            describe(alone.0, &alone.1).message
+        );
     }
 
     #[test]

@@ -61,17 +61,30 @@ fn check_geometry(bound: &BoundLaunch, limits: &DeviceLimits, seats: usize) -> R
             most,
         ));
     }
-    let cluster = bound.cluster.unwrap_or([1; 3]);
-    let cluster_blocks: u64 = cluster.iter().map(|&extent| u64::from(extent)).product();
-    if cluster_blocks != 1 {
-        let message = format!("the host runs no clusters, the launch asks for {cluster_blocks} blocks");
-        return Err(refuse("cluster", message, cluster_blocks, limits.cluster.into()));
-    }
+    check_cluster(bound, limits)?;
     let blocks: u64 = bound.grid.iter().map(|&extent| u64::from(extent)).fold(1, u64::saturating_mul);
     if bound.cooperative && blocks > seats as u64 {
         let message =
             format!("a cooperative launch of {blocks} blocks, {seats} can be resident (one per core)");
         return Err(refuse("cooperative", message, blocks, seats as u64));
+    }
+    Ok(())
+}
+
+fn check_cluster(bound: &BoundLaunch, limits: &DeviceLimits) -> Result<(), DeviceError> {
+    let Some(cluster) = bound.cluster else { return Ok(()) };
+    let blocks: u64 = cluster.iter().map(|&extent| u64::from(extent)).fold(1, u64::saturating_mul);
+    let most = u64::from(limits.cluster);
+    let refused = |message: String| Err(refuse("cluster", message, blocks, most));
+    if blocks == 0 || blocks > most {
+        let why = "larger ones are not portable, and few GPUs have room for them";
+        return refused(format!("a cluster of {blocks} blocks, allowed are 1 to {most}: {why}"));
+    }
+    for (axis, (extent, blocks)) in cluster.into_iter().zip(bound.grid).enumerate() {
+        if blocks % extent != 0 {
+            let name = ["x", "y", "z"][axis];
+            return refused(format!("a grid of {blocks} blocks in {name} is not whole clusters of {extent}"));
+        }
     }
     Ok(())
 }
@@ -120,6 +133,11 @@ mod tests {
         check(|bound| bound.block = [32, 33, 1], Some("threads"));
         check(|bound| bound.block[2] = 65, Some("threads"));
         check(|bound| bound.cluster = Some([2, 1, 1]), Some("cluster"));
+        check(|bound| (bound.cluster, bound.grid) = (Some([2, 2, 1]), [4, 2, 1]), None);
+        check(|bound| (bound.cluster, bound.grid) = (Some([2, 2, 1]), [4, 3, 1]), Some("cluster"));
+        check(|bound| (bound.cluster, bound.grid) = (Some([8, 1, 1]), [8, 1, 1]), None);
+        check(|bound| (bound.cluster, bound.grid) = (Some([16, 1, 1]), [16, 1, 1]), Some("cluster"));
+        check(|bound| bound.cluster = Some([0, 1, 1]), Some("cluster"));
         check(|bound| bound.cluster = Some([1, 1, 1]), None);
         check(|bound| (bound.cooperative, bound.grid[0]) = (true, 2), None);
         check(|bound| (bound.cooperative, bound.grid[0]) = (true, 3), Some("cooperative"));

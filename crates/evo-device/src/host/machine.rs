@@ -5,7 +5,7 @@ use std::fs;
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits, Telemetry};
 use evo_space::genome::ContentHash;
 
-use super::runner::THREADS_MAX;
+use super::runner::{BLOCKS_MAX, THREADS_MAX};
 
 /// A short name of this processor's model and instruction set, fit for a macro's value.
 pub fn processor_key() -> String {
@@ -49,7 +49,7 @@ pub fn limits() -> DeviceLimits {
         shared_static_bytes: 48 * 1024,
         shared_optin_bytes: 227 * 1024,
         registers_per_block: 65_536,
-        cluster: 1,
+        cluster: BLOCKS_MAX as u32,
         cooperative: true,
     }
 }

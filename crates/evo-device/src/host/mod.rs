@@ -24,6 +24,7 @@ mod preempt;
 mod rewrite;
 pub mod room;
 mod runner;
+mod seat;
 mod shared;
 mod static_shared;
 mod stop;

@@ -13,13 +13,15 @@ use std::time::Duration;
 use evo_protocol::device::DeviceError;
 
 use super::calls;
-use super::fault::{self, Range, RangeKind, Registered};
+use super::fault;
+use super::instrument::CheckerHandle;
 use super::machine;
 use super::module::HostModule;
-use super::preempt::{self, InterruptSection, SliceTicker, TurnClock, TurnClocks};
-use super::runner::{BlockSequence, RUNTIME, Runner, WINDOW, Work, give_way};
+use super::preempt::{self, SliceTicker, TurnClocks};
+use super::runner::{BlockSequence, WINDOW, Work};
+use super::seat::Seat;
 use super::tls;
-use super::zones::{self, SharedVariable};
+use super::zones::SharedVariable;
 
 /// A launch that all processor threads share.
 pub struct SharedLaunch {
@@ -35,6 +37,8 @@ pub struct SharedLaunch {
     pub looks_beside: bool,
     /// Whether blocks begin in ascending order, whatever the seed.
     pub ascends: bool,
+    /// Who wants to know that static shared memory changes places.
+    pub checker: Option<CheckerHandle>,
     next: AtomicU64,
     stop: AtomicBool,
     /// Line of a barrier at which threads waited that others had left before; 0 if there was none.
@@ -58,6 +62,7 @@ impl SharedLaunch {
             seats,
             looks_beside: true,
             ascends: false,
+            checker: None,
             next: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             early_exit: AtomicI32::new(0),
@@ -65,134 +70,62 @@ impl SharedLaunch {
         }
     }
 
-    fn blocks(&self) -> u64 {
-        self.work.grid.map(u64::from).iter().product()
+    /// How many clusters of blocks there are.
+    fn clusters(&self) -> u64 {
+        self.work.grid.iter().zip(self.work.cluster).map(|(blocks, own)| u64::from(blocks / own)).product()
     }
 
-    /// Whether some blocks have not begun.
+    /// Whether some clusters of blocks have not begun.
     fn has_blocks(&self) -> bool {
-        self.next.load(Ordering::Relaxed) < self.blocks()
+        self.next.load(Ordering::Relaxed) < self.clusters()
     }
 
-    /// Takes blocks until there are none, on this thread.
+    /// Takes clusters of blocks until there are none, on this thread.
     fn take_part(&self, seat: &mut Seat) {
-        let blocks = self.blocks();
+        let clusters = self.clusters();
         // A helper that wakes late spares itself the preparation.
-        if self.next.load(Ordering::Relaxed) >= blocks {
+        if self.next.load(Ordering::Relaxed) >= clusters {
             return;
         }
         // Without its own signal stack a stack overflow on this thread would be nameless, not wrong.
         let _ = fault::prepare_thread();
         calls::restrict_thread();
-        seat.begin(self.work, self.statics);
-        let statics = if self.pattern.is_some() { self.statics.locate() } else { None };
-        let order = BlockSequence::new(blocks, self.work.order.filter(|_| !self.ascends));
+        let several = self.work.cluster != [1; 3];
+        let statics = if self.pattern.is_some() || several { self.statics.locate() } else { None };
+        if let Err(error) = seat.begin(self.work, self.statics, statics) {
+            self.fail(error);
+            return;
+        }
+        let order = BlockSequence::new(clusters, self.work.order.filter(|_| !self.ascends));
         fault::in_kernel(true);
-        preempt::enter(&seat.clock, seat.section(self.statics.code()));
+        preempt::enter(&seat.clock, seat.section(0, self.statics.code()));
         // `Relaxed` will do: who sees the stop late runs one block too many, and the first error is kept.
         while !self.stop.load(Ordering::Relaxed) {
             let position = self.next.fetch_add(1, Ordering::Relaxed);
-            if position >= blocks {
+            if position >= clusters {
                 break;
             }
             seat.clock.block();
-            if let Err(error) = self.run_block(seat, order.at(position), statics) {
-                self.stop.store(true, Ordering::Relaxed);
-                lock(&self.error).get_or_insert(error);
+            if let Err(error) = seat.run(self, order.at(position), statics) {
+                self.fail(error);
             }
         }
         preempt::leave(&seat.clock);
         fault::in_kernel(false);
-        if let Some(line) = seat.runner.early_exit() {
+        if let Some(line) = seat.early_exit() {
             self.early_exit.store(line, Ordering::Relaxed);
         }
+    }
+
+    fn fail(&self, error: DeviceError) {
+        self.stop.store(true, Ordering::Relaxed);
+        lock(&self.error).get_or_insert(error);
     }
 
     /// What came of it, when all blocks are done.
     fn outcome(&self) -> Result<Option<i32>, DeviceError> {
         let line = self.early_exit.load(Ordering::Relaxed);
         lock(&self.error).take().map_or(Ok((line != 0).then_some(line)), Err)
-    }
-
-    /// Runs a block on shared memory that holds the pattern.
-    fn run_block(
-        &self,
-        seat: &mut Seat,
-        number: u64,
-        statics: Option<(usize, usize)>,
-    ) -> Result<(), DeviceError> {
-        if let Some(pattern) = self.pattern {
-            seat.runner.shared().fill(pattern);
-            if let Some(statics) = statics {
-                // SAFETY: located by this thread in this launch, which keeps the module loaded.
-                unsafe { tls::fill(statics, pattern) };
-            }
-        }
-        let [x, y, _] = self.work.grid.map(u64::from);
-        let block = [number % x, number / x % y, number / x / y].map(|index| index as u32);
-        let runner: *mut Runner = &mut *seat.runner;
-        // SAFETY: `begin` was called; only this thread touches the runner.
-        unsafe { Runner::run_block(runner, block) }?;
-        let damage = self
-            .pattern
-            .filter(|_| self.looks_beside)
-            .and_then(|pattern| self.damage(seat, pattern, block, statics));
-        damage.map_or(Ok(()), Err)
-    }
-
-    /// What the block changed beside its shared memory.
-    fn damage(
-        &self,
-        seat: &mut Seat,
-        pattern: u32,
-        block: [u32; 3],
-        statics: Option<(usize, usize)>,
-    ) -> Option<DeviceError> {
-        if let Some((offset, count)) = seat.runner.shared().damage(pattern) {
-            let bytes = seat.runner.shared().inner().1;
-            return Some(zones::damage("dynamic shared memory", offset, bytes, count, block));
-        }
-        let (segment, _) = statics?;
-        // SAFETY: this thread located the segment in this launch, and its block has ended.
-        unsafe { zones::check(&self.zoned, segment, pattern, block) }
-    }
-}
-
-/// A runner with its ranges known to the fault handler.
-struct Seat {
-    runner: Box<Runner>,
-    clock: Arc<TurnClock>,
-    _stacks: Registered,
-    shared: Registered,
-}
-
-// SAFETY: fibers of a runner are suspended whenever it changes threads, and hold nothing of a thread's.
-unsafe impl Send for Seat {}
-
-impl Seat {
-    fn new() -> io::Result<Seat> {
-        let clock = Arc::new(TurnClock::default());
-        let mut runner = Runner::new(&RUNTIME, Arc::clone(&clock))?;
-        let (stacks, shared, inner) =
-            (runner.stack_range(), runner.shared().range(), runner.shared().inner());
-        let range = |kind, whole, inner, name| Registered::new(Range { kind, whole, inner, name });
-        Ok(Seat {
-            _stacks: range(RangeKind::Stacks, stacks, stacks, "stacks"),
-            shared: range(RangeKind::Shared, shared, inner, "dynamic shared memory"),
-            runner,
-            clock,
-        })
-    }
-
-    fn begin(&mut self, work: Work, statics: tls::Statics) {
-        self.runner.begin(work, statics);
-        let (start, bytes) = self.runner.shared().inner();
-        self.shared.set_inner(start, bytes);
-    }
-
-    /// Where this thread may be interrupted while it runs a kernel with such code.
-    fn section(&self, code: (usize, usize)) -> InterruptSection {
-        InterruptSection { code, stacks: self.runner.stack_range(), give_way }
     }
 }
 
@@ -313,7 +246,7 @@ impl ProcessorPool {
         drop(state);
         // A module may be unloaded and another loaded in its place, so what is not needed is forgotten.
         match relieved {
-            more if more > 0 && job.blocks() <= WINDOW => self.needed.insert(kernel, more),
+            more if more > 0 && job.clusters() <= WINDOW => self.needed.insert(kernel, more),
             _ => self.needed.remove(&kernel),
         };
         job.outcome()

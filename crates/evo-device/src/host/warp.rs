@@ -51,8 +51,10 @@ pub mod operation {
     /// Waits for a phase of a transaction barrier. Kinds 25 to 27 gather.
     pub const PHASE: i32 = 28;
     pub const TRY_PHASE: i32 = 29;
+    /// Waits for the barrier of its cluster.
+    pub const CLUSTER: i32 = 30;
     /// Names for messages.
-    pub const NAMES: [&str; 30] = [
+    pub const NAMES: [&str; 31] = [
         "__syncwarp",
         "__shfl_sync",
         "__shfl_up_sync",
@@ -83,6 +85,7 @@ pub mod operation {
         "evo::elect_one",
         "evo::mbarrier_wait",
         "evo::mbarrier_try_wait",
+        "evo::cluster_wait",
     ];
 }
 

@@ -134,11 +134,6 @@ impl InstructionRow {
             {
                 Some("the probes need sm_90a")
             }
-            InstructionCheck::Clusters(size) | InstructionCheck::BoxLoads(_, size)
-                if size > 1 && info.kind != DeviceKind::Cuda =>
-            {
-                Some("this device has clusters of one block")
-            }
             _ if old(80) => Some("the probes need sm_80"),
             _ => None,
         }

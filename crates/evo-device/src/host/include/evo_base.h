@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define EVO_HOST 1
-#define EVO_ABI 3
+#define EVO_ABI 4
 #define EVO_REGION 131072u
 #define EVO_COLOR_START 114688u
 #define EVO_COLOR_SHIFT 10
@@ -126,7 +126,8 @@
 
 // What an instrumented build adds (`instrument/evo_instrument.h`): nothing elsewhere.
 enum { EVO_WATCH_BEGIN, EVO_WATCH_ARRIVE, EVO_WATCH_BARRIER, EVO_WATCH_WARP, EVO_WATCH_FENCE, EVO_WATCH_END,
-       EVO_WATCH_NAMED_ARRIVE, EVO_WATCH_NAMED, EVO_WATCH_PHASE_ARRIVE, EVO_WATCH_PHASE };
+       EVO_WATCH_NAMED_ARRIVE, EVO_WATCH_NAMED, EVO_WATCH_PHASE_ARRIVE, EVO_WATCH_PHASE,
+       EVO_WATCH_CLUSTER_ARRIVE, EVO_WATCH_CLUSTER, EVO_WATCH_ARRIVE_THERE };
 #ifdef EVO_INSTRUMENTED
 #define EVO_UNCHECKED __attribute__((no_sanitize("thread", "alignment")))
 static void evo_watch_sync(int moment, unsigned detail);

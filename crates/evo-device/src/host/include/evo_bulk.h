@@ -11,10 +11,11 @@
 #define EVO_FOR_WARP EVO_UNCHECKED static __attribute__((noinline, unused))
 
 enum { EVO_BAR_INIT, EVO_BAR_INVALIDATE, EVO_BAR_ARRIVE, EVO_BAR_EXPECT, EVO_BAR_WAIT, EVO_BAR_TRY, EVO_BAR_DUE,
-       EVO_BAR_LAND, EVO_BAR_ANNOUNCE, EVO_BAR_FENCE, EVO_BAR_CLUSTER_ARRIVE, EVO_BAR_CLUSTER_WAIT };
+       EVO_BAR_LAND, EVO_BAR_ANNOUNCE, EVO_BAR_FENCE, EVO_BAR_CLUSTER_ARRIVE, EVO_BAR_CLUSTER_WAIT, EVO_BAR_CLUSTER_RANK,
+       EVO_BAR_CLUSTER_SIZE, EVO_BAR_MAPA, EVO_BAR_USE_THERE, EVO_BAR_ARRIVE_THERE };
 enum { EVO_PHASE_OPEN, EVO_PHASE_ENDED, EVO_PHASE_DUE };
 enum { EVO_BULK_STAGE, EVO_BULK_LOAD, EVO_BULK_STORE, EVO_BULK_RUN, EVO_BULK_COMMIT, EVO_BULK_READ, EVO_BULK_DUE,
-       EVO_BULK_LANDED, EVO_BULK_VIEW, EVO_BULK_IN_FLIGHT, EVO_BULK_FINISH };
+       EVO_BULK_LANDED, EVO_BULK_VIEW, EVO_BULK_IN_FLIGHT, EVO_BULK_FINISH, EVO_BULK_LOAD_THERE };
 
 EVO_INLINE uint64_t evo_bar(int what, int line, const void* at, uint64_t detail) {
     evo_thread* self = evo_self();
@@ -92,12 +93,13 @@ EVO_INLINE unsigned evo_mbarrier_arrive(mbarrier* barrier, int line) {
     return (unsigned)evo_bar(EVO_BAR_ARRIVE, line, barrier, 0);
 }
 EVO_INLINE void mbarrier_arrive(mbarrier* barrier, EVO_AT) { evo_mbarrier_arrive(barrier, line); }
-EVO_INLINE void evo_demand_own_block(unsigned rank, int line) {
-    if (rank != 0) evo_stop(EVO_STOP_ILLEGAL, line, "the host device has clusters of one block: its rank is 0, not another");
-}
-EVO_INLINE void mbarrier_arrive_cluster(mbarrier* barrier, unsigned rank, EVO_AT) {
-    evo_demand_own_block(rank, line);
-    mbarrier_arrive(barrier, line);
+EVO_INLINE unsigned cluster_rank() { return (unsigned)evo_bar(EVO_BAR_CLUSTER_RANK, 0, nullptr, 0); }
+EVO_INLINE unsigned cluster_size() { return (unsigned)evo_bar(EVO_BAR_CLUSTER_SIZE, 0, nullptr, 0); }
+EVO_FOR_WARP void mbarrier_arrive_cluster(mbarrier* barrier, unsigned rank, EVO_AT) {
+    if (rank == cluster_rank()) return mbarrier_arrive(barrier, line);
+    evo_demand_barrier(barrier, line);
+    evo_watch_sync(EVO_WATCH_ARRIVE_THERE, evo_place(barrier));
+    evo_bar(EVO_BAR_ARRIVE_THERE, line, barrier, rank);
 }
 EVO_INLINE void mbarrier_expect_tx(mbarrier* barrier, unsigned bytes, EVO_AT) {
     evo_demand_barrier(barrier, line);
@@ -209,7 +211,27 @@ EVO_INLINE uintptr_t evo_box_row(const evo_box& box, unsigned row, unsigned& fir
     end = to > from ? (unsigned)to * map.element_bytes : first;
     return address;
 }
-EVO_FOR_WARP void evo_load_box(const tensor_map& map, int rank, const int* at, void* to, mbarrier* barrier, int line) {
+EVO_FOR_WARP void evo_issue_load(void* to, mbarrier* barrier, unsigned bytes, int line) {
+    evo_watch_read(barrier, 8);
+    if (bytes) evo_watch_write(to, bytes);
+    evo_bulk(EVO_BULK_LOAD, line, to, barrier, 0);
+    evo_watch_sync(EVO_WATCH_PHASE_ARRIVE, evo_place(barrier));
+}
+// The same bytes go to the same place in each block of `blocks`, and count at the barrier there.
+EVO_FOR_WARP void evo_issue_loads(void* to, mbarrier* barrier, unsigned bytes, unsigned blocks, int line) {
+    for (unsigned rank = 0; blocks >> rank; rank++) {
+        if (!(blocks >> rank & 1)) continue;
+        if (rank == cluster_rank()) {
+            evo_issue_load(to, barrier, bytes, line);
+            continue;
+        }
+        evo_watch_write((void*)evo_bar(EVO_BAR_MAPA, line, to, rank), bytes);
+        evo_bulk(EVO_BULK_LOAD_THERE, line, to, barrier, rank);
+        evo_watch_sync(EVO_WATCH_ARRIVE_THERE, evo_place(barrier));
+    }
+}
+EVO_FOR_WARP void evo_load_box(const tensor_map& map, int rank, const int* at, void* to, mbarrier* barrier, int line,
+                               unsigned blocks = 0) {
     evo_box box = evo_box_of(map, rank, at, line);
     evo_demand_box_place(box, to, line);
     evo_demand_barrier(barrier, line);
@@ -228,10 +250,8 @@ EVO_FOR_WARP void evo_load_box(const tensor_map& map, int rank, const int* at, v
             evo_move_bytes(place + (from - chunk), (const void*)(address + from), until - from);
         }
     }
-    evo_watch_read(barrier, 8);
-    evo_watch_write(to, bytes);
-    evo_bulk(EVO_BULK_LOAD, line, to, barrier, 0);
-    evo_watch_sync(EVO_WATCH_PHASE_ARRIVE, evo_place(barrier));
+    if (blocks) evo_issue_loads(to, barrier, bytes, blocks, line);
+    else evo_issue_load(to, barrier, bytes, line);
 }
 EVO_FOR_WARP void evo_store_box(const tensor_map& map, int rank, const int* at, const void* from, int line) {
     evo_box box = evo_box_of(map, rank, at, line);
@@ -275,8 +295,9 @@ EVO_INLINE void tma_load_hint(void* to, evo_map_here own, mbarrier* barrier, uns
 template <int Rank, class... C>
 EVO_INLINE void tma_load_multicast(void* to, evo_map_here own, mbarrier* barrier, unsigned short blocks, C... coordinates) {
     EVO_COORDINATES
-    if (blocks != 1) evo_stop(EVO_STOP_ILLEGAL, own.line, "a copy goes to blocks that its cluster has not");
-    evo_load_box(own.map, Rank, at, to, barrier, own.line);
+    if (blocks == 0 || blocks >> cluster_size())
+        evo_stop(EVO_STOP_ILLEGAL, own.line, "a copy goes to blocks that its cluster has not");
+    evo_load_box(own.map, Rank, at, to, barrier, own.line, blocks);
 }
 template <int Rank, class... C> EVO_INLINE void tma_store(evo_map_here own, const void* from, C... coordinates) {
     EVO_COORDINATES
@@ -303,10 +324,7 @@ EVO_FOR_WARP void bulk_copy_load(void* to, const void* from, unsigned bytes, mba
     evo_demand_barrier(barrier, line);
     if (bytes) evo_watch_read(from, bytes);
     evo_move_bytes((void*)evo_bulk(EVO_BULK_STAGE, line, nullptr, nullptr, bytes), from, bytes);
-    evo_watch_read(barrier, 8);
-    if (bytes) evo_watch_write(to, bytes);
-    evo_bulk(EVO_BULK_LOAD, line, to, barrier, 0);
-    evo_watch_sync(EVO_WATCH_PHASE_ARRIVE, evo_place(barrier));
+    evo_issue_load(to, barrier, bytes, line);
 }
 EVO_FOR_WARP void bulk_copy_store(void* to, const void* from, unsigned bytes, EVO_AT) {
     evo_demand_pieces(from, to, bytes, line);
@@ -330,33 +348,40 @@ EVO_INLINE void l2_prefetch_bulk(const void* from, unsigned bytes, EVO_AT) {
 EVO_INLINE unsigned long long cache_policy_evict_first() { return 1; }
 EVO_INLINE unsigned long long cache_policy_evict_last() { return 2; }
 
-// Clusters of one block: launches with larger ones are refused.
-EVO_INLINE unsigned cluster_rank() { return 0; }
-EVO_INLINE unsigned cluster_size() { return 1; }
-EVO_INLINE void cluster_arrive(EVO_AT) {
+// The barrier of a cluster. A relaxed arrival orders no memory accesses between blocks.
+EVO_INLINE void cluster_arrive_relaxed(EVO_AT) {
     evo_watch_sync(EVO_WATCH_PHASE_ARRIVE, 1);
     evo_bar(EVO_BAR_CLUSTER_ARRIVE, line, nullptr, 0);
 }
-EVO_INLINE void cluster_arrive_relaxed(EVO_AT) { cluster_arrive(line); }
+EVO_INLINE void cluster_arrive(EVO_AT) {
+    evo_watch_sync(EVO_WATCH_CLUSTER_ARRIVE, 0);
+    cluster_arrive_relaxed(line);
+}
 EVO_INLINE void cluster_wait(EVO_AT) {
     evo_bar(EVO_BAR_CLUSTER_WAIT, line, nullptr, 0);
     evo_watch_sync(EVO_WATCH_PHASE, 1);
+    evo_watch_sync(EVO_WATCH_CLUSTER, 0);
 }
 EVO_INLINE void cluster_sync(EVO_AT) {
     cluster_arrive(line);
     cluster_wait(line);
 }
 template <class T> EVO_INLINE T* mapa(T* own, unsigned rank, EVO_AT) {
-    evo_demand_own_block(rank, line);
     evo_demand_shared(own, 1, line, "mapa of what is not shared memory of the block");
-    return own;
+    return (T*)evo_bar(EVO_BAR_MAPA, line, own, rank);
 }
-EVO_INLINE unsigned dsmem_load(const unsigned* from) { return *from; }
-EVO_INLINE float dsmem_load(const float* from) { return *from; }
-EVO_INLINE float4 dsmem_load(const float4* from) { return *from; }
-EVO_INLINE void dsmem_store(unsigned* to, unsigned value) { *to = value; }
-EVO_INLINE void dsmem_store(float* to, float value) { *to = value; }
-EVO_INLINE void dsmem_store(float4* to, float4 value) { *to = value; }
+template <class T> EVO_INLINE T* evo_there(T* at, int line) {
+    evo_demand_aligned(at, sizeof(T), line, "misaligned access of a cluster's shared memory: a multiple of its size is needed,");
+    evo_bar(EVO_BAR_USE_THERE, line, at, sizeof(T));
+    return at;
+}
+EVO_INLINE unsigned dsmem_load(const unsigned* from, EVO_AT) { return *evo_there(from, line); }
+EVO_INLINE float dsmem_load(const float* from, EVO_AT) { return *evo_there(from, line); }
+EVO_INLINE float2 dsmem_load(const float2* from, EVO_AT) { return *evo_there(from, line); }
+EVO_INLINE float4 dsmem_load(const float4* from, EVO_AT) { return *evo_there(from, line); }
+EVO_INLINE void dsmem_store(unsigned* to, unsigned value, EVO_AT) { *evo_there(to, line) = value; }
+EVO_INLINE void dsmem_store(float* to, float value, EVO_AT) { *evo_there(to, line) = value; }
+EVO_INLINE void dsmem_store(float4* to, float4 value, EVO_AT) { *evo_there(to, line) = value; }
 
 // Launches of this device run one behind the other.
 EVO_INLINE void grid_dependency_wait() {}

@@ -11,6 +11,7 @@ use evo_protocol::check::CheckSet;
 use evo_protocol::device::DeviceError;
 
 use super::access::{SeenAccess, ThreadPlace};
+use super::clusters::cluster_of;
 use super::conflict::{Conflict, Ground, conflict, note_read};
 use super::finding::{AccessFinding, Fault, FaultRegion, LaunchExtents};
 use super::image::ModuleImage;
@@ -21,6 +22,7 @@ use super::symbols;
 use super::symbols::Variable;
 use super::unfenced::{Doubts, Publications, SeenPublications, VolatileRead};
 use crate::device::{AccessNote, NoteKind};
+use crate::host::pattern;
 use crate::host::tls::Statics;
 
 /// What a run may take, and how it is disturbed.
@@ -40,6 +42,8 @@ pub struct CheckerOptions {
 #[derive(Clone, Debug)]
 pub struct LaunchShape {
     pub grid: [u32; 3],
+    /// Extents of a cluster in blocks.
+    pub cluster: [u32; 3],
     pub block: [u32; 3],
     /// Dynamic shared memory, bytes.
     pub shared_bytes: usize,
@@ -89,6 +93,13 @@ pub enum SyncMoment {
     Phase {
         place: u32,
     },
+    /// It comes to the barrier of its cluster, to publish what it has done there, and has passed it.
+    ClusterArrive,
+    Cluster,
+    /// It arrives at the transaction barrier that lies at its block's `place` in another block of the cluster.
+    ArriveThere {
+        place: u32,
+    },
     /// It returns from the kernel.
     End,
 }
@@ -101,17 +112,17 @@ const FLAG_SHARE: u64 = 4;
 
 /// A block that runs now.
 #[derive(Debug)]
-struct RunningBlock {
-    runner: usize,
+pub(super) struct RunningBlock {
+    pub(super) runner: usize,
     /// Number among all blocks of the run: the stamp of its shared memory.
     serial: u32,
-    order: BlockOrder,
+    pub(super) order: BlockOrder,
     observed: SeenPublications,
     /// Whether one of its threads has stored to volatile global memory.
     stores_volatile: bool,
     gave_way: Vec<bool>,
     /// Its shared memory, dynamic and static.
-    shared: [(usize, usize); 2],
+    pub(super) shared: [(usize, usize); 2],
 }
 
 /// A write that is a fault unless it stores what is there.
@@ -126,16 +137,16 @@ struct PendingWrite {
 #[derive(Debug)]
 pub struct AccessChecker {
     options: CheckerOptions,
-    regions: Regions,
-    launch: Option<LaunchShape>,
+    pub(super) regions: Regions,
+    pub(super) launch: Option<LaunchShape>,
     order: LaunchOrder,
     publications: Publications,
     doubts: Doubts,
-    blocks: Vec<RunningBlock>,
+    pub(super) blocks: Vec<RunningBlock>,
     stamp: u32,
     serial: u32,
     random: u64,
-    accesses: u64,
+    pub(super) accesses: u64,
     pending: Option<PendingWrite>,
     finding: Option<AccessFinding>,
     /// The first of each kind, with how many there were.
@@ -235,12 +246,16 @@ impl AccessChecker {
     pub fn sync(&mut self, place: &ThreadPlace, moment: SyncMoment) {
         self.settle();
         self.end_read(place);
-        if moment == SyncMoment::Begin {
-            self.begin_thread(place);
+        match moment {
+            SyncMoment::Begin => self.begin_thread(place),
+            SyncMoment::ClusterArrive | SyncMoment::Cluster | SyncMoment::ArriveThere { .. } => {
+                return self.sync_cluster(place, moment);
+            }
+            SyncMoment::Phase { place: at } => self.pass_phase_of_cluster(place, at),
+            _ => {}
         }
         let Some(block) = self.blocks.iter_mut().find(|own| own.runner == place.runner) else { return };
         match moment {
-            SyncMoment::Begin | SyncMoment::End => {}
             SyncMoment::Arrive => block.order.arrive(place.thread),
             SyncMoment::Barrier => block.order.pass_barrier(place.thread),
             SyncMoment::Operation { lanes } => block.order.pass_operation(place.thread, lanes),
@@ -249,6 +264,7 @@ impl AccessChecker {
             SyncMoment::PhaseArrive { place: at } => block.order.arrive_phase(place.thread, at),
             SyncMoment::Phase { place: at } => block.order.pass_phase(place.thread, at),
             SyncMoment::Fence { device } => block.order.fence(&mut self.order, place.thread, device),
+            _ => {}
         }
     }
 
@@ -328,7 +344,11 @@ impl AccessChecker {
         block.observed.observe(&self.publications, address);
         let Some(at) = self.regions.find(address) else { return };
         let region = self.regions.get_mut(at);
-        let stamp = if region.kind == RegionKind::Shared { block.serial } else { self.stamp };
+        let stamp = if region.kind == RegionKind::Shared && region.owner == place.runner {
+            block.serial
+        } else {
+            self.stamp
+        };
         let first = region.shadow.elements(address - region.start, 4).start;
         let flag = region.shadow.cell(first).writes[AccessKind::Plain.slot()];
         let by_one = flag.stamp == stamp && flag.thread != ANYBODY;
@@ -384,7 +404,7 @@ impl AccessChecker {
     }
 
     /// Looks at what a write did that was in doubt.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         let Some(pending) = self.pending.take() else { return };
         let access = pending.finding.access;
         // SAFETY: the bytes lie in a region, whose memory stays mapped for the launch; the thread that wrote them
@@ -433,14 +453,14 @@ impl AccessChecker {
         self.serial += 1;
         for (start, bytes) in shared {
             // SAFETY: both ranges belong to the block that begins on this processor thread.
-            unsafe { fill(start, bytes, self.options.residue) };
+            unsafe { pattern::fill(start, bytes, self.options.residue) };
             self.order.forget(start, bytes);
         }
         let threads = place.threads as usize;
         self.blocks.push(RunningBlock {
             runner: place.runner,
             serial: self.serial,
-            order: BlockOrder::new(place.block, threads),
+            order: BlockOrder::new(place.block, threads).in_cluster(cluster_of(shape, place.block)),
             observed: SeenPublications::default(),
             stores_volatile: false,
             gave_way: vec![false; threads],
@@ -501,10 +521,12 @@ impl AccessChecker {
 
     /// Enters an access into the shadow and tells what it met there.
     fn trace(&mut self, place: &ThreadPlace, access: &SeenAccess, at: usize) -> Option<Met> {
-        let block = self.blocks.iter_mut().find(|own| own.runner == place.runner)?;
         let region = self.regions.get_mut(at);
         let shared = region.kind == RegionKind::Shared;
-        let stamp = if shared { block.serial } else { self.stamp };
+        // Shared memory may be that of another block of the cluster.
+        let owner = self.blocks.iter().find(|own| own.runner == region.owner).map_or(0, |own| own.serial);
+        let stamp = if shared { owner } else { self.stamp };
+        let block = self.blocks.iter_mut().find(|own| own.runner == place.runner)?;
         let module = self.launch.as_ref().map_or(0, |own| own.module.0);
         let mut record = block.order.record(place.thread);
         (record.stamp, record.kind) = (stamp, access.kind);
@@ -571,16 +593,4 @@ struct Met {
     unfenced: Option<AccessRecord>,
     /// Address of the instruction, from the module's start.
     from: u32,
-}
-
-/// Fills memory with a repeated 4-byte pattern.
-///
-/// # Safety
-/// The range is writable and nothing else uses it now.
-unsafe fn fill(start: usize, bytes: usize, pattern: u32) {
-    let pattern = pattern.to_le_bytes();
-    for at in 0..bytes {
-        // SAFETY: as the caller promises.
-        unsafe { *((start + at) as *mut u8) = pattern[(start + at) % 4] };
-    }
 }

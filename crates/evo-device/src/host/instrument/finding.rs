@@ -195,9 +195,11 @@ impl AccessFinding {
                     )
                 } else {
                     let other_block = dotted(index(other.block, extents.grid));
+                    let shared = self.region.as_ref().is_some_and(|region| region.shared);
+                    let lacks = if shared { "barrier of the cluster" } else { "fence and atomic operation" };
                     format!(
                         "{who} {does} {element}{at} that {other_thread} of block {other_block} {theirs}{there}, \
-                         with no fence and atomic operation in between"
+                         with no {lacks} in between"
                     )
                 }
             }

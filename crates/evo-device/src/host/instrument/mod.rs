@@ -2,11 +2,12 @@
 //!
 //! The compiler inserts the calls (`evo_instrument.h`), `table` receives them, `checker` judges them with the
 //! help of `shadow` (what happened to each element), `order` (which accesses a barrier, a warp operation or
-//! an atomic operation puts in order), `unfenced` (which volatile reads miss a fence) and `regions` (what lies where). `finding` words what was found; `image`,
+//! an atomic operation puts in order), `clusters` (which accesses of several blocks), `unfenced` (which volatile reads miss a fence) and `regions` (what lies where). `finding` words what was found; `image`,
 //! `lines` and `symbols` read names and lines from the module itself.
 
 mod access;
 mod checker;
+mod clusters;
 mod conflict;
 mod finding;
 mod image;
@@ -21,4 +22,4 @@ mod unfenced;
 pub use checker::{AccessChecker, CheckerOptions, LaunchShape};
 pub use image::ModuleImage;
 pub use regions::{Region, RegionKind};
-pub use table::WatchTable;
+pub use table::{CheckerHandle, WatchTable};

@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use super::clusters::ClusterOrder;
 use super::shadow::AccessRecord;
 
 /// What the lanes of a warp know of each other: for each lane, the number of synchronizing calls that are past.
@@ -119,6 +120,8 @@ pub struct BlockOrder {
     named: [u32; 16],
     /// By place of a transaction barrier: the latest epoch of those that arrived, and what they knew.
     phases: HashMap<u32, (u32, BlockClock)>,
+    /// The blocks of its cluster, and the number of the latest access of theirs that is known here.
+    cluster: ClusterOrder,
 }
 
 /// What outlives blocks: addresses that publish, and who has passed a fence.
@@ -324,7 +327,20 @@ impl BlockOrder {
                 return true;
             }
         }
-        self.known.blurred || self.known.snapshots.iter().any(|one| covers(one, launch, earlier, same_block))
+        !same_block && self.cluster.covers(earlier)
+            || self.known.blurred
+            || self.known.snapshots.iter().any(|one| covers(one, launch, earlier, same_block))
+    }
+
+    /// The same block in a cluster of these.
+    pub fn in_cluster(mut self, blocks: Vec<u32>) -> BlockOrder {
+        self.cluster.blocks = blocks;
+        self
+    }
+
+    /// What it has to do with the other blocks of its cluster.
+    pub fn cluster(&mut self) -> &mut ClusterOrder {
+        &mut self.cluster
     }
 }
 

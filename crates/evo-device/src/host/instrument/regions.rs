@@ -72,6 +72,12 @@ impl Regions {
         self.last = 0;
     }
 
+    /// Changes ranges.
+    pub fn change(&mut self, change: impl FnMut(&mut Region)) {
+        self.list.iter_mut().for_each(change);
+        self.last = 0;
+    }
+
     /// Removes the block of the device heap at an address.
     pub fn remove_heap(&mut self, start: usize) {
         self.list.retain(|own| own.kind != RegionKind::Heap || own.start != start);

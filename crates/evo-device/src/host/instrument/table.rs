@@ -39,6 +39,25 @@ impl WatchTable {
     }
 }
 
+/// The checker of a watched launch, for the processor threads that run it.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckerHandle(*const Mutex<AccessChecker>);
+
+// SAFETY: only the mutex is reached through it, as kernels on any processor thread do through the table.
+unsafe impl Send for CheckerHandle {}
+
+impl CheckerHandle {
+    /// A handle of this checker, which must outlive the launches that use it.
+    pub fn of(checker: &Mutex<AccessChecker>) -> CheckerHandle {
+        CheckerHandle(checker)
+    }
+
+    /// Static shared memory of a runner's block changes places: from where to where, and how many bytes.
+    pub fn moves(self, runner: usize, places: (usize, usize, usize)) {
+        lock(self.0).moves(runner, places);
+    }
+}
+
 fn lock<'a>(checker: *const Mutex<AccessChecker>) -> MutexGuard<'a, AccessChecker> {
     // SAFETY: whoever set the module's slot to this table holds the checker until the launch is over.
     unsafe { &*checker }.lock().unwrap_or_else(PoisonError::into_inner)
@@ -96,6 +115,9 @@ extern "C" fn on_sync(
         7 => SyncMoment::Named { number: detail },
         8 => SyncMoment::PhaseArrive { place: detail },
         9 => SyncMoment::Phase { place: detail },
+        10 => SyncMoment::ClusterArrive,
+        11 => SyncMoment::Cluster,
+        12 => SyncMoment::ArriveThere { place: detail },
         _ => SyncMoment::End,
     };
     lock(checker).sync(&place(record), moment);

@@ -31,13 +31,13 @@ impl AsyncView {
     }
 
     /// Makes the view of these ranges: it holds what they held when the block began, a pattern.
-    /// Where that is not known, what they hold now.
+    /// Where that is not known, what they hold now; `storage` is where they lie now.
     ///
     /// # Safety
-    /// The ranges are readable, and nothing writes them meanwhile.
-    pub unsafe fn begin(&mut self, ranges: [(usize, usize); 2], untouched: Option<u32>) {
+    /// The ranges are readable there, and nothing writes them meanwhile.
+    pub unsafe fn begin(&mut self, ranges: [(usize, usize); 2], storage: [usize; 2], untouched: Option<u32>) {
         self.live = true;
-        for (own, (start, bytes)) in self.ranges.iter_mut().zip(ranges) {
+        for ((own, (start, bytes)), storage) in self.ranges.iter_mut().zip(ranges).zip(storage) {
             // Addresses decide which byte of the pattern belongs where, so the copy keeps them modulo 4.
             own.start = start;
             own.bytes.clear();
@@ -50,7 +50,7 @@ impl AsyncView {
                 }
                 // SAFETY: as the caller promises.
                 None => unsafe {
-                    std::ptr::copy_nonoverlapping(start as *const u8, own.bytes.as_mut_ptr(), bytes)
+                    std::ptr::copy_nonoverlapping(storage as *const u8, own.bytes.as_mut_ptr(), bytes)
                 },
             }
         }
@@ -134,7 +134,7 @@ mod tests {
         };
         memory[1] = 5;
         // SAFETY: the array is alive throughout.
-        unsafe { view.begin([(start, 64), (0, 0)], Some(0x0101_0101)) };
+        unsafe { view.begin([(start, 64), (0, 0)], [start, 0], Some(0x0101_0101)) };
         assert_eq!((seen(&view, 0), seen(&view, 4)), (0x0101_0101, 0x0101_0101));
         // SAFETY: as above.
         unsafe { view.fence() };

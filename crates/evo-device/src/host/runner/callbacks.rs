@@ -231,7 +231,7 @@ pub extern "C" fn give_way(record: *mut ThreadRecord) {
     // SAFETY: the scheduler is suspended while a fiber runs; the reference ends before the switch.
     let others = unsafe {
         let this = &mut *runner_of(record);
-        let others = this.others_can_go_on();
+        let others = this.others_can_go_on() || this.mates_can_go_on();
         this.leave = others;
         if others || this.clock().crowded() {
             this.clock().hurry();

@@ -4,8 +4,9 @@
 
 use super::async_view::{AsyncView, poison};
 use super::bulk::{BulkLoad, StoreRun};
+use super::cluster::{landing_place, on_cluster, request};
 use super::hopper_state::VAIN_TRIES;
-use super::mbarrier::{MARK, PhaseState};
+use super::mbarrier::PhaseState;
 use super::scheduler::Runner;
 use super::switch::{fail, runner_of, wait};
 use super::warpgroup::{IssuedProduct, is_poison, refused_registers};
@@ -25,12 +26,7 @@ mod phase {
     pub const LAND: i32 = 7;
     pub const ANNOUNCE: i32 = 8;
     pub const FENCE: i32 = 9;
-    pub const CLUSTER_ARRIVE: i32 = 10;
-    pub const CLUSTER_WAIT: i32 = 11;
 }
-
-/// Where the barrier of the cluster is kept, which has no memory.
-const CLUSTER: usize = 1;
 
 /// Answers to a wait.
 const NOT_ENDED: u64 = 0;
@@ -46,7 +42,7 @@ pub(super) extern "C" fn on_mbarrier(
 ) -> u64 {
     match what {
         phase::WAIT | phase::TRY => return wait_for_phase(record, what, line, at, detail as u32),
-        phase::CLUSTER_ARRIVE | phase::CLUSTER_WAIT => return cluster(record, what, line),
+        request::ARRIVE..=request::ARRIVE_THERE => return on_cluster(record, what, line, at, detail),
         _ => {}
     }
     // SAFETY: the scheduler is suspended while a fiber runs; the reference ends before the switch.
@@ -103,30 +99,6 @@ pub(super) extern "C" fn on_mbarrier(
     phase_before
 }
 
-/// Both halves of the barrier of a cluster, which is one block.
-fn cluster(record: *mut ThreadRecord, what: i32, line: i32) -> u64 {
-    // SAFETY: the scheduler is suspended while a fiber runs; the reference ends before the switch.
-    let this = unsafe { &mut *runner_of(record) };
-    // SAFETY: the calling fiber's own record.
-    let thread = unsafe { (*record).linear } as usize;
-    let passed = &mut this.hopper.queues[thread].cluster_halves;
-    let arrives = what == phase::CLUSTER_ARRIVE;
-    if (*passed % 2 == 0) != arrives {
-        fail(record, ILLEGAL, line, "cluster_arrive and cluster_wait are not called in turn");
-    }
-    *passed += 1;
-    let parity = (*passed - 1) / 2 % 2;
-    if !arrives {
-        return wait_for_phase(record, phase::WAIT, line, CLUSTER, parity);
-    }
-    match this.hopper.barriers.arrive_cluster(CLUSTER, this.threads) {
-        Ok(true) => this.release_phase(CLUSTER),
-        Ok(false) => {}
-        Err(text) => fail(record, ILLEGAL, line, text),
-    }
-    0
-}
-
 /// Waits until the phase of a parity has ended or may end; a try may return before.
 fn wait_for_phase(record: *mut ThreadRecord, what: i32, line: i32, at: usize, parity: u32) -> u64 {
     let runner = runner_of(record);
@@ -135,8 +107,7 @@ fn wait_for_phase(record: *mut ThreadRecord, what: i32, line: i32, at: usize, pa
         // SAFETY: the scheduler is suspended while a fiber runs; references end before the switch.
         let state = unsafe {
             let this = &mut *runner;
-            let memory = if at == CLUSTER { MARK } else { *(at as *const u64) };
-            let state = this.hopper.barriers.state(at, memory, parity);
+            let state = this.hopper.barriers.state(at, *(at as *const u64), parity);
             if state == Ok(PhaseState::Open) && !tried {
                 let thread = (*record).linear;
                 let warp = &mut this.warps[thread as usize / 32];
@@ -165,14 +136,15 @@ impl Runner {
     fn with_view<T>(&mut self, then: impl FnOnce(&mut AsyncView) -> T) -> T {
         if self.hopper.view.is_new() {
             let (ranges, untouched) = (self.shared_ranges(), self.untouched());
-            // SAFETY: the ranges are those of the block that runs, whose threads are suspended but for the caller.
-            unsafe { self.hopper.view.begin(ranges, untouched) };
+            let storage = ranges.map(|(start, _)| self.storage(start));
+            // SAFETY: the ranges are those of the block, whose threads are suspended but for the caller.
+            unsafe { self.hopper.view.begin(ranges, storage, untouched) };
         }
         then(&mut self.hopper.view)
     }
 
     /// Lets those look again who wait at a barrier of which something has changed.
-    fn release_phase(&mut self, at: usize) {
+    pub(super) fn release_phase(&mut self, at: usize) {
         self.hopper.tries = VAIN_TRIES;
         self.release_waiting(|lane| lane.value == at as u64);
     }
@@ -200,6 +172,7 @@ mod bulk {
     pub const VIEW: i32 = 8;
     pub const IN_FLIGHT: i32 = 9;
     pub const FINISH: i32 = 10;
+    pub const LOAD_THERE: i32 = 11;
 }
 
 pub(super) extern "C" fn on_bulk(
@@ -221,17 +194,11 @@ pub(super) extern "C" fn on_bulk(
             queue.staging.resize(bytes, 0);
             return queue.staging.as_mut_ptr() as u64;
         }
-        bulk::LOAD => {
-            let load = BulkLoad { to, data: queue.staging.as_slice().into(), line };
-            // SAFETY: the header has checked that the target is shared memory of the block.
-            unsafe { poison(to, load.data.len()) };
-            this.with_view(|view| view.poison(to, load.data.len()));
-            // SAFETY: the header has checked that the barrier's bytes are shared memory.
-            let memory = unsafe { *(from as *const u64) };
-            match this.hopper.barriers.load(from, memory, load) {
-                Ok(true) => this.release_phase(from),
-                Ok(false) => {}
-                Err(text) => fail(record, ILLEGAL, line, text),
+        bulk::LOAD | bulk::LOAD_THERE => {
+            let data: Box<[u8]> = queue.staging.as_slice().into();
+            let rank = (what == bulk::LOAD_THERE).then_some(detail);
+            if let Err(text) = load(record, line, [to, from], data, rank) {
+                fail(record, ILLEGAL, line, &text);
             }
         }
         bulk::VIEW => return this.with_view(|view| view.at(to, bytes).map_or(0, |at| at as u64)),
@@ -246,6 +213,30 @@ pub(super) extern "C" fn on_bulk(
         _ => return on_store(record, what, line, [to, from, bytes]),
     }
     0
+}
+
+/// A copy begins to the shared memory of the block, or to that of a block of its cluster.
+fn load(
+    record: *mut ThreadRecord,
+    line: i32,
+    places: [usize; 2],
+    data: Box<[u8]>,
+    rank: Option<u64>,
+) -> Result<(), String> {
+    let own = (runner_of(record), places[0], places[1]);
+    let (there, to, barrier) = rank.map_or(Ok(own), |rank| landing_place(record, places, rank))?;
+    // SAFETY: the scheduler is suspended while a fiber runs, and threads of other blocks are; no switch happens while
+    // the reference is used.
+    let there = unsafe { &mut *there };
+    // SAFETY: the header has checked that the target is shared memory of the block; it lies so in each of a cluster.
+    unsafe { poison(there.storage(to), data.len()) };
+    there.with_view(|view| view.poison(to, data.len()));
+    // SAFETY: the header has checked that the barrier's bytes are shared memory.
+    let memory = unsafe { *(there.storage(barrier) as *const u64) };
+    if there.hopper.barriers.load(barrier, memory, BulkLoad { to, data, line })? {
+        there.release_phase(barrier);
+    }
+    Ok(())
 }
 
 /// What concerns the stores of a thread.

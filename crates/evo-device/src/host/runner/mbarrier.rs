@@ -150,13 +150,6 @@ impl TransactionBarriers {
         own.settle()
     }
 
-    /// One arrival at the barrier of all threads, made by the first.
-    pub fn arrive_cluster(&mut self, at: usize, threads: u32) -> Checked<bool> {
-        let new = TransactionBarrier { count: threads, pending: threads, ..TransactionBarrier::default() };
-        self.0.entry(at).or_insert(new);
-        self.arrive(at, MARK)
-    }
-
     /// A copy begins that counts its bytes off the barrier. Tells whether those who wait may look again.
     pub fn load(&mut self, at: usize, memory: u64, load: BulkLoad) -> Checked<bool> {
         let own = self.get(at, memory)?;

@@ -4,11 +4,12 @@
 //! barriers, warp operations, `printf`; `copies` are those in the background, `named` the barriers of a part of the
 //! block; `residue` fills stacks before threads begin. `hopper` is what a thread calls for instructions of sm_90, `hopper_state` what they know of a block:
 //! `mbarrier` (barriers that count bytes), `bulk` (copies that they count), `async_view` (shared memory as those see
-//! it), `warpgroup` (products of four warps). `switch` hands the processor from a thread to the scheduler.
+//! it), `warpgroup` (products of four warps); `cluster` is what blocks have in common that run together. `switch` hands the processor from a thread to the scheduler.
 
 mod async_view;
 mod bulk;
 mod callbacks;
+mod cluster;
 mod copies;
 mod hopper;
 mod hopper_state;
@@ -21,5 +22,6 @@ mod switch;
 mod warpgroup;
 
 pub use callbacks::{RUNTIME, give_way};
+pub use cluster::BLOCKS_MAX;
 pub use order::{BlockSequence, WINDOW};
-pub use scheduler::{Runner, THREADS_MAX, Work};
+pub use scheduler::{ClusterTurns, Runner, THREADS_MAX, Work};

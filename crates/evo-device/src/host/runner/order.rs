@@ -58,6 +58,21 @@ impl TurnOrder {
     }
 }
 
+/// In which order the blocks of a cluster take turns, by rank: `first` is the number of its first block.
+pub fn of_cluster(seed: Option<u64>, first: u64, blocks: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..blocks).collect();
+    let Some(seed) = seed else { return order };
+    let mut state = mix((seed / 2) ^ mix(!first));
+    for last in (1..blocks).rev() {
+        state = mix(state);
+        order.swap(last, (state % (last as u64 + 1)) as usize);
+    }
+    if seed % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
+
 /// Blocks that change places with each other.
 pub const WINDOW: u64 = 16;
 
@@ -103,7 +118,7 @@ fn network(key: u64, number: u64) -> u64 {
 }
 
 /// The finalizer of SplitMix64: every bit of the result depends on every bit of the input.
-fn mix(value: u64) -> u64 {
+pub(super) fn mix(value: u64) -> u64 {
     let mut value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -139,6 +154,19 @@ mod tests {
             assert_ne!(lanes, (0..32).collect::<Vec<_>>());
             let sorted = |mut order: Vec<usize>| (order.sort_unstable(), order).1;
             assert_eq!(sorted(warps), (0..8).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn neighboring_seeds_turn_the_blocks_of_a_cluster_around() {
+        assert_eq!(of_cluster(None, 8, 4), [0, 1, 2, 3]);
+        for seed in [0, 2, 40] {
+            let (forward, mut back) = (of_cluster(Some(seed), 8, 8), of_cluster(Some(seed + 1), 8, 8));
+            back.reverse();
+            assert_eq!(forward, back);
+            let mut sorted = forward.clone();
+            sorted.sort_unstable();
+            assert!(sorted.into_iter().eq(0..8) && forward != of_cluster(Some(seed), 16, 8));
         }
     }
 

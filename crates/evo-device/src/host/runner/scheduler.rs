@@ -24,6 +24,7 @@ use crate::host::stop;
 use crate::host::tls::Statics;
 use crate::host::warp::{Warp, WarpLane, lanes, operation};
 
+use super::cluster::{self, ClusterPlace};
 use super::copies::CopyQueue;
 use super::hopper_state::HopperState;
 use super::named::{self, NamedBarrier};
@@ -44,6 +45,8 @@ pub struct Work {
     /// Pointers to the arguments' values.
     pub arguments: *mut *mut c_void,
     pub grid: [u32; 3],
+    /// Extents of a cluster in blocks.
+    pub cluster: [u32; 3],
     pub block: [u32; 3],
     pub shared_bytes: u32,
     /// With which the kernel declares its dynamic shared memory.
@@ -60,16 +63,28 @@ pub struct Work {
     pub waits_when_stuck: bool,
 }
 
-/// The blocks of one processor thread, one at a time.
+/// Whoever gives the blocks of a cluster their memory.
+pub trait ClusterTurns {
+    /// The turn of a block begins.
+    fn begin(&mut self, rank: usize);
+
+    /// A block has ended, in its turn.
+    ///
+    /// # Errors
+    /// It has written beside its memory.
+    fn end(&mut self, rank: usize) -> Result<(), DeviceError>;
+}
+
+/// One block of a processor thread at a time.
 pub struct Runner {
     runtime: &'static Runtime,
     stacks: Stacks,
     fibers: Vec<Fiber>,
     idle: Vec<u32>,
     closed: Vec<FiberStack>,
-    shared: SharedArena,
+    pub(super) shared: SharedArena,
     pub(super) warps: Vec<Warp>,
-    warp_count: usize,
+    pub(super) warp_count: usize,
     /// Position in the order of turns of the warp whose threads run now.
     current: usize,
     order: TurnOrder,
@@ -78,7 +93,7 @@ pub struct Runner {
     /// A thread had to give way: its warp's turn is over.
     pub(super) leave: bool,
     /// Line of the first barrier in this launch at which threads waited that others had left before.
-    early_exit: Option<i32>,
+    pub(super) early_exit: Option<i32>,
     pub(super) threads: u32,
     pub(super) waiting: u32,
     pub(super) barrier: BarrierState,
@@ -86,11 +101,12 @@ pub struct Runner {
     /// By linear thread number; as many as any block had.
     pub(super) copies: Vec<CopyQueue>,
     pub(super) hopper: HopperState,
+    pub(super) cluster: ClusterPlace,
     statics: Option<Statics>,
     /// The range of the static shared memory, once somebody asked for it.
-    statics_range: Option<(usize, usize)>,
-    work: Option<Work>,
-    block: [u32; 3],
+    pub(super) statics_range: Option<(usize, usize)>,
+    pub(super) work: Option<Work>,
+    pub(super) block: [u32; 3],
     pub(super) error: Option<DeviceError>,
     pub(super) printed: usize,
 }
@@ -135,6 +151,7 @@ impl Runner {
             named: Default::default(),
             copies: Vec::new(),
             hopper: HopperState::default(),
+            cluster: ClusterPlace::default(),
             statics: None,
             statics_range: None,
             work: None,
@@ -170,31 +187,72 @@ impl Runner {
         self.early_exit
     }
 
-    /// Runs one block to its end.
+    /// Runs the blocks of a cluster to their end, each on its runner.
     ///
     /// # Safety
-    /// `begin` was called with a kernel whose arguments are alive, and nothing else runs this runner.
-    pub unsafe fn run_block(runner: *mut Runner, block: [u32; 3]) -> Result<(), DeviceError> {
-        // SAFETY: the caller owns the runner; this reference ends before the first fiber runs.
-        unsafe { (*runner).start_block(block) };
-        loop {
-            // SAFETY: no other reference to the runner is alive here or in `visit`.
-            unsafe { Self::visit_warps(runner) }?;
-            // SAFETY: all fibers are suspended, so this is the only reference.
-            let this = unsafe { &mut *runner };
-            if this.all_done() {
-                return this.hopper.end_block(block);
+    /// `begin` was called on each with one kernel whose arguments are alive, and nothing else runs these runners.
+    pub unsafe fn run_blocks(
+        members: &[*mut Runner],
+        blocks: &[[u32; 3]],
+        turns: &mut dyn ClusterTurns,
+    ) -> Result<(), DeviceError> {
+        for (rank, (&runner, &block)) in members.iter().zip(blocks).enumerate() {
+            // SAFETY: the caller owns the runners; no reference outlives its statement.
+            unsafe {
+                (*runner).start_block(block);
+                (*runner).cluster.begin(rank, members);
             }
-            let goes_on = this.somebody_can_go_on() || this.release_barrier(this.returned());
-            if goes_on || this.release_tries() {
-                continue;
+        }
+        // SAFETY: as the caller promises.
+        let ran = unsafe { Self::take_turns(members, turns) };
+        if ran.is_err() {
+            // SAFETY: all fibers are suspended.
+            members.iter().for_each(|runner| unsafe { (**runner).abandon() });
+        }
+        ran
+    }
+
+    unsafe fn take_turns(members: &[*mut Runner], turns: &mut dyn ClusterTurns) -> Result<(), DeviceError> {
+        // SAFETY: as for `run_blocks`; no reference to a runner is alive while its fibers run, which is in `visit_warps`.
+        unsafe {
+            let order = (*members[0]).order_of_blocks(members.len());
+            loop {
+                for &rank in &order {
+                    let runner = members[rank];
+                    if (*runner).cluster.has_ended() || !(*runner).others_can_go_on() {
+                        continue;
+                    }
+                    turns.begin(rank);
+                    Self::visit_warps(runner)?;
+                    if (*runner).all_done() {
+                        cluster::end_block(runner)?;
+                        turns.end(rank)?;
+                    }
+                }
+                let open = |runner: &&*mut Runner| !(***runner).cluster.has_ended();
+                if !members.iter().any(|runner| open(&runner)) {
+                    return Ok(());
+                }
+                let mut goes_on = false;
+                for &runner in members.iter().filter(open) {
+                    goes_on |=
+                        (*runner).others_can_go_on() || (*runner).release_barrier((*runner).returned());
+                }
+                if goes_on || cluster::release_left(members) {
+                    continue;
+                }
+                for &runner in members.iter().filter(open) {
+                    goes_on |= (*runner).release_tries();
+                }
+                if goes_on {
+                    continue;
+                }
+                while (*members[0]).work.is_some_and(|work| work.waits_when_stuck) {
+                    std::thread::sleep(Duration::from_secs(1));
+                }
+                let stuck = members.iter().filter(open).map(|own| ((**own).block, (**own).standings()));
+                return Err(divergence::describe_cluster(members.len(), &stuck.collect::<Vec<_>>()));
             }
-            while this.work.is_some_and(|work| work.waits_when_stuck) {
-                std::thread::sleep(Duration::from_secs(1));
-            }
-            let error = divergence::describe(block, &this.standings());
-            this.abandon();
-            return Err(error);
         }
     }
 
@@ -322,11 +380,6 @@ impl Runner {
         self.warps[..self.warp_count].iter().all(|warp| warp.done == warp.existing)
     }
 
-    /// A thread gave way, or the last to come to a barrier released threads of warps visited before.
-    fn somebody_can_go_on(&self) -> bool {
-        self.warps[..self.warp_count].iter().any(|warp| warp.ready | warp.relaxed != 0)
-    }
-
     /// Whether a thread other than the one that runs now could do so.
     pub(super) fn others_can_go_on(&self) -> bool {
         self.warps[..self.warp_count].iter().any(|warp| warp.ready | warp.relaxed | warp.unstarted != 0)
@@ -413,6 +466,10 @@ impl Runner {
                 let place = warp.lanes[lane].place;
                 let NamedBarrier { arrived, expected } = self.named[place.mask as usize % named::COUNT];
                 ThreadState::Named { place, arrived, expected }
+            } else if warp.at_phase & bit != 0 && warp.lanes[lane].place.kind == operation::CLUSTER {
+                // SAFETY: all fibers are suspended when somebody asks for this.
+                let (arrived, expected) = unsafe { cluster::arrivals(&self.cluster) };
+                ThreadState::Cluster { place: warp.lanes[lane].place, arrived, expected }
             } else if warp.at_phase & bit != 0 {
                 self.phase_awaited(&warp.lanes[lane])
             } else if (warp.in_operation | warp.at_group) & bit != 0 {

@@ -202,7 +202,7 @@ fn misused_copies_are_named() {
 }
 
 #[test]
-fn clusters_have_one_block() {
+fn a_block_alone_is_a_cluster() {
     let body = "
         evo::cluster_arrive();
         tile[threadIdx.x] = 5;
@@ -214,7 +214,7 @@ fn clusters_have_one_block() {
         if (evo::elect_one()) out[100 + threadIdx.x] = 1;";
     let found = values(body, 64);
     assert_eq!((found[0], found[63], found[100], found[101], found[132]), (6, 6, 1, 101, 1));
-    check("evo::mapa(tile, 1);", 1, ILLEGAL, "clusters of one block", 0);
+    check("evo::mapa(tile, 1);", 1, ILLEGAL, "rank 1 is outside of the cluster, which has 1 block", 0);
     check("evo::cluster_wait();", 1, ILLEGAL, "not called in turn", 0);
     let (kind, message) = refused("if (threadIdx.x != 3) (void)evo::elect_one();", 32);
     assert!(kind == VerdictKind::DivergentBarrier && message.contains("evo::elect_one"), "{message}");

@@ -1,5 +1,6 @@
 //! Kernels compiled by the system's compiler and run here: one file a subject.
 
+mod clusters;
 mod conditions;
 mod cuda_library;
 mod faults;

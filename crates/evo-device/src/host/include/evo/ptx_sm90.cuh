@@ -224,6 +224,13 @@ EVO_PTX unsigned dsmem_load(const unsigned* from) {
 EVO_PTX float dsmem_load(const float* from) {
     return __uint_as_float(dsmem_load(reinterpret_cast<const unsigned*>(from)));
 }
+EVO_PTX float2 dsmem_load(const float2* from) {
+    float2 value;
+    asm volatile("{\n.reg .u64 peer;\ncvta.to.shared::cluster.u64 peer, %2;\n"
+                 "ld.shared::cluster.v2.f32 {%0, %1}, [peer];\n}"
+                 : "=f"(value.x), "=f"(value.y) : "l"(from) : "memory");
+    return value;
+}
 EVO_PTX float4 dsmem_load(const float4* from) {
     float4 value;
     asm volatile("{\n.reg .u64 peer;\ncvta.to.shared::cluster.u64 peer, %4;\n"

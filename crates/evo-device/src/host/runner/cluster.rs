@@ -1,0 +1,458 @@
+//! Clusters: blocks that run together and use each other's shared memory.
+//!
+//! All blocks of a cluster run on one processor thread, each on a runner of its own, and take turns as warps do. A block
+//! alone is a cluster of one. Static shared memory is thread-local, so what a block holds there is put aside while
+//! another one has its turn: that is where `mapa` points.
+
+use std::collections::BTreeMap;
+
+use evo_protocol::device::DeviceError;
+use evo_protocol::verdict::VerdictKind;
+use serde_json::json;
+
+use super::order::of_cluster;
+use super::scheduler::Runner;
+use super::switch::{fail, runner_of, wait};
+use crate::host::fiber::ThreadRecord;
+use crate::host::stop::ILLEGAL;
+use crate::host::warp::{WaitPoint, WarpLane, lanes, operation};
+
+/// Most blocks of a cluster. More are not portable: a kernel opts in, and few GPUs have room.
+pub const BLOCKS_MAX: usize = 8;
+
+/// What threads wait for that wait for the cluster's barrier, which has no address.
+const CLUSTER: u64 = 1;
+
+/// A use of a block's shared memory by a thread of another block, which the latter has not been told the end of.
+#[derive(Clone, Copy, Debug)]
+struct RemoteUse {
+    line: i32,
+    /// An arrival: the barrier, and its phase. Who waits for the phase knows of it.
+    arrival: Option<(usize, u32)>,
+}
+
+/// What a block knows of its cluster.
+#[derive(Debug, Default)]
+pub struct ClusterPlace {
+    rank: usize,
+    /// By rank, this block included.
+    members: Vec<*mut Runner>,
+    /// The barrier of all threads: the block of rank 0 counts.
+    arrived: u32,
+    phase: u32,
+    /// Static shared memory while another block has its turn.
+    aside: Vec<u8>,
+    is_away: bool,
+    /// All threads of the block have returned.
+    has_ended: bool,
+    /// By rank and thread.
+    uses: BTreeMap<(usize, u32), RemoteUse>,
+}
+
+impl ClusterPlace {
+    /// The block of this rank begins.
+    pub fn begin(&mut self, rank: usize, members: &[*mut Runner]) {
+        self.rank = rank;
+        self.members.clear();
+        self.members.extend_from_slice(members);
+        (self.arrived, self.phase) = (0, 0);
+        (self.is_away, self.has_ended) = (false, false);
+        self.uses.clear();
+    }
+
+    /// Whether all threads of the block have returned.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// The turn of another block begins: `statics` is the static shared memory of this thread.
+    ///
+    /// # Safety
+    /// The range is the calling thread's, and nothing else uses it now.
+    pub unsafe fn put_aside(&mut self, (start, bytes): (usize, usize)) {
+        self.aside.resize(bytes, 0);
+        // SAFETY: as the caller promises; the copy is as long as the range.
+        unsafe { std::ptr::copy_nonoverlapping(start as *const u8, self.aside.as_mut_ptr(), bytes) };
+        self.is_away = true;
+    }
+
+    /// The block's own turn begins.
+    ///
+    /// # Safety
+    /// As for [`ClusterPlace::put_aside`].
+    pub unsafe fn take_back(&mut self, (start, bytes): (usize, usize)) {
+        if std::mem::take(&mut self.is_away) {
+            // SAFETY: as the caller promises; what was put aside is as long.
+            unsafe { std::ptr::copy_nonoverlapping(self.aside.as_ptr(), start as *mut u8, bytes) };
+        }
+    }
+
+    /// Where static shared memory lies while it is put aside.
+    pub fn aside(&self) -> usize {
+        self.aside.as_ptr() as usize
+    }
+}
+
+/// `EVO_BAR_…` of the header, those of clusters.
+pub(super) mod request {
+    pub const ARRIVE: i32 = 10;
+    pub const WAIT: i32 = 11;
+    pub const RANK: i32 = 12;
+    pub const SIZE: i32 = 13;
+    pub const MAPA: i32 = 14;
+    pub const USE: i32 = 15;
+    pub const ARRIVE_THERE: i32 = 16;
+}
+
+/// What a thread asks of its cluster.
+pub(super) fn on_cluster(record: *mut ThreadRecord, what: i32, line: i32, at: usize, detail: u64) -> u64 {
+    // SAFETY: the scheduler is suspended while a fiber runs; the reference ends before the switch.
+    let place = unsafe { &(*runner_of(record)).cluster };
+    match what {
+        request::ARRIVE | request::WAIT => return barrier(record, what, line),
+        request::RANK => return place.rank as u64,
+        request::SIZE => return place.members.len() as u64,
+        _ => {}
+    }
+    let done = match what {
+        request::MAPA => mapa(runner_of(record), at, detail),
+        request::ARRIVE_THERE => arrive_there(record, line, at, detail),
+        request::USE => use_there(record, line, at, detail as usize),
+        _ => Ok(0),
+    };
+    done.unwrap_or_else(|text| fail(record, ILLEGAL, line, &text))
+}
+
+/// The block of a rank.
+fn member(runner: *mut Runner, rank: u64) -> Result<*mut Runner, String> {
+    // SAFETY: the scheduler is suspended while a fiber runs, and gave each block its cluster.
+    let members = unsafe { &(*runner).cluster.members };
+    members.get(rank as usize).copied().ok_or_else(|| {
+        let (all, word) = (members.len(), if members.len() == 1 { "block" } else { "blocks" });
+        format!("rank {rank} is outside of the cluster, which has {all} {word}")
+    })
+}
+
+/// Where a place in the block's own shared memory lies in that of another block.
+fn mapa(runner: *mut Runner, own: usize, rank: u64) -> Result<u64, String> {
+    let there = member(runner, rank)?;
+    // SAFETY: as for `member`; neither reference outlives its expression.
+    unsafe {
+        let local = translated(runner, own, there);
+        Ok((*there).storage(local) as u64)
+    }
+}
+
+/// The other block's own address of a place.
+///
+/// # Safety
+/// Both are blocks of one cluster, and no reference to either is alive.
+unsafe fn translated(runner: *mut Runner, own: usize, there: *mut Runner) -> usize {
+    // SAFETY: as the caller promises.
+    let (from, to) = unsafe { ((*runner).dynamic_shared(), (*there).dynamic_shared()) };
+    // Static shared memory has the same address in all blocks.
+    if own.wrapping_sub(from.0) < from.1 { to.0 + (own - from.0) } else { own }
+}
+
+/// Phases of the barrier of a block's cluster that have ended.
+///
+/// # Safety
+/// The scheduler is suspended, and gave each block its cluster.
+unsafe fn phase_of(runner: *mut Runner) -> u32 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let first = (&(*runner).cluster.members)[0];
+        (*first).cluster.phase
+    }
+}
+
+/// Checks that another block's shared memory can be used now.
+fn demand_alive(runner: *mut Runner, there: *mut Runner) -> Result<(), String> {
+    // SAFETY: as for `member`.
+    unsafe {
+        if phase_of(runner) == 0 {
+            return Err(
+                "shared memory of another block is used before the first barrier of the cluster: that \
+                        block may not have begun"
+                    .to_string(),
+            );
+        }
+        if (*there).cluster.has_ended {
+            let ([x, y, z], rank) = ((*there).block(), (*there).cluster.rank);
+            return Err(format!(
+                "shared memory of block {x},{y},{z} (rank {rank}) is used, which has ended: a barrier of the \
+                 cluster comes behind the last use"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A load or store where `mapa` points.
+fn use_there(record: *mut ThreadRecord, line: i32, at: usize, bytes: usize) -> Result<u64, String> {
+    let runner = runner_of(record);
+    // SAFETY: as for `member`; each block is looked at alone.
+    unsafe {
+        let holds = |there: &&*mut Runner| (***there).stores(at, bytes);
+        let Some(there) = (*runner).cluster.members.iter().find(holds).copied() else {
+            return Err(
+                "an access of a cluster's shared memory is not inside that of any of its blocks".to_string()
+            );
+        };
+        if there != runner {
+            demand_alive(runner, there)?;
+            let user = ((*runner).cluster.rank, (*record).linear);
+            (*there).cluster.uses.insert(user, RemoteUse { line, arrival: None });
+        }
+    }
+    Ok(0)
+}
+
+/// An arrival at the barrier that lies at `own` in another block.
+fn arrive_there(record: *mut ThreadRecord, line: i32, own: usize, rank: u64) -> Result<u64, String> {
+    let runner = runner_of(record);
+    let there = member(runner, rank)?;
+    demand_alive(runner, there)?;
+    // SAFETY: as for `member`; the other block is not this one, and its threads are suspended.
+    unsafe {
+        let at = translated(runner, own, there);
+        let memory = *((*there).storage(at) as *const u64);
+        let user = (*runner).cluster.rank;
+        let there = &mut *there;
+        let phase = there.hopper.barriers.find(at).map_or(0, |own| own.phase);
+        if there.hopper.barriers.arrive(at, memory)? {
+            there.release_phase(at);
+        }
+        // It says that this block is done with what it used before.
+        there.cluster.uses.retain(|(rank, _), own| *rank != user || own.arrival.is_some());
+        let own = RemoteUse { line, arrival: Some((at, phase)) };
+        there.cluster.uses.insert((user, (*record).linear), own);
+    }
+    Ok(0)
+}
+
+/// Where a bulk copy lands that goes to another block: that block, and its own addresses of target and barrier.
+pub(super) fn landing_place(
+    record: *mut ThreadRecord,
+    [to, barrier]: [usize; 2],
+    rank: u64,
+) -> Result<(*mut Runner, usize, usize), String> {
+    let runner = runner_of(record);
+    let there = member(runner, rank)?;
+    if there != runner {
+        demand_alive(runner, there)?;
+    }
+    // SAFETY: as for `member`.
+    unsafe { Ok((there, translated(runner, to, there), translated(runner, barrier, there))) }
+}
+
+/// Both halves of the barrier of all threads of a cluster.
+fn barrier(record: *mut ThreadRecord, what: i32, line: i32) -> u64 {
+    let runner = runner_of(record);
+    // SAFETY: the scheduler is suspended while a fiber runs; references end before the switch.
+    let phase = unsafe {
+        let thread = (*record).linear;
+        let passed = &mut (&mut (*runner).hopper.queues)[thread as usize].cluster_halves;
+        let arrives = what == request::ARRIVE;
+        if passed.is_multiple_of(2) != arrives {
+            fail(record, ILLEGAL, line, "cluster_arrive and cluster_wait are not called in turn");
+        }
+        *passed += 1;
+        let phase = (*passed - 1) / 2;
+        if arrives {
+            arrive(runner, thread);
+            return 0;
+        }
+        phase
+    };
+    // SAFETY: as above.
+    while unsafe { phase_of(runner) } <= phase {
+        // SAFETY: as above.
+        unsafe {
+            let thread = (*record).linear as usize;
+            let warp = &mut (&mut (*runner).warps)[thread / 32];
+            warp.at_phase |= 1 << (thread % 32);
+            let lane = &mut warp.lanes[thread % 32];
+            lane.fiber = (*record).fiber as u32;
+            lane.place = WaitPoint { kind: operation::CLUSTER, line, mask: 0 };
+            lane.value = CLUSTER;
+        }
+        wait(record);
+    }
+    0
+}
+
+/// A thread comes to the barrier.
+///
+/// # Safety
+/// The scheduler is suspended, and no reference to a block of the cluster is alive.
+unsafe fn arrive(runner: *mut Runner, thread: u32) {
+    // SAFETY: as the caller promises; each block is looked at alone.
+    unsafe {
+        let (members, rank) = ((*runner).cluster.members.clone(), (*runner).cluster.rank);
+        let mut threads = 0;
+        for &there in &members {
+            (*there).cluster.uses.remove(&(rank, thread));
+            threads += (*there).threads;
+        }
+        let first = members[0];
+        let counts = &mut (*first).cluster;
+        counts.arrived += 1;
+        if counts.arrived == threads {
+            release(&members);
+        }
+    }
+}
+
+/// Lets the threads pass that wait for the barrier.
+///
+/// # Safety
+/// As for [`arrive`].
+unsafe fn release(members: &[*mut Runner]) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let first = members[0];
+        let counts = &mut (*first).cluster;
+        (counts.arrived, counts.phase) = (0, counts.phase + 1);
+        for &there in members {
+            (*there).release_waiting(|lane| lane.value == CLUSTER);
+        }
+    }
+}
+
+/// Opens the barrier if only threads are missing that have returned from the kernel: it waits for the others alone.
+///
+/// # Safety
+/// All fibers are suspended, and no reference to a block of the cluster is alive.
+pub unsafe fn release_left(members: &[*mut Runner]) -> bool {
+    // SAFETY: as the caller promises; each block is looked at alone.
+    unsafe {
+        let phase = (*members[0]).cluster.phase;
+        let waits = |there: &*mut Runner| (**there).waiting_line(|lane| lane.value == CLUSTER);
+        let Some(line) = members.iter().find_map(waits) else { return false };
+        if members.iter().any(|there| (**there).lacks_arrival(phase)) {
+            return false;
+        }
+        for &there in members {
+            (*there).note_early_exit(line);
+            (*there).cluster.uses.clear();
+        }
+        release(members);
+    }
+    true
+}
+
+/// How many threads have come to the barrier of a block's cluster, and how many it has.
+///
+/// # Safety
+/// All fibers are suspended.
+pub unsafe fn arrivals(place: &ClusterPlace) -> (u32, u32) {
+    let [first, ..] = place.members.as_slice() else { return (0, 0) };
+    // SAFETY: as the caller promises; fields are copied.
+    unsafe { ((*(*first)).cluster.arrived, (*(*first)).threads * place.members.len() as u32) }
+}
+
+/// All threads of a block have returned.
+///
+/// # Errors
+/// A thread of another block may still use its shared memory.
+///
+/// # Safety
+/// All fibers are suspended, and no reference to a block of the cluster is alive.
+pub unsafe fn end_block(runner: *mut Runner) -> Result<(), DeviceError> {
+    // SAFETY: as the caller promises.
+    let this = unsafe { &mut *runner };
+    this.cluster.has_ended = true;
+    let block = this.block();
+    let barriers = &this.hopper.barriers;
+    let open = |own: &RemoteUse| {
+        own.arrival.is_none_or(|(at, phase)| barriers.find(at).is_some_and(|own| own.phase == phase))
+    };
+    let left = this.cluster.uses.iter().find(|(_, own)| open(own)).map(|(user, own)| (*user, *own));
+    let landed = this.hopper.end_block(block);
+    let Some(((rank, thread), RemoteUse { line, .. })) = left else { return landed };
+    // SAFETY: as above; the other block is not this one.
+    let [ux, uy, uz] = unsafe { (*this.cluster.members[rank]).block() };
+    let [x, y, z] = block;
+    let message = format!(
+        "the block ends while thread {thread} of block {ux},{uy},{uz} may still use its shared memory (line {line}): a \
+         barrier of the cluster comes behind the last use (block {x},{y},{z})"
+    );
+    let mut error = DeviceError::plain(VerdictKind::CrashIllegalInstruction, message);
+    error.evidence.insert("line".to_string(), json!(line));
+    error.evidence.insert("block".to_string(), json!(block));
+    Err(error)
+}
+
+impl Runner {
+    /// The block that runs.
+    pub(super) fn block(&self) -> [u32; 3] {
+        self.block
+    }
+
+    /// Where its dynamic shared memory begins, and how many bytes it has.
+    pub(super) fn dynamic_shared(&self) -> (usize, usize) {
+        self.shared.inner()
+    }
+
+    /// Names the static shared memory of this thread, which a block of a cluster has before it begins.
+    pub fn has_statics(&mut self, statics: Option<(usize, usize)>) {
+        self.statics_range = statics;
+    }
+
+    /// What the block knows of its cluster.
+    pub fn cluster(&mut self) -> &mut ClusterPlace {
+        &mut self.cluster
+    }
+
+    /// Where a byte of the block's shared memory lies now.
+    pub(super) fn storage(&self, address: usize) -> usize {
+        let (start, bytes) = self.statics_range.unwrap_or((0, 0));
+        let offset = address.wrapping_sub(start);
+        if self.cluster.is_away && offset < bytes { self.cluster.aside() + offset } else { address }
+    }
+
+    /// Whether threads of other blocks of the cluster could go on.
+    pub(super) fn mates_can_go_on(&self) -> bool {
+        let others = self.cluster.members.iter().enumerate().filter(|(rank, _)| *rank != self.cluster.rank);
+        // SAFETY: other blocks are suspended while a thread of this one runs.
+        others.into_iter().any(|(_, own)| unsafe { !(**own).cluster.has_ended && (**own).others_can_go_on() })
+    }
+
+    /// Whether bytes of the block's shared memory lie at an address now.
+    fn stores(&mut self, at: usize, bytes: usize) -> bool {
+        self.shared_ranges().into_iter().any(|(start, size)| {
+            let offset = at.wrapping_sub(self.storage(start));
+            offset < size && bytes <= size - offset
+        })
+    }
+
+    /// In which order the blocks of its cluster take turns, by rank.
+    pub(super) fn order_of_blocks(&self, blocks: usize) -> Vec<usize> {
+        let Some(work) = &self.work else { return Vec::new() };
+        let ([x, y, z], [columns, rows, _]) = (self.block.map(u64::from), work.grid.map(u64::from));
+        of_cluster(work.order, (z * rows + y) * columns + x, blocks)
+    }
+
+    /// Line of a thread that waits so.
+    fn waiting_line(&self, which: impl Fn(&WarpLane) -> bool) -> Option<i32> {
+        self.warps[..self.warp_count].iter().find_map(|warp| {
+            lanes(warp.at_phase)
+                .map(|lane| &warp.lanes[lane])
+                .find(|lane| which(lane))
+                .map(|lane| lane.place.line)
+        })
+    }
+
+    /// Whether a thread that has not returned has not come to this phase of the cluster's barrier.
+    fn lacks_arrival(&self, phase: u32) -> bool {
+        (0..self.threads).any(|thread| {
+            let arrivals = self.hopper.queues[thread as usize].cluster_halves.div_ceil(2);
+            arrivals <= phase && self.warps[thread as usize / 32].done >> (thread % 32) & 1 == 0
+        })
+    }
+
+    fn note_early_exit(&mut self, line: i32) {
+        self.early_exit.get_or_insert(line);
+    }
+}
