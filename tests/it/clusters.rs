@@ -21,8 +21,8 @@ fn judged(folder: &tempfile::TempDir, words: &[&str]) -> (String, Value) {
     (verdict.split(':').next().unwrap_or(verdict).to_string(), whole)
 }
 
-const DECODE: [&str; 6] =
-    ["BODY=mma", "ROWS=16", "NUM_WARPS=2", "BLOCK_N=16", "MIN_KEYS=64", "COMBINE=cluster"];
+const DECODE: [&str; 7] =
+    ["BODY=mma", "ROWS=16", "NUM_WARPS=2", "BLOCK_N=32", "STAGES=2", "MIN_KEYS=64", "COMBINE=cluster"];
 const ATTENTION: [&str; 7] = [
     "ROW_GROUPS=1",
     "KV_GROUPS=1",
@@ -40,8 +40,8 @@ fn kernels_with_clusters_pass_every_gate_on_the_host() {
     for words in [
         [["attention_decode_d64"].as_slice(), &DECODE].concat(),
         [["attention_hopper_d128"].as_slice(), &ATTENTION].concat(),
-        [["gemm_hopper", "SPLIT_K=2"].as_slice(), &GEMM].concat(),
-        [["gemm_hopper", "CLUSTER=2"].as_slice(), &GEMM].concat(),
+        [["gemm_hopper", "SPLIT_K=2", "BLOCKS=1000"].as_slice(), &GEMM].concat(),
+        vec!["gemm_hopper", "CLUSTER=2", "BLOCK_N=128", "ROW_TILES=1", "CONSUMERS=1", "EPILOGUE=direct"],
     ] {
         let (verdict, whole) = judged(&folder, &words);
         assert_eq!(verdict, "pass", "{words:?}: {whole:#}");
@@ -69,7 +69,7 @@ fn mistakes_between_the_blocks_of_a_cluster_are_found_without_a_gpu() {
     let decode = ("attention_decode_d64", "attention_decode.cu.j2");
     let gemm = ("gemm_hopper", "gemm_hopper.cu.j2");
     let attention = ("attention_hopper_d128", "attention_hopper.cu.j2");
-    let split = [["SPLIT_K=2"].as_slice(), &GEMM].concat();
+    let split = [["SPLIT_K=2", "BLOCKS=1000"].as_slice(), &GEMM].concat();
     for ((space, template), words, edit, verdicts) in [
         // A block leaves while others read what it has left.
         (

@@ -6,27 +6,43 @@ use std::sync::Arc;
 use evo_protocol::device::DeviceError;
 
 use super::fault::{Range, RangeKind, Registered};
-use super::pool::SharedLaunch;
+use super::instrument::CheckerHandle;
 use super::preempt::{self, InterruptSection, TurnClock};
 use super::runner::{ClusterTurns, RUNTIME, Runner, Work, give_way};
 use super::stop;
 use super::tls;
-use super::zones;
+use super::zones::{self, SharedVariable};
+
+/// What the memory of a launch's blocks depends on.
+#[derive(Clone, Copy)]
+pub struct LaunchMemory<'a> {
+    pub work: &'a Work,
+    /// What shared memory is filled with before each block.
+    pub pattern: Option<u32>,
+    /// Where the kernel's code lies.
+    pub code: (usize, usize),
+    /// Static shared variables between zones.
+    pub zoned: &'a [SharedVariable],
+    /// Whether what lies beside shared variables is looked at after a block.
+    pub looks_beside: bool,
+    /// Who wants to know that static shared memory changes places.
+    pub checker: Option<CheckerHandle>,
+}
 
 /// A runner with its ranges known to the fault handler.
-struct Place {
+struct SeatPlace {
     runner: Box<Runner>,
     _stacks: Registered,
     shared: Registered,
 }
 
-impl Place {
-    fn new(clock: &Arc<TurnClock>) -> io::Result<Place> {
+impl SeatPlace {
+    fn new(clock: &Arc<TurnClock>) -> io::Result<SeatPlace> {
         let mut runner = Runner::new(&RUNTIME, Arc::clone(clock))?;
         let (stacks, shared, inner) =
             (runner.stack_range(), runner.shared().range(), runner.shared().inner());
         let range = |kind, whole, inner, name| Registered::new(Range { kind, whole, inner, name });
-        Ok(Place {
+        Ok(SeatPlace {
             _stacks: range(RangeKind::Stacks, stacks, stacks, "stacks"),
             shared: range(RangeKind::Shared, shared, inner, "dynamic shared memory"),
             runner,
@@ -37,7 +53,7 @@ impl Place {
 /// The places of one processor thread: one for each block of a cluster.
 pub struct Seat {
     /// At least one, and as many as any cluster had blocks.
-    places: Vec<Place>,
+    places: Vec<SeatPlace>,
     /// How many the launch needs.
     used: usize,
     pub clock: Arc<TurnClock>,
@@ -50,7 +66,7 @@ impl Seat {
     /// A seat for blocks that run alone.
     pub fn new() -> io::Result<Seat> {
         let clock = Arc::new(TurnClock::default());
-        Ok(Seat { places: vec![Place::new(&clock)?], used: 1, clock })
+        Ok(Seat { places: vec![SeatPlace::new(&clock)?], used: 1, clock })
     }
 
     /// Begins a launch; `located` is where this thread has the module's static shared memory, where that matters.
@@ -65,7 +81,7 @@ impl Seat {
     ) -> Result<(), DeviceError> {
         self.used = work.cluster.iter().product::<u32>().max(1) as usize;
         while self.places.len() < self.used {
-            let place = Place::new(&self.clock);
+            let place = SeatPlace::new(&self.clock);
             self.places.push(place.map_err(|error| stop::no_memory("the blocks of a cluster", &error))?);
         }
         for place in &mut self.places[..self.used] {
@@ -93,14 +109,14 @@ impl Seat {
     /// What a thread did wrong, or what a block changed beside its shared memory.
     pub fn run(
         &mut self,
-        launch: &SharedLaunch,
+        launch: LaunchMemory<'_>,
         number: u64,
         statics: Option<(usize, usize)>,
     ) -> Result<(), DeviceError> {
-        let blocks = blocks_of(&launch.work, number);
+        let blocks = blocks_of(launch.work, number);
         let members: Vec<*mut Runner> =
             self.places[..self.used].iter_mut().map(|place| &raw mut *place.runner).collect();
-        let mut turns = Turns { seat: self, launch, statics, blocks: &blocks, current: None };
+        let mut turns = SeatTurns { seat: self, launch, statics, blocks: &blocks, current: None };
         turns.fill();
         // SAFETY: `begin` was called; only this thread touches the runners, and `turns` only while fibers are suspended.
         let ran = unsafe { Runner::run_blocks(&members, &blocks, &mut turns) };
@@ -128,16 +144,16 @@ fn blocks_of(work: &Work, number: u64) -> Vec<[u32; 3]> {
 }
 
 /// The blocks of one cluster and their memory.
-struct Turns<'a> {
+struct SeatTurns<'a> {
     seat: &'a mut Seat,
-    launch: &'a SharedLaunch,
+    launch: LaunchMemory<'a>,
     statics: Option<(usize, usize)>,
     blocks: &'a [[u32; 3]],
     /// Whose turn it is.
     current: Option<usize>,
 }
 
-impl Turns<'_> {
+impl SeatTurns<'_> {
     /// Fills the shared memory of all blocks.
     fn fill(&mut self) {
         let several = self.blocks.len() > 1;
@@ -166,7 +182,7 @@ impl Turns<'_> {
         }
         let (segment, _) = self.statics?;
         // SAFETY: this thread located the segment in this launch, and its block has ended.
-        unsafe { zones::check(&self.launch.zoned, segment, pattern, block) }
+        unsafe { zones::check(self.launch.zoned, segment, pattern, block) }
     }
 
     /// Static shared memory of the block of a rank comes to its place, or leaves it.
@@ -189,7 +205,7 @@ impl Turns<'_> {
     }
 }
 
-impl ClusterTurns for Turns<'_> {
+impl ClusterTurns for SeatTurns<'_> {
     fn begin(&mut self, rank: usize) {
         if self.blocks.len() == 1 || self.current == Some(rank) {
             return;
@@ -198,7 +214,7 @@ impl ClusterTurns for Turns<'_> {
             self.moves(last, false);
         }
         self.moves(rank, true);
-        let section = self.seat.section(rank, self.launch.statics.code());
+        let section = self.seat.section(rank, self.launch.code);
         preempt::enter(&self.seat.clock, section);
     }
 

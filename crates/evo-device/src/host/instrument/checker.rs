@@ -11,7 +11,7 @@ use evo_protocol::check::CheckSet;
 use evo_protocol::device::DeviceError;
 
 use super::access::{SeenAccess, ThreadPlace};
-use super::clusters::cluster_of;
+use super::cluster_order::cluster_of;
 use super::conflict::{Conflict, Ground, conflict, note_read};
 use super::finding::{AccessFinding, Fault, FaultRegion, LaunchExtents};
 use super::image::ModuleImage;
@@ -460,7 +460,11 @@ impl AccessChecker {
         self.blocks.push(RunningBlock {
             runner: place.runner,
             serial: self.serial,
-            order: BlockOrder::new(place.block, threads).in_cluster(cluster_of(shape, place.block)),
+            order: BlockOrder::new(place.block, threads).in_cluster(cluster_of(
+                shape.grid,
+                shape.cluster,
+                place.block,
+            )),
             observed: SeenPublications::default(),
             stores_volatile: false,
             gave_way: vec![false; threads],

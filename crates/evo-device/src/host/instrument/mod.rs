@@ -7,6 +7,7 @@
 
 mod access;
 mod checker;
+mod cluster_order;
 mod clusters;
 mod conflict;
 mod finding;

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::clusters::ClusterOrder;
+use super::cluster_order::ClusterOrder;
 use super::shadow::AccessRecord;
 
 /// What the lanes of a warp know of each other: for each lane, the number of synchronizing calls that are past.

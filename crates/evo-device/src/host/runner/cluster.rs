@@ -4,93 +4,34 @@
 //! alone is a cluster of one. Static shared memory is thread-local, so what a block holds there is put aside while
 //! another one has its turn: that is where `mapa` points.
 
-use std::collections::BTreeMap;
+use std::time::Duration;
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
 use serde_json::json;
 
+use super::cluster_place::{ClusterPlace, RemoteUse};
 use super::order::of_cluster;
 use super::scheduler::Runner;
 use super::switch::{fail, runner_of, wait};
+use crate::host::divergence;
 use crate::host::fiber::ThreadRecord;
 use crate::host::stop::ILLEGAL;
 use crate::host::warp::{WaitPoint, WarpLane, lanes, operation};
 
-/// Most blocks of a cluster. More are not portable: a kernel opts in, and few GPUs have room.
-pub const BLOCKS_MAX: usize = 8;
-
 /// What threads wait for that wait for the cluster's barrier, which has no address.
 const CLUSTER: u64 = 1;
 
-/// A use of a block's shared memory by a thread of another block, which the latter has not been told the end of.
-#[derive(Clone, Copy, Debug)]
-struct RemoteUse {
-    line: i32,
-    /// An arrival: the barrier, and its phase. Who waits for the phase knows of it.
-    arrival: Option<(usize, u32)>,
-}
+/// Whoever gives the blocks of a cluster their memory.
+pub trait ClusterTurns {
+    /// The turn of a block begins.
+    fn begin(&mut self, rank: usize);
 
-/// What a block knows of its cluster.
-#[derive(Debug, Default)]
-pub struct ClusterPlace {
-    rank: usize,
-    /// By rank, this block included.
-    members: Vec<*mut Runner>,
-    /// The barrier of all threads: the block of rank 0 counts.
-    arrived: u32,
-    phase: u32,
-    /// Static shared memory while another block has its turn.
-    aside: Vec<u8>,
-    is_away: bool,
-    /// All threads of the block have returned.
-    has_ended: bool,
-    /// By rank and thread.
-    uses: BTreeMap<(usize, u32), RemoteUse>,
-}
-
-impl ClusterPlace {
-    /// The block of this rank begins.
-    pub fn begin(&mut self, rank: usize, members: &[*mut Runner]) {
-        self.rank = rank;
-        self.members.clear();
-        self.members.extend_from_slice(members);
-        (self.arrived, self.phase) = (0, 0);
-        (self.is_away, self.has_ended) = (false, false);
-        self.uses.clear();
-    }
-
-    /// Whether all threads of the block have returned.
-    pub fn has_ended(&self) -> bool {
-        self.has_ended
-    }
-
-    /// The turn of another block begins: `statics` is the static shared memory of this thread.
+    /// A block has ended, in its turn.
     ///
-    /// # Safety
-    /// The range is the calling thread's, and nothing else uses it now.
-    pub unsafe fn put_aside(&mut self, (start, bytes): (usize, usize)) {
-        self.aside.resize(bytes, 0);
-        // SAFETY: as the caller promises; the copy is as long as the range.
-        unsafe { std::ptr::copy_nonoverlapping(start as *const u8, self.aside.as_mut_ptr(), bytes) };
-        self.is_away = true;
-    }
-
-    /// The block's own turn begins.
-    ///
-    /// # Safety
-    /// As for [`ClusterPlace::put_aside`].
-    pub unsafe fn take_back(&mut self, (start, bytes): (usize, usize)) {
-        if std::mem::take(&mut self.is_away) {
-            // SAFETY: as the caller promises; what was put aside is as long.
-            unsafe { std::ptr::copy_nonoverlapping(self.aside.as_ptr(), start as *mut u8, bytes) };
-        }
-    }
-
-    /// Where static shared memory lies while it is put aside.
-    pub fn aside(&self) -> usize {
-        self.aside.as_ptr() as usize
-    }
+    /// # Errors
+    /// It has written beside its memory.
+    fn end(&mut self, rank: usize) -> Result<(), DeviceError>;
 }
 
 /// `EVO_BAR_…` of the header, those of clusters.
@@ -324,7 +265,7 @@ unsafe fn release(members: &[*mut Runner]) {
 ///
 /// # Safety
 /// All fibers are suspended, and no reference to a block of the cluster is alive.
-pub unsafe fn release_left(members: &[*mut Runner]) -> bool {
+unsafe fn release_left(members: &[*mut Runner]) -> bool {
     // SAFETY: as the caller promises; each block is looked at alone.
     unsafe {
         let phase = (*members[0]).cluster.phase;
@@ -346,7 +287,7 @@ pub unsafe fn release_left(members: &[*mut Runner]) -> bool {
 ///
 /// # Safety
 /// All fibers are suspended.
-pub unsafe fn arrivals(place: &ClusterPlace) -> (u32, u32) {
+unsafe fn arrivals(place: &ClusterPlace<Runner>) -> (u32, u32) {
     let [first, ..] = place.members.as_slice() else { return (0, 0) };
     // SAFETY: as the caller promises; fields are copied.
     unsafe { ((*(*first)).cluster.arrived, (*(*first)).threads * place.members.len() as u32) }
@@ -359,7 +300,7 @@ pub unsafe fn arrivals(place: &ClusterPlace) -> (u32, u32) {
 ///
 /// # Safety
 /// All fibers are suspended, and no reference to a block of the cluster is alive.
-pub unsafe fn end_block(runner: *mut Runner) -> Result<(), DeviceError> {
+unsafe fn end_block(runner: *mut Runner) -> Result<(), DeviceError> {
     // SAFETY: as the caller promises.
     let this = unsafe { &mut *runner };
     this.cluster.has_ended = true;
@@ -385,6 +326,78 @@ pub unsafe fn end_block(runner: *mut Runner) -> Result<(), DeviceError> {
 }
 
 impl Runner {
+    /// Runs the blocks of a cluster to their end, each on its runner.
+    ///
+    /// # Safety
+    /// `begin` was called on each with one kernel whose arguments are alive, and nothing else runs these runners.
+    pub unsafe fn run_blocks(
+        members: &[*mut Runner],
+        blocks: &[[u32; 3]],
+        turns: &mut dyn ClusterTurns,
+    ) -> Result<(), DeviceError> {
+        for (rank, (&runner, &block)) in members.iter().zip(blocks).enumerate() {
+            // SAFETY: the caller owns the runners; no reference outlives its statement.
+            unsafe {
+                (*runner).start_block(block);
+                (*runner).cluster.begin(rank, members);
+            }
+        }
+        // SAFETY: as the caller promises.
+        let ran = unsafe { Self::take_turns(members, turns) };
+        if ran.is_err() {
+            // SAFETY: all fibers are suspended.
+            members.iter().for_each(|runner| unsafe { (**runner).abandon() });
+        }
+        ran
+    }
+
+    unsafe fn take_turns(members: &[*mut Runner], turns: &mut dyn ClusterTurns) -> Result<(), DeviceError> {
+        // SAFETY: as for `run_blocks`; no reference to a runner is alive while its fibers run, which is in `visit_warps`.
+        unsafe {
+            let order = (*members[0]).order_of_blocks(members.len());
+            loop {
+                for &rank in &order {
+                    let runner = members[rank];
+                    if (*runner).cluster.has_ended() || !(*runner).others_can_go_on() {
+                        continue;
+                    }
+                    turns.begin(rank);
+                    Self::visit_warps(runner)?;
+                    if (*runner).all_done() {
+                        end_block(runner)?;
+                        turns.end(rank)?;
+                    }
+                }
+                let open = |runner: &&*mut Runner| !(***runner).cluster.has_ended();
+                if !members.iter().any(|runner| open(&runner)) {
+                    return Ok(());
+                }
+                let mut goes_on = false;
+                for &runner in members.iter().filter(open) {
+                    goes_on |=
+                        (*runner).others_can_go_on() || (*runner).release_barrier((*runner).returned());
+                }
+                if goes_on || release_left(members) {
+                    continue;
+                }
+                for &runner in members.iter().filter(open) {
+                    goes_on |= (*runner).release_tries();
+                }
+                if goes_on {
+                    continue;
+                }
+                while (*members[0]).work.is_some_and(|work| work.waits_when_stuck) {
+                    std::thread::sleep(Duration::from_secs(1));
+                }
+                for runner in members {
+                    (**runner).cluster.seen = arrivals(&(**runner).cluster);
+                }
+                let stuck = members.iter().filter(open).map(|own| ((**own).block, (**own).standings()));
+                return Err(divergence::describe_cluster(members.len(), &stuck.collect::<Vec<_>>()));
+            }
+        }
+    }
+
     /// The block that runs.
     pub(super) fn block(&self) -> [u32; 3] {
         self.block
@@ -401,7 +414,7 @@ impl Runner {
     }
 
     /// What the block knows of its cluster.
-    pub fn cluster(&mut self) -> &mut ClusterPlace {
+    pub fn cluster(&mut self) -> &mut ClusterPlace<Runner> {
         &mut self.cluster
     }
 

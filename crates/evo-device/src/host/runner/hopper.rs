@@ -225,8 +225,7 @@ fn load(
 ) -> Result<(), String> {
     let own = (runner_of(record), places[0], places[1]);
     let (there, to, barrier) = rank.map_or(Ok(own), |rank| landing_place(record, places, rank))?;
-    // SAFETY: the scheduler is suspended while a fiber runs, and threads of other blocks are; no switch happens while
-    // the reference is used.
+    // SAFETY: threads of all blocks are suspended but for the caller, which does not wait while the reference is used.
     let there = unsafe { &mut *there };
     // SAFETY: the header has checked that the target is shared memory of the block; it lies so in each of a cluster.
     unsafe { poison(there.storage(to), data.len()) };

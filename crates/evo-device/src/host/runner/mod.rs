@@ -10,6 +10,7 @@ mod async_view;
 mod bulk;
 mod callbacks;
 mod cluster;
+mod cluster_place;
 mod copies;
 mod hopper;
 mod hopper_state;
@@ -22,6 +23,7 @@ mod switch;
 mod warpgroup;
 
 pub use callbacks::{RUNTIME, give_way};
-pub use cluster::BLOCKS_MAX;
+pub use cluster::ClusterTurns;
+pub use cluster_place::BLOCKS_MAX;
 pub use order::{BlockSequence, WINDOW};
-pub use scheduler::{ClusterTurns, Runner, THREADS_MAX, Work};
+pub use scheduler::{Runner, THREADS_MAX, Work};

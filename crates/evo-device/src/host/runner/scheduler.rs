@@ -11,12 +11,11 @@
 use std::ffi::c_void;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use corosensei::{Coroutine, Yielder};
 use evo_protocol::device::DeviceError;
 
-use crate::host::divergence::{self, PhaseAwaited, ThreadState};
+use crate::host::divergence::{PhaseAwaited, ThreadState};
 use crate::host::fiber::{FiberStack, Runtime, Stacks, ThreadRecord};
 use crate::host::preempt::TurnClock;
 use crate::host::shared::SharedArena;
@@ -24,7 +23,7 @@ use crate::host::stop;
 use crate::host::tls::Statics;
 use crate::host::warp::{Warp, WarpLane, lanes, operation};
 
-use super::cluster::{self, ClusterPlace};
+use super::cluster_place::ClusterPlace;
 use super::copies::CopyQueue;
 use super::hopper_state::HopperState;
 use super::named::{self, NamedBarrier};
@@ -63,18 +62,6 @@ pub struct Work {
     pub waits_when_stuck: bool,
 }
 
-/// Whoever gives the blocks of a cluster their memory.
-pub trait ClusterTurns {
-    /// The turn of a block begins.
-    fn begin(&mut self, rank: usize);
-
-    /// A block has ended, in its turn.
-    ///
-    /// # Errors
-    /// It has written beside its memory.
-    fn end(&mut self, rank: usize) -> Result<(), DeviceError>;
-}
-
 /// One block of a processor thread at a time.
 pub struct Runner {
     runtime: &'static Runtime,
@@ -101,7 +88,7 @@ pub struct Runner {
     /// By linear thread number; as many as any block had.
     pub(super) copies: Vec<CopyQueue>,
     pub(super) hopper: HopperState,
-    pub(super) cluster: ClusterPlace,
+    pub(super) cluster: ClusterPlace<Runner>,
     statics: Option<Statics>,
     /// The range of the static shared memory, once somebody asked for it.
     pub(super) statics_range: Option<(usize, usize)>,
@@ -187,76 +174,7 @@ impl Runner {
         self.early_exit
     }
 
-    /// Runs the blocks of a cluster to their end, each on its runner.
-    ///
-    /// # Safety
-    /// `begin` was called on each with one kernel whose arguments are alive, and nothing else runs these runners.
-    pub unsafe fn run_blocks(
-        members: &[*mut Runner],
-        blocks: &[[u32; 3]],
-        turns: &mut dyn ClusterTurns,
-    ) -> Result<(), DeviceError> {
-        for (rank, (&runner, &block)) in members.iter().zip(blocks).enumerate() {
-            // SAFETY: the caller owns the runners; no reference outlives its statement.
-            unsafe {
-                (*runner).start_block(block);
-                (*runner).cluster.begin(rank, members);
-            }
-        }
-        // SAFETY: as the caller promises.
-        let ran = unsafe { Self::take_turns(members, turns) };
-        if ran.is_err() {
-            // SAFETY: all fibers are suspended.
-            members.iter().for_each(|runner| unsafe { (**runner).abandon() });
-        }
-        ran
-    }
-
-    unsafe fn take_turns(members: &[*mut Runner], turns: &mut dyn ClusterTurns) -> Result<(), DeviceError> {
-        // SAFETY: as for `run_blocks`; no reference to a runner is alive while its fibers run, which is in `visit_warps`.
-        unsafe {
-            let order = (*members[0]).order_of_blocks(members.len());
-            loop {
-                for &rank in &order {
-                    let runner = members[rank];
-                    if (*runner).cluster.has_ended() || !(*runner).others_can_go_on() {
-                        continue;
-                    }
-                    turns.begin(rank);
-                    Self::visit_warps(runner)?;
-                    if (*runner).all_done() {
-                        cluster::end_block(runner)?;
-                        turns.end(rank)?;
-                    }
-                }
-                let open = |runner: &&*mut Runner| !(***runner).cluster.has_ended();
-                if !members.iter().any(|runner| open(&runner)) {
-                    return Ok(());
-                }
-                let mut goes_on = false;
-                for &runner in members.iter().filter(open) {
-                    goes_on |=
-                        (*runner).others_can_go_on() || (*runner).release_barrier((*runner).returned());
-                }
-                if goes_on || cluster::release_left(members) {
-                    continue;
-                }
-                for &runner in members.iter().filter(open) {
-                    goes_on |= (*runner).release_tries();
-                }
-                if goes_on {
-                    continue;
-                }
-                while (*members[0]).work.is_some_and(|work| work.waits_when_stuck) {
-                    std::thread::sleep(Duration::from_secs(1));
-                }
-                let stuck = members.iter().filter(open).map(|own| ((**own).block, (**own).standings()));
-                return Err(divergence::describe_cluster(members.len(), &stuck.collect::<Vec<_>>()));
-            }
-        }
-    }
-
-    fn start_block(&mut self, block: [u32; 3]) {
+    pub(super) fn start_block(&mut self, block: [u32; 3]) {
         let work = self.work.expect("a launch has begun");
         self.block = block;
         self.threads = work.block.iter().product();
@@ -277,7 +195,7 @@ impl Runner {
     }
 
     /// Lets every thread that can go on do so, warp by warp, once.
-    unsafe fn visit_warps(runner: *mut Runner) -> Result<(), DeviceError> {
+    pub(super) unsafe fn visit_warps(runner: *mut Runner) -> Result<(), DeviceError> {
         // SAFETY: the caller passes the only pointer in use; references made of it are never held
         // across a resumption.
         unsafe {
@@ -376,7 +294,7 @@ impl Runner {
         }
     }
 
-    fn all_done(&self) -> bool {
+    pub(super) fn all_done(&self) -> bool {
         self.warps[..self.warp_count].iter().all(|warp| warp.done == warp.existing)
     }
 
@@ -390,7 +308,7 @@ impl Runner {
     }
 
     /// Threads that have returned from the kernel.
-    fn returned(&self) -> u32 {
+    pub(super) fn returned(&self) -> u32 {
         self.warps[..self.warp_count].iter().map(|warp| warp.done.count_ones()).sum()
     }
 
@@ -456,7 +374,7 @@ impl Runner {
         any
     }
 
-    fn standings(&self) -> Vec<ThreadState> {
+    pub(super) fn standings(&self) -> Vec<ThreadState> {
         let standing = |thread: u32| {
             let warp = &self.warps[thread as usize / 32];
             let (lane, bit) = (thread as usize % 32, 1u32 << (thread % 32));
@@ -467,8 +385,7 @@ impl Runner {
                 let NamedBarrier { arrived, expected } = self.named[place.mask as usize % named::COUNT];
                 ThreadState::Named { place, arrived, expected }
             } else if warp.at_phase & bit != 0 && warp.lanes[lane].place.kind == operation::CLUSTER {
-                // SAFETY: all fibers are suspended when somebody asks for this.
-                let (arrived, expected) = unsafe { cluster::arrivals(&self.cluster) };
+                let (arrived, expected) = self.cluster.seen;
                 ThreadState::Cluster { place: warp.lanes[lane].place, arrived, expected }
             } else if warp.at_phase & bit != 0 {
                 self.phase_awaited(&warp.lanes[lane])
@@ -494,7 +411,7 @@ impl Runner {
     }
 
     /// Forgets all fibers, wherever they are; their stacks are used again.
-    fn abandon(&mut self) {
+    pub(super) fn abandon(&mut self) {
         // A fiber's number is its place in `fibers`, so all of them go together.
         self.idle.clear();
         for mut fiber in self.fibers.drain(..) {
