@@ -148,20 +148,7 @@ fn row(
     plan: HarmPlan,
 ) -> Result<InvertRow, CliError> {
     let HarmPlan { name, resource, unit, try_next, lightens, shows_as, moves, doses } = plan;
-    let mut row = InvertRow {
-        rank: None,
-        pathology: name,
-        resource,
-        doses: Vec::new(),
-        slope: None,
-        slope_low: None,
-        slope_high: None,
-        happened: None,
-        how_known: String::new(),
-        metric: None,
-        upper_bound_of_cure_ratio: None,
-        try_next,
-    };
+    let mut row = InvertRow::of(name, resource, try_next);
     let not_run = |why: String| format!("not run: {why}");
     let doses = match doses {
         Ok(doses) => doses,

@@ -184,18 +184,9 @@ mod tests {
 
     fn row() -> InvertRow {
         InvertRow {
-            rank: None,
-            pathology: "l1_bypass".into(),
-            resource: "reuse in the L1 cache".into(),
-            doses: Vec::new(),
-            slope: None,
-            slope_low: None,
-            slope_high: None,
             happened: Some(true),
             how_known: "machine code differs".into(),
-            metric: None,
-            upper_bound_of_cure_ratio: None,
-            try_next: String::new(),
+            ..InvertRow::of("l1_bypass".into(), "reuse in the L1 cache".into(), String::new())
         }
     }
 

@@ -171,6 +171,24 @@ impl InvertDose {
 }
 
 impl InvertRow {
+    /// A pathology of which nothing is known yet.
+    pub fn of(pathology: String, resource: String, try_next: String) -> InvertRow {
+        InvertRow {
+            rank: None,
+            pathology,
+            resource,
+            doses: Vec::new(),
+            slope: None,
+            slope_low: None,
+            slope_high: None,
+            happened: None,
+            how_known: String::new(),
+            metric: None,
+            upper_bound_of_cure_ratio: None,
+            try_next,
+        }
+    }
+
     /// Whether it says anything: a dose was timed, or all that were built changed nothing.
     pub fn is_finding(&self) -> bool {
         self.happened == Some(false) || self.doses.iter().any(|dose| dose.ratio.is_some())
@@ -228,18 +246,9 @@ mod tests {
             code_hash: None,
         };
         InvertRow {
-            rank: None,
-            pathology: pathology.into(),
-            resource: String::new(),
             doses: ratios.iter().map(dose).collect(),
-            slope: None,
-            slope_low: None,
-            slope_high: None,
             happened: Some(true),
-            how_known: String::new(),
-            metric: None,
-            upper_bound_of_cure_ratio: None,
-            try_next: String::new(),
+            ..InvertRow::of(pathology.into(), String::new(), String::new())
         }
         .sloped()
     }

@@ -108,17 +108,10 @@ mod tests {
         };
         let row = InvertRow {
             rank: Some(1),
-            pathology: pathology.into(),
-            resource: "barriers".into(),
             doses: vec![own],
-            slope: None,
-            slope_low: None,
-            slope_high: None,
             happened: Some(true),
             how_known: "machine code differs".into(),
-            metric: None,
-            upper_bound_of_cure_ratio: None,
-            try_next: "fewer barriers".into(),
+            ..InvertRow::of(pathology.into(), "barriers".into(), "fewer barriers".into())
         };
         row.sloped()
     }

@@ -37,7 +37,7 @@ pub struct SharedLaunch {
     pub looks_beside: bool,
     /// Whether blocks begin in ascending order, whatever the seed.
     pub ascends: bool,
-    /// Who wants to know that static shared memory changes places.
+    /// The checker of a watched launch, which is told when static shared memory moves.
     pub checker: Option<CheckerHandle>,
     next: AtomicU64,
     stop: AtomicBool,

@@ -25,7 +25,7 @@ pub struct LaunchMemory<'a> {
     pub zoned: &'a [SharedVariable],
     /// Whether what lies beside shared variables is looked at after a block.
     pub looks_beside: bool,
-    /// Who wants to know that static shared memory changes places.
+    /// The checker of a watched launch, which is told when static shared memory moves.
     pub checker: Option<CheckerHandle>,
 }
 
@@ -223,7 +223,7 @@ impl ClusterTurns for SeatTurns<'_> {
             return Err(damage);
         }
         if self.blocks.len() > 1 {
-            // Who reads it now, past the functions that would say so, finds numbers that are none.
+            // A later read that bypasses the checked functions finds NaN.
             self.seat.places[rank].runner.shared().fill(u32::MAX);
         }
         Ok(())

@@ -121,8 +121,8 @@ fn demand_alive(runner: *mut Runner, there: *mut Runner) -> Result<(), String> {
         if (*there).cluster.has_ended {
             let ([x, y, z], rank) = ((*there).block(), (*there).cluster.rank);
             return Err(format!(
-                "shared memory of block {x},{y},{z} (rank {rank}) is used, which has ended: a barrier of the \
-                 cluster comes behind the last use"
+                "shared memory of block {x},{y},{z} (rank {rank}) is used, which has ended: the last use needs a barrier \
+                 of the cluster behind it"
             ));
         }
     }
@@ -316,8 +316,8 @@ unsafe fn end_block(runner: *mut Runner) -> Result<(), DeviceError> {
     let [ux, uy, uz] = unsafe { (*this.cluster.members[rank]).block() };
     let [x, y, z] = block;
     let message = format!(
-        "the block ends while thread {thread} of block {ux},{uy},{uz} may still use its shared memory (line {line}): a \
-         barrier of the cluster comes behind the last use (block {x},{y},{z})"
+        "the block ends while thread {thread} of block {ux},{uy},{uz} may still use its shared memory (line {line}): the \
+         last use needs a barrier of the cluster behind it (block {x},{y},{z})"
     );
     let mut error = DeviceError::plain(VerdictKind::CrashIllegalInstruction, message);
     error.evidence.insert("line".to_string(), json!(line));

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 /// Most blocks of a cluster. More are not portable: a kernel opts in, and few GPUs have room.
 pub const BLOCKS_MAX: usize = 8;
 
-/// A use of a block's shared memory by a thread of another block, which the latter has not been told the end of.
+/// A use of a block's shared memory by a thread of another block that has not said yet that it is done.
 #[derive(Clone, Copy, Debug)]
 pub struct RemoteUse {
     pub line: i32,
-    /// An arrival: the barrier, and its phase. Who waits for the phase knows of it.
+    /// For an arrival the barrier and its phase: the block that waits for the phase knows of the use.
     pub arrival: Option<(usize, u32)>,
 }
 

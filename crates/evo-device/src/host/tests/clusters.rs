@@ -182,7 +182,7 @@ fn what_is_missing_around_remote_uses_is_named() {
     check(
         &format!("tile[me] = 3;\nevo::cluster_sync();\n{read}"),
         2,
-        "a barrier of the cluster comes behind the last use",
+        "the last use needs a barrier of the cluster behind it",
         2,
     );
     check(&format!("tile[me] = 3;\n\n{read}\nevo::cluster_sync();"), 2, "may not have begun", 2);
@@ -214,7 +214,7 @@ fn an_arrival_that_somebody_waits_for_needs_no_barrier_behind_it() {
     let late = body("if (rank == 0) evo::mbarrier_wait(bar, 0);").replace(", 64)", ", 65)");
     for outcome in outcomes(&late.replace("evo::mbarrier_wait(bar, 0)", ";"), 2) {
         let error = outcome.unwrap_err();
-        assert!(error.message.contains("comes behind the last use"), "{}", error.message);
+        assert!(error.message.contains("the last use needs a barrier of the cluster"), "{}", error.message);
     }
 }
 
