@@ -110,7 +110,9 @@ fn tensor(
     book: &mut NameBook,
 ) -> Result<TaskTensor, TaskError> {
     let word = node.need("dtype", HINT)?;
-    let named = TaskNode { place: shown(name), value: word.value };
+    // The program that wrote the description names its tensors; its own place in it says less, but there always is one.
+    let place = if name.is_empty() { word.place.clone() } else { shown(name) };
+    let named = TaskNode { place, value: word.value };
     let (dtype, torch) = dtype(&named)?;
     let extent = |own: &TaskNode<'_>| match own.value.as_str() {
         None => own.extent().map(|own| own.to_string()),

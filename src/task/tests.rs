@@ -128,4 +128,8 @@ fn a_module_becomes_a_space_file() {
         assert!(!error.hint.is_empty());
     }
     assert!(module("{}", "m", "").is_err() && module("", "m", "").is_err());
+    // A tensor without a name is refused by its place in the file.
+    let nameless = r#"{"axes":[],"inputs":[{"name":"","dtype":["rows",48]}]}"#;
+    let error = module(nameless, "m", "").unwrap_err();
+    assert_eq!(error.to_string(), "inputs[0].dtype: it is not a text");
 }

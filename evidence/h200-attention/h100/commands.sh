@@ -2,6 +2,7 @@
 # On one GPU: heads of 80, 96 and 256, long prefill, GEMM M = 48, the sanitizer on the champions, T1 against flash, and one
 # search for the mean of eight problems against one for each of them.
 # usage, in the repository's root: OUT=folder commands.sh EVO [STEP...]     steps: conditions d256 m48 t1 sanitize long d80 d96 apart
+#     cold_hopper cold_mma cold_decode cold_gemm
 # Changed by the environment: DEVICE=host PEER=none (a trial without a GPU), LIMIT=470 (seconds in all).
 set -uo pipefail
 evo=$(realpath "$1"); shift
@@ -148,6 +149,23 @@ sanitize() {
         check attention_hopper_d128 $(line attention_hopper_d128_ragged BLOCK_N=80)
     }
 }
+# Searches that rank by cold times, and what they found beside what searches for hot times had found.
+# asks for: cold SPACE BUDGET CHAMPIONS PROBLEM...
+cold() {
+    local space=$1 budget=$2 known=$3 problem name; shift 3
+    sed 's/^\[objective\]$/[objective]\nranking = "cold"/' "$here/search_spaces/$space.toml" > "${space}_cold.toml"
+    for problem in "$@"; do search "./${space}_cold.toml" "$budget" "cold-$space-$problem" "$problem"; done
+    { cat chosen-cold-"$space"-*.txt; [ -n "$known" ] && cat "$champions/chosen-$known.txt"; } > "asked-cold-$space.txt"
+    beside "$space" "cold-$space" "asked-cold-$space.txt" "$@"
+}
+seeds=(b1h1_s128 b1h8_s512 b1h8_s512_causal b2h8_s512 b4h16_s512 b4h16_s512_causal b8h16_s512 b8h16_s512_causal)
+cold_hopper() { MOST=110 cold attention_hopper "${BUDGET:-11}" attention_hopper "${seeds[@]}"; }
+cold_mma() { MOST=100 cold attention_mma "${BUDGET:-10}" "" b1h1_s128 b1h8_s512 b1h8_s512_causal b2h8_s512 b4h16_s512_causal; }
+cold_decode() {
+    MOST=60 cold attention_decode "${BUDGET:-11}" attention_decode b1_h32_kv8_8k b16_h32_kv8_4k b1_h16_1k
+    MOST=30 cold attention_decode_d64 "${BUDGET:-11}" attention_decode_d64 b4_h32_kv4_2k
+}
+cold_gemm() { MOST=40 cold gemm_hopper "${BUDGET:-12}" gemm_hopper k1000 m48; }
 # mma.sync alone against FlashAttention-2's backend: a search for each kind of problem, then all that were confirmed.
 t1() {
     search attention_mma "${BUDGET:-8}" t1-one b1h1_s128
