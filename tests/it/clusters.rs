@@ -42,6 +42,8 @@ fn kernels_with_clusters_pass_every_gate_on_the_host() {
         [["attention_hopper_d128"].as_slice(), &ATTENTION].concat(),
         [["gemm_hopper", "SPLIT_K=2", "BLOCKS=1000"].as_slice(), &GEMM].concat(),
         vec!["gemm_hopper", "CLUSTER=2", "BLOCK_N=128", "ROW_TILES=1", "CONSUMERS=1", "EPILOGUE=direct"],
+        [["gemm_hopper", "ACROSS=4"].as_slice(), &GEMM].concat(),
+        [["gemm_hopper", "ACROSS=2", "SPLIT_K=2", "BLOCKS=1000"].as_slice(), &GEMM].concat(),
     ] {
         let (verdict, whole) = judged(&folder, &words);
         assert_eq!(verdict, "pass", "{words:?}: {whole:#}");
@@ -70,6 +72,7 @@ fn mistakes_between_the_blocks_of_a_cluster_are_found_without_a_gpu() {
     let gemm = ("gemm_hopper", "gemm_hopper.cu.j2");
     let attention = ("attention_hopper_d128", "attention_hopper.cu.j2");
     let split = [["SPLIT_K=2", "BLOCKS=1000"].as_slice(), &GEMM].concat();
+    let across = [["ACROSS=2"].as_slice(), &split].concat();
     for ((space, template), words, edit, verdicts) in [
         // A block leaves while others read what it has left.
         (
@@ -89,8 +92,17 @@ fn mistakes_between_the_blocks_of_a_cluster_are_found_without_a_gpu() {
         (
             gemm,
             &split,
-            ("    __syncwarp();\n    evo::cluster_sync();\n    if (rank > 0)", "    if (rank > 0)"),
+            ("    __syncwarp();\n    evo::cluster_sync();\n    if (run > 0)", "    if (run > 0)"),
             &["crash_illegal_instruction", "divergent_barrier"],
+        ),
+        // A block keeps its share of A to the first block.
+        (gemm, &across, ("((1 << ACROSS) - 1) << first", "1 << first"), &["divergent_barrier"]),
+        // A stage is filled again while the neighbor still reads it.
+        (
+            gemm,
+            &across,
+            ("evo::mbarrier_arrive_cluster(empty, first + threadIdx.x % 32);", "evo::mbarrier_arrive(empty);"),
+            &["divergent_barrier", "crash_illegal_instruction", "wrong_answer", "nondeterministic"],
         ),
         // Only the own block's producer hears that a stage was read, which both blocks fill.
         (
