@@ -2,74 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use evo_kernel::cpp_words::CPP_WORDS;
 use evo_kernel::label::{LABEL_MAX, is_label};
 
-/// Words of C++ and of CUDA that tasks use as names, and those of the skeleton.
+/// Further words that cannot be names: of Python and CUDA, and those of the skeleton.
 const TAKEN: &[&str] = &[
     "BLOCK",
-    "alignas",
-    "and",
-    "auto",
-    "bool",
-    "break",
-    "case",
-    "catch",
-    "char",
-    "class",
-    "const",
-    "continue",
-    "default",
-    "delete",
-    "do",
-    "double",
-    "else",
-    "enum",
-    "explicit",
-    "export",
-    "extern",
-    "false",
-    "float",
-    "for",
-    "friend",
-    "goto",
     "half",
     "i",
-    "if",
-    "inline",
-    "int",
-    "long",
-    "mutable",
-    "namespace",
-    "new",
-    "not",
-    "operator",
-    "or",
-    "private",
-    "protected",
-    "public",
-    "register",
-    "return",
-    "short",
-    "signed",
-    "sizeof",
-    "static",
-    "struct",
-    "switch",
-    "template",
-    "this",
-    "throw",
-    "true",
-    "try",
-    "typedef",
-    "typename",
-    "union",
-    "unsigned",
-    "using",
-    "virtual",
-    "void",
-    "volatile",
-    "while",
-    "xor",
     "in",
     "is",
     "lambda",
@@ -97,7 +37,8 @@ impl NameBook {
     /// A name like this one that nothing else has.
     pub(super) fn take(&mut self, wanted: &str) -> String {
         let mut name = identifier(wanted);
-        while TAKEN.contains(&name.as_str()) || !self.used.insert(name.clone()) {
+        let is_word = |name: &str| CPP_WORDS.contains(&name) || TAKEN.contains(&name);
+        while is_word(&name) || !self.used.insert(name.clone()) {
             name.push('_');
         }
         name

@@ -101,7 +101,10 @@ fn mistakes_between_the_blocks_of_a_cluster_are_found_without_a_gpu() {
         (
             gemm,
             &across,
-            ("evo::mbarrier_arrive_cluster(empty, first + threadIdx.x % 32);", "evo::mbarrier_arrive(empty);"),
+            (
+                "evo::mbarrier_arrive_cluster(empty, first + threadIdx.x % 32);",
+                "evo::mbarrier_arrive(empty);",
+            ),
             &["divergent_barrier", "crash_illegal_instruction", "wrong_answer", "nondeterministic"],
         ),
         // Only the own block's producer hears that a stage was read, which both blocks fill.

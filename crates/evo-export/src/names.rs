@@ -1,79 +1,12 @@
-//! FormulaNames that a space file allows, as identifiers of C++ and Python.
+//! Names that a space file allows, as identifiers of C++ and Python.
 
 use std::collections::BTreeSet;
 
-/// Words that cannot be names there, and names that the templates use themselves.
+use evo_kernel::cpp_words::CPP_WORDS;
+
+/// Further words that cannot be names there, and names that the templates use themselves.
 const TAKEN: &[&str] = &[
     // C++
-    "alignas",
-    "alignof",
-    "and",
-    "asm",
-    "auto",
-    "bool",
-    "break",
-    "case",
-    "catch",
-    "char",
-    "class",
-    "const",
-    "constexpr",
-    "continue",
-    "default",
-    "delete",
-    "do",
-    "double",
-    "else",
-    "enum",
-    "explicit",
-    "export",
-    "extern",
-    "false",
-    "float",
-    "for",
-    "friend",
-    "goto",
-    "if",
-    "inline",
-    "int",
-    "long",
-    "mutable",
-    "namespace",
-    "new",
-    "noexcept",
-    "not",
-    "nullptr",
-    "operator",
-    "or",
-    "private",
-    "protected",
-    "public",
-    "register",
-    "return",
-    "short",
-    "signed",
-    "sizeof",
-    "static",
-    "struct",
-    "switch",
-    "template",
-    "this",
-    "throw",
-    "true",
-    "try",
-    "typedef",
-    "typeid",
-    "typename",
-    "union",
-    "unsigned",
-    "using",
-    "virtual",
-    "void",
-    "volatile",
-    "while",
-    "xor",
-    "concept",
-    "requires",
     "tensor_map",
     "map_encoder",
     "main",
@@ -159,6 +92,10 @@ const TAKEN: &[&str] = &[
     "counted",
 ];
 
+fn is_taken(name: &str) -> bool {
+    CPP_WORDS.contains(&name) || TAKEN.contains(&name)
+}
+
 /// Identifiers that are in use.
 #[derive(Debug, Default)]
 pub struct Identifiers {
@@ -177,7 +114,7 @@ impl Identifiers {
         while own.contains("__") {
             own = own.replace("__", "_");
         }
-        while TAKEN.contains(&own.as_str()) || self.used.contains(&own) {
+        while is_taken(&own) || self.used.contains(&own) {
             own.push('_');
             if own.ends_with("__") {
                 own.truncate(own.len() - 2);

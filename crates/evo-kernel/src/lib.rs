@@ -4,6 +4,7 @@ pub mod access;
 pub mod apart;
 pub mod catalog;
 pub mod compiler_options;
+pub mod cpp_words;
 mod embedded;
 mod first_file;
 pub mod harm;

@@ -2,7 +2,7 @@
 # On one GPU: heads of 80, 96 and 256, long prefill, GEMM M = 48, the sanitizer on the champions, T1 against flash, and one
 # search for the mean of eight problems against one for each of them.
 # usage, in the repository's root: OUT=folder commands.sh EVO [STEP...]     steps: conditions d256 m48 t1 sanitize long d80 d96 apart
-#     cold_hopper cold_mma cold_decode cold_gemm
+#     cold_hopper cold_mma cold_decode cold_gemm across one_set
 # Changed by the environment: DEVICE=host PEER=none (a trial without a GPU), LIMIT=470 (seconds in all).
 set -uo pipefail
 evo=$(realpath "$1"); shift
@@ -135,6 +135,21 @@ m48() {
     # shellcheck disable=SC2086  # one word a parameter
     [ "$device" = cuda ] && check gemm_hopper BLOCK_N=64 STAGES=8 SPLIT_K=2 $one
 }
+# The part of A that blocks beside each other fetch together: few rows, and as many rows as columns.
+across() {
+    local one="ROW_TILES=1 CONSUMERS=1 BLOCKS=1000 EPILOGUE=direct"
+    printf '%s\n' "BLOCK_N=64 STAGES=8 SPLIT_K=2 ACROSS=1 $one" "BLOCK_N=64 STAGES=8 SPLIT_K=2 ACROSS=2 $one" \
+        "BLOCK_N=64 STAGES=8 SPLIT_K=2 ACROSS=4 $one" "BLOCK_N=64 STAGES=12 SPLIT_K=2 ACROSS=2 $one" \
+        "BLOCK_N=64 STAGES=12 SPLIT_K=2 ACROSS=4 $one" "BLOCK_N=64 STAGES=6 SPLIT_K=4 ACROSS=2 MIN_BLOCKS=2 $one" \
+        "BLOCK_N=64 STAGES=10 SPLIT_K=1 ACROSS=4 $one" "BLOCK_N=128 STAGES=8 SPLIT_K=4 ACROSS=2 $one" > asked-across.txt
+    search gemm_hopper "${BUDGET:-25}" across m48
+    cat chosen-across.txt >> asked-across.txt
+    MOST=60 beside gemm_hopper across asked-across.txt m48
+    search gemm_hopper "${BUDGET:-15}" across-k1000 k1000
+    cold gemm_hopper "${BUDGET:-15}" gemm_hopper k1000
+    # shellcheck disable=SC2086  # one word a parameter
+    [ "$device" = cuda ] && check gemm_hopper BLOCK_N=64 STAGES=8 SPLIT_K=2 ACROSS=2 $one
+}
 # The champions of the table at their largest gains.
 sanitize() {
     # shellcheck disable=SC2046
@@ -160,6 +175,11 @@ cold() {
 }
 seeds=(b1h1_s128 b1h8_s512 b1h8_s512_causal b2h8_s512 b4h16_s512 b4h16_s512_causal b8h16_s512 b8h16_s512_causal)
 cold_hopper() { MOST=110 cold attention_hopper "${BUDGET:-11}" attention_hopper "${seeds[@]}"; }
+# The same on one set of inputs and outputs, as peers are timed: evo's own calls go round several sets where these fit the cache.
+one_set() {
+    sed 's/^\[check\]$/[check]\nseeds = 1/' "$here/search_spaces/attention_hopper.toml" > attention_hopper_one.toml
+    MOST=60 beside ./attention_hopper_one.toml one-set "$champions/chosen-attention_hopper.txt" b1h1_s128 b1h8_s512 b4h16_s512 b8h16_s512
+}
 cold_mma() { MOST=100 cold attention_mma "${BUDGET:-10}" "" b1h1_s128 b1h8_s512 b1h8_s512_causal b2h8_s512 b4h16_s512_causal; }
 cold_decode() {
     MOST=60 cold attention_decode "${BUDGET:-11}" attention_decode b1_h32_kv8_8k b16_h32_kv8_4k b1_h16_1k
