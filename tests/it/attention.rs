@@ -177,6 +177,25 @@ fn mistakes_in_decoding_are_found_without_a_gpu() {
     }
 }
 
+/// Warpgroups whose softmaxes come by turns: in step with their products, and two tiles in flight beside them. Where a turn is
+/// not passed on, all wait.
+#[test]
+fn softmaxes_by_turns_pass_every_gate_on_the_host() {
+    let (folder, _, template) = copied("attention_hopper", "attention_hopper.cu.j2");
+    let words = "./attention_hopper.toml TURNS=2 ROW_GROUPS=2 BLOCK_N=32 STAGES=2 PRODUCER=warp MIN_BLOCKS=1";
+    let judged_with = |overlap: &str| judged(&folder, &[words.split(' ').collect(), vec![overlap]].concat());
+    for overlap in ["OVERLAP=parts", "OVERLAP=tiles"] {
+        let (verdict, whole) = judged_with(overlap);
+        assert_eq!(verdict, "pass", "{overlap}: {whole:#}");
+    }
+    let line = "<{ end_turn(2, \"step\") }><{ await_output(\"before\") }>";
+    assert!(template.contains(line), "{line}");
+    let broken = template.replace(line, "<{ await_output(\"before\") }>");
+    fs::write(folder.path().join("attention_hopper.cu.j2"), broken).unwrap();
+    let (verdict, whole) = judged_with("OVERLAP=tiles");
+    assert_eq!(verdict, "divergent_barrier", "{whole:#}");
+}
+
 /// What sm_86 and sm_89 allow a block: 99 KiB of shared memory.
 const SHARED_MAX: u64 = 101_376;
 

@@ -32,6 +32,8 @@ const ATTENTION: [&str; 7] = [
     "EPILOGUE=direct",
     "CLUSTER=2",
 ];
+const SPLIT: [&str; 6] =
+    ["SPLIT=4", "BLOCK_N=32", "STAGES=2", "PRODUCER=warp", "EPILOGUE=direct", "MIN_BLOCKS=1"];
 const GEMM: [&str; 4] = ["BLOCK_N=64", "ROW_TILES=1", "CONSUMERS=1", "EPILOGUE=direct"];
 
 #[test]
@@ -40,6 +42,7 @@ fn kernels_with_clusters_pass_every_gate_on_the_host() {
     for words in [
         [["attention_decode_d64"].as_slice(), &DECODE].concat(),
         [["attention_hopper_d128"].as_slice(), &ATTENTION].concat(),
+        [["attention_hopper_layouts", "ROW_GROUPS=1", "KV_GROUPS=2"].as_slice(), &SPLIT].concat(),
         [["gemm_hopper", "SPLIT_K=2", "BLOCKS=1000"].as_slice(), &GEMM].concat(),
         vec!["gemm_hopper", "CLUSTER=2", "BLOCK_N=128", "ROW_TILES=1", "CONSUMERS=1", "EPILOGUE=direct"],
         [["gemm_hopper", "ACROSS=4"].as_slice(), &GEMM].concat(),
@@ -126,5 +129,34 @@ fn mistakes_between_the_blocks_of_a_cluster_are_found_without_a_gpu() {
         ),
     ] {
         broken(space, template, words, edit, verdicts);
+    }
+}
+
+#[test]
+fn mistakes_where_blocks_share_out_keys_are_found_without_a_gpu() {
+    let words = [["ROW_GROUPS=2"].as_slice(), &SPLIT].concat();
+    for (edit, verdicts) in [
+        // A block leaves while others read what it has found.
+        (
+            (
+                "    __syncwarp();\n    evo::cluster_arrive_relaxed();\n    evo::cluster_wait();\n<% endif %>\n}",
+                "<% endif %>\n}",
+            ),
+            ["crash_illegal_instruction"].as_slice(),
+        ),
+        // What the others have found is read before they have left it.
+        (
+            ("            __syncwarp();\n            evo::cluster_sync();\n", ""),
+            &["crash_illegal_instruction", "divergent_barrier"],
+        ),
+        // Results are left where other warps still read values.
+        (
+            ("    evo::bar_sync(6, SET_THREADS);\n", ""),
+            &["crash_illegal_instruction", "nondeterministic", "wrong_answer"],
+        ),
+        // Blocks are added up as if all had the same maximum.
+        (("rescaling(found[other].x, base[0], factor)", "1.0f"), &["wrong_answer"]),
+    ] {
+        broken("attention_hopper", "attention_hopper.cu.j2", &words, edit, verdicts);
     }
 }

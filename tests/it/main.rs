@@ -115,6 +115,7 @@ mod newcomer;
 mod opened_files;
 mod outlive;
 mod per_problem;
+mod persistent;
 mod plain_cuda;
 mod planted;
 mod ports;
