@@ -2,7 +2,7 @@
 # On one GPU: heads of 80, 96 and 256, long prefill, GEMM M = 48, the sanitizer on the champions, T1 against flash, and one
 # search for the mean of eight problems against one for each of them.
 # usage, in the repository's root: OUT=folder commands.sh EVO [STEP...]     steps: conditions d256 m48 t1 sanitize long d80 d96 apart
-#     cold_hopper cold_mma cold_decode cold_gemm across one_set
+#     cold_hopper cold_mma cold_decode cold_gemm across one_set schedules sanitize_schedules
 # Changed by the environment: DEVICE=host PEER=none (a trial without a GPU), LIMIT=470 (seconds in all).
 set -uo pipefail
 evo=$(realpath "$1"); shift
@@ -186,6 +186,37 @@ cold_decode() {
     MOST=30 cold attention_decode_d64 "${BUDGET:-11}" attention_decode_d64 b4_h32_kv4_2k
 }
 cold_gemm() { MOST=40 cold gemm_hopper "${BUDGET:-12}" gemm_hopper k1000 m48; }
+# Blocks that stay, softmaxes by turns and keys shared out in a cluster, beside what was best without them.
+schedules() {
+    local small="ROW_GROUPS=1 BLOCK_N=64 OVERLAP=none PRODUCER=warp RESCALE=lazy MIN_BLOCKS=4" stay
+    stay="${small/MIN_BLOCKS=4/MIN_BLOCKS=3}"
+    local large="ROW_GROUPS=2 BLOCK_N=128 STAGES=2 PRODUCER=warp MIN_BLOCKS=1"
+    printf '%s\n' "$small STAGES=1" "$small STAGES=1 ORDER=tiles" "$small STAGES=2 ORDER=tiles" \
+        "$stay STAGES=1 SCHEDULE=static" "$stay STAGES=2 SCHEDULE=static Q_STAGES=2" \
+        "$stay STAGES=2 SCHEDULE=static Q_STAGES=2 ORDER=tiles" "$stay STAGES=1 SCHEDULE=static Q_STAGES=2 ORDER=tiles" \
+        "$stay STAGES=2 SCHEDULE=dynamic Q_STAGES=2" "$stay STAGES=1 SCHEDULE=dynamic ORDER=tiles" \
+        "$large OVERLAP=tiles" "$large OVERLAP=tiles SCHEDULE=static Q_STAGES=2" "$large OVERLAP=tiles SCHEDULE=dynamic Q_STAGES=2" \
+        "$large OVERLAP=tiles SCHEDULE=static Q_STAGES=2 TURNS=2" "$large OVERLAP=tiles SCHEDULE=static Q_STAGES=2 TURNS=1" \
+        "$large OVERLAP=parts SCHEDULE=static Q_STAGES=2 ORDER=tiles" > asked-schedules.txt
+    ROUNDS=1 MOST=100 beside attention_hopper schedules asked-schedules.txt b4h16_s512 b4h16_s512_causal b8h16_s512 b8h16_s512_causal
+    local one="ROW_GROUPS=1 KV_GROUPS=1 EPILOGUE=direct OVERLAP=none MIN_BLOCKS=1"
+    printf '%s\n' "$one BLOCK_N=128 STAGES=2 PRODUCER=thread SPLIT=2" "$one BLOCK_N=128 STAGES=1 PRODUCER=thread SPLIT=4" \
+        "$one BLOCK_N=64 STAGES=2 PRODUCER=thread SPLIT=4" "$one BLOCK_N=64 STAGES=1 PRODUCER=warp SPLIT=8" \
+        "$one BLOCK_N=64 STAGES=4 PRODUCER=warp SPLIT=2" \
+        "ROW_GROUPS=1 KV_GROUPS=2 BLOCK_N=64 STAGES=2 OVERLAP=parts PRODUCER=warp EPILOGUE=direct MIN_BLOCKS=1 SPLIT=2" \
+        "$(line attention_hopper PRODUCER=warpgroup)" > asked-split.txt
+    ROUNDS=1 MOST=60 beside attention_hopper split asked-split.txt b1h1_s128 b1h8_s512 b1h8_s512_causal b2h8_s512
+}
+# The sanitizer on one configuration of each.
+sanitize_schedules() {
+    local large="ROW_GROUPS=2 BLOCK_N=64 STAGES=2 PRODUCER=warp MIN_BLOCKS=1 OVERLAP=tiles"
+    # shellcheck disable=SC2086  # one word a parameter
+    {
+        check attention_hopper $large SCHEDULE=static Q_STAGES=2 TURNS=2
+        check attention_hopper $large SCHEDULE=dynamic Q_STAGES=2 TURNS=1
+        check attention_hopper ROW_GROUPS=1 BLOCK_N=64 STAGES=2 PRODUCER=thread EPILOGUE=direct SPLIT=4 MIN_BLOCKS=1
+    }
+}
 # mma.sync alone against FlashAttention-2's backend: a search for each kind of problem, then all that were confirmed.
 t1() {
     search attention_mma "${BUDGET:-8}" t1-one b1h1_s128
