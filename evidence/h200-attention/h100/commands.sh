@@ -3,8 +3,10 @@
 # search for the mean of eight problems against one for each of them.
 # usage, in the repository's root: OUT=folder commands.sh EVO [STEP...]     steps: conditions d256 m48 t1 sanitize long d80 d96 apart
 #     cold_hopper cold_mma cold_decode cold_gemm across one_set schedules sanitize_schedules
+#     portfolio_search portfolio_bench decode_search decode_bench stay_long
 # Changed by the environment: DEVICE=host PEER=none (a trial without a GPU), LIMIT=470 (seconds in all).
 set -uo pipefail
+shopt -s extglob
 evo=$(realpath "$1"); shift
 here=$PWD; champions=$here/evidence/h200-attention/champions; table=$here/evidence/h200-attention/table.py
 mkdir -p "$OUT/more"; cd "$OUT/more" || exit 2
@@ -186,6 +188,48 @@ cold_decode() {
     MOST=30 cold attention_decode_d64 "${BUDGET:-11}" attention_decode_d64 b4_h32_kv4_2k
 }
 cold_gemm() { MOST=40 cold gemm_hopper "${BUDGET:-12}" gemm_hopper k1000 m48; }
+# A search for hot times and one for cold ones of each of the eight shapes and of decoding; then, by themselves, what they found
+# and what was best before.
+portfolio_search() {
+    sed 's/^\[objective\]$/[objective]\nranking = "cold"/' "$here/search_spaces/attention_hopper.toml" > attention_hopper_cold.toml
+    local problem
+    for problem in "${seeds[@]}"; do
+        search attention_hopper "${BUDGET:-11}" "portfolio-hot-$problem" "$problem"
+        search ./attention_hopper_cold.toml "${BUDGET:-11}" "portfolio-cold-$problem" "$problem"
+    done
+}
+portfolio_bench() {
+    {
+        cat chosen-portfolio-*.txt "$champions/chosen-attention_hopper.txt"
+        echo "ROW_GROUPS=1 KV_GROUPS=2 BLOCK_N=64 STAGES=2 OVERLAP=parts PRODUCER=warp EPILOGUE=direct MIN_BLOCKS=1 SPLIT=2"
+        echo "ROW_GROUPS=1 BLOCK_N=64 OVERLAP=none PRODUCER=warp RESCALE=lazy MIN_BLOCKS=4 STAGES=1 ORDER=tiles"
+        echo "ROW_GROUPS=1 BLOCK_N=64 OVERLAP=none PRODUCER=warp RESCALE=lazy MIN_BLOCKS=3 STAGES=2 SCHEDULE=static Q_STAGES=2"
+    } > asked-portfolio.txt
+    MOST=170 beside attention_hopper portfolio asked-portfolio.txt "${seeds[@]}"
+}
+decode_search() {
+    local problem
+    sed 's/^\[objective\]$/[objective]\nranking = "cold"/' "$here/search_spaces/attention_decode.toml" > attention_decode_cold.toml
+    for problem in b1_h32_kv8_8k b16_h32_kv8_4k b1_h16_1k; do
+        search ./attention_decode_cold.toml "${BUDGET:-13}" "decode-cold-$problem" "$problem"
+    done
+}
+decode_bench() {
+    cat chosen-decode-cold-*.txt "$champions/chosen-attention_decode.txt" > asked-decode.txt
+    MOST=40 beside attention_decode decode asked-decode.txt b1_h32_kv8_8k b16_h32_kv8_4k b1_h16_1k
+}
+# Blocks that stay where problems are long, beside the champions of the table.
+stay_long() {
+    local known words word own
+    for known in "$(line attention_hopper_d128 BLOCK_N=192)" "$(line attention_hopper_d128 'STAGES=2 OVERLAP=tiles')"; do
+        for words in "" "SCHEDULE=static" "SCHEDULE=dynamic" "TURNS=2" "SCHEDULE=static TURNS=2" "SCHEDULE=static TURNS=1"; do
+            own=$known
+            for word in $words; do own="${own// ${word%%=*}=+([^ ])/} $word"; done
+            echo "$own"
+        done
+    done > asked-stay.txt
+    ROUNDS=1 MOST=100 beside attention_hopper_d128 stay asked-stay.txt prefill_2k prefill_2k_causal prefill_4k_gqa_causal
+}
 # Blocks that stay, softmaxes by turns and keys shared out in a cluster, beside what was best without them.
 schedules() {
     local small="ROW_GROUPS=1 BLOCK_N=64 OVERLAP=none PRODUCER=warp RESCALE=lazy MIN_BLOCKS=4" stay
