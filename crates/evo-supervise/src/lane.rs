@@ -96,6 +96,15 @@ impl Lane {
         self.supervisor.info()
     }
 
+    /// The machine of its worker; empty for workers of this machine.
+    pub fn host(&self) -> &str {
+        self.supervisor.host()
+    }
+
+    pub(crate) fn supervisor(&mut self) -> &mut Supervisor {
+        &mut self.supervisor
+    }
+
     /// Clocks, power and heat now; `None` if the device is lost or its worker does not answer.
     pub fn telemetry(&mut self) -> Option<Telemetry> {
         if self.supervisor.lost().is_some() {
@@ -135,6 +144,7 @@ impl Lane {
     /// Takes a job through gates and timing. Whatever the job does to its worker, the next job finds a
     /// worker that has passed the health check.
     pub fn evaluate(&mut self, job: &Job, standing: &Standing) -> Judgement {
+        self.supervisor.renew();
         if let Some(why) = self.supervisor.lost() {
             return lost(why);
         }
@@ -180,13 +190,19 @@ impl Lane {
                     return self.finish(judgement, spent);
                 }
                 Err((gate, Trouble { blame, objective_ns })) => {
+                    let owes_worker = self.postpones(&blame);
                     // Recovery comes before the verdict, which has to say whether the device was lost on the
                     // way.
-                    spent.add(self.supervisor.recover(blame.doubt));
+                    match owes_worker {
+                        true => self.supervisor.postpone(blame.doubt),
+                        false => spent.add(self.supervisor.recover(blame.doubt)),
+                    }
                     // What the reference does not take says nothing about the variant.
                     if self.unfit.learn(job, gate, &blame.verdict) && self.supervisor.lost().is_none() {
+                        self.supervisor.renew().into_iter().for_each(|recovery| spent.add(recovery));
                         continue;
                     }
+                    judgement.owes_worker = owes_worker && self.supervisor.lost().is_none();
                     if last || !blame.second_chance || self.supervisor.lost().is_some() {
                         judgement.objective_ns = objective_ns;
                         judgement.second_look = self.second_look(blame.second_chance, SecondLook::Broken);
@@ -203,6 +219,12 @@ impl Lane {
                 }
             }
         }
+    }
+
+    /// Whether another lane sees what this death was about while this one waits for its launcher.
+    fn postpones(&self, blame: &Blame) -> bool {
+        let elsewhere = self.supervisor.limits.second_elsewhere && blame.second_chance;
+        elsewhere && self.supervisor.has_one_at_a_time()
     }
 
     /// Why another device has to see a job, where one does.
