@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`evo sweep --workers` on a real Ray cluster of two nodes, which are lost, leave and join while it runs.
 
-    tests/scripts/lanes_ray_nodes.py [--evo PATH] [--case NAME ...] [--list]
+    tests/scripts/lanes_ray_nodes.py [--evo PATH] [--case NAME ...] [--kills N [--seed S]]
 
 The nodes are namespaces of this machine (benches/ray_nodes.py); each has one GPU in Ray's books, so that each gets one
 lane, on the host device. At the end of each case every point of the space must have exactly one answer, the same one as
@@ -12,6 +12,7 @@ path and for `python3` (pip install ray); says so and ends with 0 where somethin
 import argparse
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -49,7 +50,7 @@ class Study:
 
     def begin(self, *more, node=None):
         environment = dict(os.environ)
-        if self.name in ["joins_again", "head_lost", "head_node_lost"]:
+        if self.name in ["joins_again", "head_lost", "head_node_lost"] or self.name.startswith("kills"):
             # It takes longer with everything to compile: a cluster takes its time, too.
             environment["EVO_CACHE_DIR"] = os.path.join(self.bench.folder, f"cache-{self.name}")
         within = self.bench.folder
@@ -333,10 +334,55 @@ def run(bench, name):
             bench.replace()
 
 
+def kills(bench, options):
+    """Studies in which something is killed at seeded moments, until there were so many kills; what was wrong."""
+    chance, done, wrong, studies = random.Random(options.seed), [], [], 0
+    began = time.monotonic()
+    while len(done) < options.kills:
+        studies += 1
+        study = bench.sweep(f"kills{studies}")
+        try:
+            for _ in range(chance.randint(1, 2)):
+                study.wait_for(1)
+                time.sleep(chance.uniform(0.2, 4))
+                kind = chance.choice(["raylet", "raylet", "node", "actor", "worker"])
+                node = bench.nodes[chance.randint(0, 1) if kind in ["actor", "worker"] else 1]
+                if study.running.poll() is not None:
+                    break
+                if kill_one(bench, node, kind):
+                    done.append(kind)
+                if kind in ["raylet", "node"]:
+                    bench.replace()
+            if (code := study.end()) != 0:
+                expect(code == 3, study.tail())
+                bench.resume(study)
+            study.check()
+            left = bench.left()
+            expect(not left, f"workers are left: {left}")
+        except Failed as error:
+            wrong.append(f"{study.name}: {error}")
+            print(f"FAILED: {wrong[-1]}", flush=True)
+            study.kill()
+    said = {"studies": studies, "kills": {kind: done.count(kind) for kind in sorted(set(done))}, "wrong": wrong}
+    print(json.dumps({**said, "seconds": round(time.monotonic() - began)}), flush=True)
+    return not wrong
+
+
+def kill_one(bench, node, kind):
+    """Whether there was something to kill."""
+    if kind == "node":
+        node.lose()
+        return True
+    which = {"raylet": is_raylet, "actor": is_actor, "worker": is_worker(bench.evo)}[kind]
+    return node.kill(which) > 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--evo", default=os.path.join(ROOT, "target", "debug", "evo"))
     parser.add_argument("--case", action="append", choices=list(CASES), help="these only; all by default")
+    parser.add_argument("--kills", type=int, help="in place of the cases so many kills at seeded moments")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", action="store_true", help="keep the folder with the studies")
     options = parser.parse_args()
     options.evo = os.path.realpath(options.evo)
@@ -351,7 +397,10 @@ def main():
         wanted = options.case or list(CASES)
         # What it counts holds for the others.
         wanted = ["undisturbed", *(name for name in wanted if name != "undisturbed")]
-        return 0 if all([run(bench, name) for name in wanted]) else 1
+        if options.kills:
+            wanted = ["undisturbed"]
+        passed = all([run(bench, name) for name in wanted])
+        return 0 if passed and (not options.kills or kills(bench, options)) else 1
     finally:
         if options.keep:
             print(f"kept: {folder}")
