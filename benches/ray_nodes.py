@@ -1,6 +1,6 @@
 """A Ray cluster of several nodes on one machine, each of which can be lost like a machine of its own.
 
-A node is a set of namespaces: its processes, its files below /tmp/ray, its host name, and a network card that a bridge
+A node is a set of namespaces: its processes, its files of Ray's, its host name, and a network card that a bridge
 joins to the others'. `ray stop` in a node ends that node only, a node whose first process is killed is gone without a
 farewell, and a card that is taken down is a cable that is pulled.
 
@@ -13,11 +13,15 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 # The GCS's port, and the network of the nodes.
 PORT = 6399
 NETWORK = "10.98.0"
+
+# Where Ray keeps its sockets and logs.
+FILES = os.path.join(tempfile.gettempdir(), "ray")
 
 # Set where a program already runs in namespaces of its own.
 INSIDE = "EVO_IN_NAMESPACE"
@@ -68,9 +72,9 @@ class Node:
         # The card of a node that was lost stays for a while.
         Node.cards += 1
         self.card = f"evo{Node.cards}"
-        os.makedirs("/tmp/ray", exist_ok=True)
+        os.makedirs(FILES, exist_ok=True)
         # The first process waits for those that lost their parent, as on any machine.
-        first = f"hostname node{number}; mount -t tmpfs none /tmp/ray; while :; do sleep 1000 & wait $!; done"
+        first = f"hostname node{number}; mount -t tmpfs none {FILES}; while :; do sleep 1000 & wait $!; done"
         apart = ["unshare", "--net", "--mount", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc"]
         self.holder = subprocess.Popen([*apart, "bash", "-c", first])
         self.first = self._first()
@@ -88,7 +92,7 @@ class Node:
                     own = int(numbers[0])
                     # `unshare` mounts before it becomes the shell.
                     with open(f"/proc/{own}/comm") as name:
-                        if name.read().strip() == "bash" and os.path.ismount(f"/proc/{own}/root/tmp/ray"):
+                        if name.read().strip() == "bash" and os.path.ismount(f"/proc/{own}/root{FILES}"):
                             return own
             time.sleep(0.05)
         sys.exit(f"FAILED: node {self.number} does not begin")

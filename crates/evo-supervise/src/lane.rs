@@ -18,9 +18,10 @@ use super::blocks::BlockWorker;
 use super::cascade::{self, Station};
 use super::child::DeviceWorker;
 use super::deadline::{Deadlines, LaunchPrediction, work};
+pub use super::described::describe;
 use super::job::{Job, Judgement, SecondLook, Standing};
 use super::supervisor::Supervisor;
-pub use super::supervisor::{LaneError, LaneLimits, LaneOptions, describe, own_worker};
+pub use super::supervisor::{LaneError, LaneLimits, LaneOptions, own_worker};
 use super::unfit::UnfitShapes;
 use evo_timing::noise::{self, NoiseFloor};
 
@@ -157,8 +158,7 @@ impl Lane {
             let job = &*self.unfit.without(whole);
             // The second try starts from nothing: reports from a broken process are not kept.
             let mut judgement = Judgement::begin();
-            let checks = job.candidate.check.checks;
-            let mut shift = Shift::new(&mut self.supervisor, standing, checks);
+            let mut shift = Shift::new(&mut self.supervisor, standing, job.candidate.check.checks);
             match cascade::run(&mut shift, job, standing, &mut judgement) {
                 Ok(sticky) => {
                     let failed = judgement.gates.iter().find(|report| report.state == GateState::Fail);
@@ -190,19 +190,13 @@ impl Lane {
                     return self.finish(judgement, spent);
                 }
                 Err((gate, Trouble { blame, objective_ns })) => {
-                    let owes_worker = self.postpones(&blame);
-                    // Recovery comes before the verdict, which has to say whether the device was lost on the
-                    // way.
-                    match owes_worker {
-                        true => self.supervisor.postpone(blame.doubt),
-                        false => spent.add(self.supervisor.recover(blame.doubt)),
-                    }
+                    let owes_worker = self.leave_worker(&blame, &mut spent);
                     // What the reference does not take says nothing about the variant.
                     if self.unfit.learn(job, gate, &blame.verdict) && self.supervisor.lost().is_none() {
                         self.supervisor.renew().into_iter().for_each(|recovery| spent.add(recovery));
                         continue;
                     }
-                    judgement.owes_worker = owes_worker && self.supervisor.lost().is_none();
+                    judgement.owes_worker = owes_worker;
                     if last || !blame.second_chance || self.supervisor.lost().is_some() {
                         judgement.objective_ns = objective_ns;
                         judgement.second_look = self.second_look(blame.second_chance, SecondLook::Broken);
@@ -221,10 +215,17 @@ impl Lane {
         }
     }
 
-    /// Whether another lane sees what this death was about while this one waits for its launcher.
-    fn postpones(&self, blame: &Blame) -> bool {
+    /// Replaces a worker that died, or leaves that for later where another lane sees what it died with: this one may wait
+    /// long for its launcher. Whether it was left.
+    fn leave_worker(&mut self, blame: &Blame, spent: &mut Spent) -> bool {
         let elsewhere = self.supervisor.limits.second_elsewhere && blame.second_chance;
-        elsewhere && self.supervisor.has_one_at_a_time()
+        if elsewhere && self.supervisor.has_one_at_a_time() {
+            self.supervisor.postpone(blame.doubt);
+            return self.supervisor.lost().is_none();
+        }
+        // Before the verdict, which has to say whether the device was lost on the way.
+        spent.add(self.supervisor.recover(blame.doubt));
+        false
     }
 
     /// Why another device has to see a job, where one does.

@@ -10,6 +10,7 @@ pub mod cascade;
 pub mod child;
 pub mod class;
 pub mod deadline;
+mod described;
 pub mod job;
 pub mod lane;
 pub mod race;

@@ -5,12 +5,8 @@
 
 use evo_protocol::device::DeviceKind;
 use evo_protocol::evaluation::Recovery;
-use evo_space::printable::{printable, shortened};
 
-use super::lane::{Lane, LaneError};
-
-/// Letters of what a launcher said last.
-const WORDS_MAX: usize = 160;
+use super::lane::Lane;
 
 /// What came of a lane's search for its next worker.
 #[derive(Clone, Debug)]
@@ -36,17 +32,5 @@ impl Lane {
             host: supervisor.host().to_string(),
             device_uuid: (info.kind == DeviceKind::Cuda).then(|| info.uuid.clone()),
         })
-    }
-}
-
-/// An error, and what a launcher printed last, which says more than that its process is gone.
-pub(crate) fn in_full(error: &LaneError, leased: bool) -> String {
-    let log = match error {
-        LaneError::Died { death } if leased => death.log.as_str(),
-        _ => "",
-    };
-    match log.lines().map(str::trim).rfind(|line| !line.is_empty()) {
-        Some(last) => format!("{error}; it said: {}", printable(&shortened(last, WORDS_MAX))),
-        None => error.to_string(),
     }
 }

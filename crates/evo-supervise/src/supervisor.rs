@@ -12,16 +12,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind};
 use evo_protocol::evaluation::{Recovery, RecoveryLevel};
-use evo_protocol::worker::{
-    DescribedGpu, PROTOCOL_VERSION, ReferenceKernels, Request, Response, WorkerLease,
-};
+use evo_protocol::worker::{PROTOCOL_VERSION, ReferenceKernels, Request, Response, WorkerLease};
 use evo_space::genome::ContentHash;
+use evo_space::printable::{printable, shortened};
 use thiserror::Error;
 
 use super::child::{BEAT, Death, DeviceWorker, WorkerAnswer};
 use super::class::DeviceClass;
 use super::deadline::Deadlines;
-use super::renewal::in_full;
 use evo_system::process;
 
 /// How a lane's worker is started.
@@ -124,6 +122,18 @@ pub enum LaneError {
 }
 
 impl LaneError {
+    /// With what a launcher printed last, which says more than that its process is gone.
+    fn in_full(&self, leased: bool) -> String {
+        let log = match self {
+            LaneError::Died { death } if leased => death.log.as_str(),
+            _ => "",
+        };
+        match log.lines().map(str::trim).rfind(|line| !line.is_empty()) {
+            Some(last) => format!("{self}; it said: {}", printable(&shortened(last, WORDS_MAX))),
+            None => self.to_string(),
+        }
+    }
+
     pub(crate) fn died(death: Death) -> LaneError {
         LaneError::Died { death: Box::new(death) }
     }
@@ -149,7 +159,9 @@ const MEMORY_PAUSE: Duration = Duration::from_millis(100);
 const UNREAPED: &str = "a killed worker cannot be reaped";
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(200);
 /// A worker on another machine gets so long to leave before its connection is cut.
-const FAREWELL: Duration = Duration::from_secs(5);
+pub(super) const FAREWELL: Duration = Duration::from_secs(5);
+/// Letters of what a launcher said last.
+const WORDS_MAX: usize = 160;
 /// What a launcher may take to start a worker.
 const OPENING_LEASED: Duration = Duration::from_secs(120);
 
@@ -393,8 +405,7 @@ impl Supervisor {
                 }
                 Err(error) => {
                     self.unstarted = matches!(error, LaneError::Spawn { .. });
-                    why =
-                        format!("two new workers failed in a row: {}", in_full(&error, self.options.leased));
+                    why = format!("two new workers failed in a row: {}", error.in_full(self.options.leased));
                 }
             }
             if !self.current.take().is_none_or(|mut child| child.bury()) {
@@ -521,21 +532,6 @@ fn hello(options: &LaneOptions, lease: Option<WorkerLease>) -> Request {
         expected_cache: Some(options.cache.clone()),
         support_cubin: options.support_cubin.clone(),
         reference_kernels: options.reference_kernels.clone(),
-    }
-}
-
-/// The GPUs of the machine that a command leads to. The worker is gone afterwards.
-///
-/// # Errors
-/// The command does not start, or leads to no worker.
-pub fn describe(command: &[String], within: Duration) -> Result<Vec<DescribedGpu>, LaneError> {
-    let spawn_error = |source| LaneError::Spawn { command: command.join(" "), source };
-    let mut child = DeviceWorker::start(command).map_err(spawn_error)?;
-    let answer = child.request(&Request::Describe, &Deadlines::within(within)).map_err(LaneError::died)?;
-    child.shutdown(FAREWELL);
-    match answer.response {
-        Response::Described { gpus } => Ok(gpus),
-        other => Err(LaneError::unexpected(&other)),
     }
 }
 
