@@ -41,3 +41,4 @@ lanes:
     cargo build --bin evo
     tests/scripts/lanes_slurm.sh
     tests/scripts/lanes_ray.sh
+    tests/scripts/lanes_ray_nodes.py

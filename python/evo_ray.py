@@ -28,8 +28,20 @@ import threading
 CONNECTED_WITHIN = 30.0
 NAMED_WITHIN = 5.0
 
+# What is sent to a node, or from there, and not received within this time has no receiver, seconds. A worker whose node
+# is cut off ends by it.
+RECEIVED_WITHIN = 20
+
 # Bytes that are passed on at once.
 CHUNK = 1 << 18
+
+
+def settle(connection):
+    """Lets both ends read and write whenever they like, and notice that the other one is gone."""
+    connection.settimeout(None)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, RECEIVED_WITHIN * 1000)
 
 
 class WorkerProcess:
@@ -71,9 +83,7 @@ class WorkerProcess:
             except OSError:
                 said = b""
             if hmac.compare_digest(said, self.secret):
-                # The worker reads and writes whenever it likes.
-                connection.settimeout(None)
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                settle(connection)
                 return connection
             connection.close()
 
@@ -104,8 +114,7 @@ def pass_on(ray, actor, secret, source, sink):
     host = ray.get(actor.listen.remote())
     running = actor.run.remote()
     connection = socket.create_connection(tuple(host), CONNECTED_WITHIN)
-    connection.settimeout(None)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    settle(connection)
     connection.sendall(secret.encode())
 
     def requests():
@@ -145,10 +154,13 @@ def main(arguments=None):
         import ray
     except ImportError:
         sys.exit("the Python package `ray` is missing: pip install ray")
+    # Ray tells its drivers of lost nodes on stdout, where evo expects its worker.
+    sink = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     actor = None
     try:
         actor, secret = start(ray, options)
-        return pass_on(ray, actor, secret, sys.stdin.buffer, sys.stdout.buffer)
+        return pass_on(ray, actor, secret, sys.stdin.buffer, sink)
     except Exception as error:  # Ray has many, and each of them is the end of this lane.
         print(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}", file=sys.stderr)
         return 1

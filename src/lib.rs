@@ -25,6 +25,6 @@ pub use evo_journal::{self as journal, budget, clock};
 pub use evo_kernel as kernel;
 pub use evo_report::{self as report, event, study};
 pub use evo_supervise as supervise;
-pub use evo_system::{process, regular};
+pub use evo_system::{machine, process, regular};
 pub use evo_timing as timing;
 pub use evo_worker as worker;

@@ -4,7 +4,8 @@
 fault_proxy.py MODE AFTER TIMES FOLDER COMMAND...
 
 `delay`, `duplicate` and `reorder` concern every line. `garble`, `cut` and `silence` happen to line AFTER of a process,
-in TIMES processes at most; FOLDER counts them.
+in TIMES processes at most; FOLDER counts them. `absent` is `cut`, and no process after it comes to a worker, as where a
+launcher waits for a node.
 """
 
 import os
@@ -15,6 +16,8 @@ import threading
 import time
 
 mode, after, times, folder = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+if mode == "absent" and os.path.exists(os.path.join(folder, "absent-0")):
+    time.sleep(3600)
 worker = subprocess.Popen(sys.argv[5:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
 
 
@@ -46,10 +49,10 @@ def say(line):
 chance = random.Random(after)
 held = None
 for number, line in enumerate(iter(worker.stdout.readline, b""), 1):
-    spoils = number == after and mode in ("garble", "cut", "silence") and may_spoil()
+    spoils = number == after and mode in ("garble", "cut", "silence", "absent") and may_spoil()
     if spoils and mode == "garble":
         say(line[: len(line) // 2] + b"\n")
-    elif spoils and mode == "cut":
+    elif spoils and mode in ("cut", "absent"):
         # As a launcher does that calls the loss of its node a success.
         os._exit(0)
     elif spoils:

@@ -151,6 +151,20 @@ fn connections_that_break_cost_no_variant_its_verdict() {
 }
 
 #[test]
+fn a_lane_whose_launcher_lets_it_wait_does_not_hold_the_sweep_up() {
+    let bench = Bench::new();
+    let list = proxies(&bench, &[("absent", 40, 1)]);
+    done(&sweep(&bench, "out", &["--workers", &list, "--finalists", "0"]).output().unwrap());
+    let wrong = wrong(&history(&bench, "out"));
+    assert_eq!((wrong.len(), wrong.values().filter(|own| **own).count()), (POINTS, POINTS / 2), "{wrong:?}");
+    let lane = &end(&bench, "out").lanes[1];
+    // It would be lost if the sweep had waited for its launcher.
+    let why = Some("it was still without a new worker at the end");
+    assert_eq!((lane.out.as_deref(), lane.restarts), (why, 0), "{lane:?}");
+    assert!(nothing_left(bench.path()));
+}
+
+#[test]
 fn a_killed_sweep_goes_on_with_another_number_of_lanes() {
     let bench = Bench::new();
     let command = format!("cmd:{}", worker());

@@ -4,8 +4,8 @@
 #     tests/scripts/lanes_slurm.sh [PATH OF EVO]
 #
 # Everything runs in a network namespace with a veth address, because Slurm fails where only loopback exists, and in a
-# folder of its own. Two sweeps on the host device: an undisturbed one, and one during which a node's daemon and its
-# steps are killed. Needs root, slurmctld, slurmd and slurm-client (Debian: apt-get install those three); says so and
+# folder of its own. Sweeps on the host device, one lane on each node: an undisturbed one, one during which a node's
+# daemon and its steps are killed, and one during which all steps are. Needs root, slurmctld, slurmd and slurm-client (Debian: apt-get install those three); says so and
 # ends with 0 where something is missing.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -82,7 +82,8 @@ fi
 
 cp "$root"/tests/data/lanes/* "$folder"
 cd "$folder" || exit 1
-launcher="cmd:srun -N1 -n1 --exact -c1 --mem=0 -u $evo worker"
+# A whole node for each lane.
+launcher="cmd:srun -N1 -n1 --exact -c2 --mem=0 -u $evo worker"
 status=0
 
 check() {
@@ -97,9 +98,30 @@ check() {
     fi
 }
 
+# An allocation that outlives one of its nodes.
 sweep() {
-    salloc -N2 -n4 -Q "$evo" sweep scale.toml --study lanes --device host --workers "$launcher" --lanes 2 --seed 1 \
-        --finalists 0 --jobs 1 --no-prior --out "$1" > "$1.log" 2>&1
+    salloc -N2 -n4 --no-kill -Q "$evo" sweep scale.toml --study lanes --device host --workers "$launcher" --lanes 2 \
+        --seed 1 --finalists 0 --jobs 1 --no-prior --out "$1" > "$1.log" 2>&1
+}
+
+resume() {
+    "$evo" sweep scale.toml --study lanes --device host --workers host:1 --seed 1 --finalists 0 --jobs 1 --no-prior \
+        --resume --out "$1" > "$1.log" 2>&1
+}
+
+# Waits until a sweep has so many evaluations.
+wait_for() {
+    for _ in $(seq 400); do
+        [ "$(grep -c '"kind":"evaluation"' "$1/lanes/journal.jsonl" 2> /dev/null)" -ge "$2" ] 2> /dev/null && break
+        sleep 0.1
+    done
+}
+
+# The daemons of a node's steps, which keep its log open; of all nodes without an argument.
+steps() {
+    for step in $(pgrep -x slurmstepd); do
+        find "/proc/$step/fd" -lname "$folder/${1:-n?}/*" 2> /dev/null | grep -q . && echo "$step"
+    done
 }
 
 echo "a question through srun:"
@@ -111,25 +133,38 @@ check undisturbed 10
 echo "$((SECONDS - began)) s"
 
 began=$SECONDS
-sweep killed &
+sweep node_lost &
 sweeping=$!
-for _ in $(seq 400); do
-    [ "$(grep -c '"kind":"evaluation"' killed/lanes/journal.jsonl 2> /dev/null)" -ge 2 ] 2> /dev/null && break
-    sleep 0.1
-done
+wait_for node_lost 2
 # A node that is lost: its daemon and its steps at once.
-kill -9 "$node1"
-for step in $(pgrep -x slurmstepd); do kill -9 "$step"; done
+found=$(steps n1)
+[ -n "$found" ] || { echo "FAILED: no step on n1"; status=1; }
+kill -9 "$node1" $found
+wait "$sweeping" || { echo "FAILED: exit code $?"; status=1; }
+check node_lost 10
+echo "$((SECONDS - began)) s"
+grep -h 'lane' node_lost.log | head -5
+
+slurmd -D -N n1 > "$folder/n1.log" 2>&1 &
+for _ in $(seq 100); do
+    [ "$(sinfo -h -n n1 -o %T 2> /dev/null)" = idle ] && break
+    sleep 0.3
+done
+began=$SECONDS
+sweep steps_killed &
+sweeping=$!
+wait_for steps_killed 2
+kill -9 $(steps)
 wait "$sweeping"
 code=$?
+echo "exit code $code"
 if [ "$code" = 3 ]; then
-    echo "all lanes were lost, as the kill hit both; resuming"
-    slurmd -D -N n1 > "$folder/n1.log" 2>&1 &
-    "$evo" sweep scale.toml --study lanes --device host --workers host:1 --seed 1 --finalists 0 --jobs 1 --no-prior --resume \
-        --out killed > killed.log 2>&1
+    grep -h 'lanes are lost' steps_killed.log
+    resume steps_killed || { echo "FAILED: exit code $?"; status=1; }
+elif [ "$code" != 0 ]; then
+    status=1
 fi
-check killed 10
+check steps_killed 10
 echo "$((SECONDS - began)) s"
-grep -h 'lane ' killed.log | head -5
 [ -z "$(pgrep -f "$evo worker" || true)" ] && echo "passed: no worker is left" || { echo "FAILED: workers are left"; status=1; }
 exit $status

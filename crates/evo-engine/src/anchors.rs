@@ -173,15 +173,9 @@ impl<R: Recipe> Engine<'_, R> {
         own.anchoring = own.anchoring.saturating_sub(1);
         if result.lost {
             let why = result.verdict.message.lines().next().unwrap_or_default().to_string();
-            own.out = Some(why.clone());
-            if self.lanes.live() == 0 {
-                return self.all_lost(&why);
-            }
-            let (shown, left) = (self.fleet.shown(lane), self.lanes.live());
-            self.notice(format!("{shown} is lost: {why}; {left} left"))?;
-            // Another lane may be the one to compare with now.
-            self.release_lanes();
-            return self.compare_lanes();
+            let now = self.seconds();
+            self.fleet.lanes[lane].lose(&why, now);
+            return self.lost_idle(lane, &why);
         }
         if result.verdict.is_pass() {
             let mode = self.study.header().ranking.timing();

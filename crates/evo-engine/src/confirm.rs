@@ -23,6 +23,7 @@ use evo_journal::record::{Confirmation, ProblemWork, now};
 use evo_report::event::Event;
 use evo_supervise::blame::after_two;
 use evo_supervise::job::{Judgement, SecondLook};
+use evo_supervise::renewal::Renewal;
 
 /// A finalist that fails at full depth makes room for the next; at most this many times as many
 /// candidates as wanted finalists are tried.
@@ -347,6 +348,7 @@ impl<R: Recipe> Engine<'_, R> {
     fn beside(&mut self, lane: usize, answer: &LaneAnswer) -> Result<(), EngineError> {
         match answer {
             LaneAnswer::Anchored { number, result } => self.anchored(lane, *number, result),
+            LaneAnswer::Renewed(renewal) => self.renewed(lane, Renewal::clone(renewal)),
             _ => Ok(()),
         }
     }
@@ -362,9 +364,7 @@ impl<R: Recipe> Engine<'_, R> {
             let Some(message) = self.next_message()? else { return Ok(None) };
             match message {
                 Message::Lane(lane, answer) => {
-                    if lane == asked
-                        && !matches!(*answer, LaneAnswer::Anchored { .. } | LaneAnswer::Taken { .. })
-                    {
+                    if lane == asked && answer.is_of_confirmation() {
                         return Ok(Some(*answer));
                     }
                     self.beside(lane, &answer)?;

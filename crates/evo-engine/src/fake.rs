@@ -17,6 +17,7 @@ use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, Verdict
 use evo_report::event::{Event, Observer};
 use evo_space::genome::{Configuration, ContentHash};
 use evo_supervise::job::{Judgement, Standing, example};
+use evo_supervise::renewal::Renewal;
 
 use super::ports::{
     BuildRecord, Compilers, Evaluate, Identity, JobOrder, Message, PairAnswer, Recipe, Refused, Rivals,
@@ -191,8 +192,12 @@ impl Compilers<FakePrepared> for FakeCompilers {
 /// What the fake device does with a job: the label and whether it is deep decide.
 pub(super) type Script = Arc<dyn Fn(&FakeJob) -> Judgement + Send + Sync>;
 
+/// What a fake device's launcher does when a new worker is owed.
+pub(super) type RenewScript = Arc<dyn Fn() -> Renewal + Send + Sync>;
+
 pub(super) struct FakeDevice {
     pub script: Script,
+    pub renew: Option<RenewScript>,
     pub log: Arc<Mutex<Log>>,
     pub played: Option<PlayedTime>,
 }
@@ -266,6 +271,10 @@ impl Evaluate<FakeJob> for FakeDevice {
         let evaluated = self.log.lock().unwrap().evaluated.len() as u32;
         Some(Telemetry { temperature_c: Some(30 + evaluated), ..Telemetry::default() })
     }
+
+    fn renew(&mut self) -> Option<Renewal> {
+        self.renew.as_ref().map(|renew| renew())
+    }
 }
 
 /// 1000 + 10·A + B nanoseconds, from the label.
@@ -299,6 +308,7 @@ pub(super) fn lane_result(job: &FakeJob, kind: VerdictKind) -> Judgement {
         device_ms: 1.0,
         lost: false,
         second_look: None,
+        owes_worker: false,
     }
 }
 

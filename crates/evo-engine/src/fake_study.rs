@@ -21,8 +21,8 @@ use evo_space::space::SearchSpace;
 
 use super::error::EngineError;
 use super::fake::{
-    CompileTrouble, FakeBinary, FakeCompilers, FakeDevice, FakeJob, FakeRecipe, Log, PlayedTime, Script,
-    Watcher,
+    CompileTrouble, FakeBinary, FakeCompilers, FakeDevice, FakeJob, FakeRecipe, Log, PlayedTime, RenewScript,
+    Script, Watcher,
 };
 use super::fake_sanitizer::{FakeSanitizer, PlayedSanitizer};
 use super::options::{Options, RunSummary, SanitizePlan};
@@ -53,6 +53,8 @@ pub(super) struct TestStudy {
     pub sanitizer: Option<FakeSanitizer>,
     /// Further lanes, each with a device of its own.
     pub more_lanes: Vec<Script>,
+    /// What the lanes' launchers do when a new worker is owed.
+    pub renew: Option<RenewScript>,
     /// Whether there are anchors of evo's own.
     pub anchors: bool,
     /// Whether the device passes for a GPU: lanes on a host are not corrected.
@@ -98,6 +100,7 @@ impl TestStudy {
             played,
             sanitizer,
             more_lanes: Vec::new(),
+            renew: None,
             anchors: false,
             on_gpu: false,
             two_problems: None,
@@ -233,9 +236,13 @@ impl TestStudy {
         let part = |(lane, script)| {
             let (log, played) = (Arc::clone(log), self.played.clone());
             let sanitizer = PlayedSanitizer { answers: self.sanitizer.clone(), log: Arc::clone(&log) };
-            let identity = LaneIdentity { name: format!("fake:{lane}"), device_uuid: format!("FAKE-{lane}") };
+            let identity = LaneIdentity {
+                name: format!("fake:{lane}"),
+                device_uuid: format!("FAKE-{lane}"),
+                ..LaneIdentity::default()
+            };
             LanePart {
-                device: Box::new(FakeDevice { script, log, played }),
+                device: Box::new(FakeDevice { script, renew: self.renew.clone(), log, played }),
                 sanitizer: Box::new(sanitizer),
                 identity,
             }

@@ -23,6 +23,8 @@ const CORRECTED_FROM: f64 = 0.005;
 /// on one card in any case.
 const AGREE_WITHIN: f64 = 0.02;
 
+const WAITS_AT_END: &str = "it was still without a new worker at the end";
+
 /// The lanes of a run.
 pub(super) struct Fleet<J> {
     pub lanes: Vec<LaneRecord>,
@@ -60,10 +62,19 @@ pub(super) struct LaneRecord {
     pub identity: LaneIdentity,
     pub evaluations: u64,
     pub restarts: u64,
-    /// Seconds of work until the search was over.
+    /// Seconds of work until the search was over, and when that was.
     pub searched: Option<f64>,
+    pub searched_at: Option<f64>,
     /// Why it takes no more variants.
     pub out: Option<String>,
+    /// Variants whose worker died on them, and which went to another lane.
+    pub given_back: u64,
+    /// Seconds without a worker, those since it was lost apart.
+    pub absent: f64,
+    /// Whether it had no worker when the search was over, and might still have got one.
+    pub waits_at_end: bool,
+    /// When it was lost, seconds since the run began.
+    pub lost_at: Option<f64>,
     suspicions: BTreeSet<u64>,
     clean: u32,
     /// The newest time of each anchor on each problem, nanoseconds, and how often it was taken. Those of evo's own kernels
@@ -206,6 +217,32 @@ impl LaneRecord {
         if self.clean >= FORGOTTEN_AFTER {
             self.suspicions.clear();
         }
+    }
+
+    /// Its launcher has led to this machine and device, which are not to blame for what broke on others.
+    pub(super) fn lead_to(&mut self, host: String, device_uuid: String) {
+        if (&self.identity.host, &self.identity.device_uuid) != (&host, &device_uuid) {
+            self.suspicions.clear();
+        }
+        self.identity.host = host;
+        self.identity.device_uuid = device_uuid;
+    }
+
+    /// It has no device any more.
+    pub(super) fn lose(&mut self, why: &str, at: f64) {
+        self.out = Some(why.to_string());
+        self.lost_at.get_or_insert(at);
+    }
+
+    /// Why it took no more variants, if so.
+    pub(super) fn why_out(&self) -> Option<String> {
+        let waits = self.waits_at_end.then(|| WAITS_AT_END.to_string());
+        self.out.clone().or(waits)
+    }
+
+    /// Seconds without a worker until then.
+    pub(super) fn absent_until(&self, at: f64) -> f64 {
+        self.absent + self.lost_at.map_or(0.0, |lost| (at - lost).max(0.0))
     }
 
     /// A variant broke here and was well elsewhere. Whether the lane should take no more.

@@ -11,6 +11,10 @@ use std::time::{Duration, Instant};
 use super::ports::{Evaluate, LaneAnswer, LanePart, Message, Rivals, Sanitizer};
 use evo_space::genome::Configuration;
 use evo_supervise::job::{Judgement, Standing};
+use evo_supervise::renewal::Renewal;
+
+/// How long a variant waits for a second device that has lost its worker, before the first one sees it again.
+const SECOND_LOOK_WAITS: Duration = Duration::from_secs(10);
 
 /// Something for a lane to do.
 pub(crate) enum Task<J> {
@@ -73,6 +77,8 @@ struct LaneState<J> {
     is_out: bool,
     /// Whether it takes nothing from the queue yet.
     is_held: bool,
+    /// Since when it waits for its next worker.
+    renewing: Option<Instant>,
     /// How many times as long as the first lane it takes.
     ratio: f64,
     busy: Duration,
@@ -85,6 +91,7 @@ impl<J> Default for LaneState<J> {
             own: VecDeque::new(),
             is_out: false,
             is_held: false,
+            renewing: None,
             ratio: 1.0,
             busy: Duration::ZERO,
             since: None,
@@ -115,7 +122,11 @@ impl<J> QueueState<J> {
         if self.lanes[lane].is_out || self.lanes[lane].is_held {
             return None;
         }
-        let is_alone = self.live() == 1;
+        // A second look on another device is worth some waiting.
+        let may_come = |own: &LaneState<J>| {
+            !own.is_out && own.renewing.is_none_or(|since| since.elapsed() < SECOND_LOOK_WAITS)
+        };
+        let is_alone = !self.lanes.iter().enumerate().any(|(other, own)| other != lane && may_come(own));
         let may_take = |job: &LaneJob<J>| is_alone || job.avoid != Some(lane);
         let position = self.queue.iter().position(may_take)?;
         let job = self.queue.remove(position)?;
@@ -148,7 +159,9 @@ impl<J> SharedQueue<J> {
                 state.lanes[lane].since = Some(Instant::now());
                 return Some(taken);
             }
-            state = self.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+            // No message comes when a variant has waited long enough.
+            let waited = self.changed.wait_timeout(state, SECOND_LOOK_WAITS / 4);
+            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
         }
     }
 
@@ -162,6 +175,7 @@ impl<J> SharedQueue<J> {
         let Some(judgement) = answer.judgement() else { return };
         // Here and not in the engine: a lane without a device would answer for everything that is queued.
         own.is_out |= judgement.lost;
+        own.renewing = judgement.owes_worker.then(Instant::now);
         if let Task::Evaluate(job) = task
             && (judgement.lost || judgement.second_look.is_some())
         {
@@ -169,6 +183,23 @@ impl<J> SharedQueue<J> {
         }
         if judgement.lost {
             // What others avoided because of this lane may now be theirs.
+            self.changed.notify_all();
+        }
+    }
+}
+
+impl<J> SharedQueue<J> {
+    /// Whether a lane has to see to its next worker.
+    fn is_renewing(&self, lane: usize) -> bool {
+        self.lock().lanes[lane].renewing.is_some()
+    }
+
+    /// A lane has its next worker, or will have none.
+    fn renewed(&self, lane: usize, renewal: Option<&Renewal>) {
+        let mut state = self.lock();
+        state.lanes[lane].renewing = None;
+        if renewal.is_some_and(|own| own.lost.is_some()) {
+            state.lanes[lane].is_out = true;
             self.changed.notify_all();
         }
     }
@@ -187,16 +218,25 @@ impl<J: Send + 'static> LanePool<J> {
             let thread = std::thread::Builder::new().name("lane".into());
             lanes.threads.push(thread.spawn(move || {
                 let LanePart { mut device, mut sanitizer, .. } = part;
+                let send = |answer| answers.send(Message::Lane(lane, Box::new(answer))).is_ok();
                 while let Some(LaneTask { task, ratio, number }) = own.next(lane) {
                     if let Some(number) = number {
-                        let _ = answers.send(Message::Lane(lane, Box::new(LaneAnswer::Taken { number })));
+                        send(LaneAnswer::Taken { number });
                     }
                     let answer = perform(&mut *device, &mut *sanitizer, &task, ratio);
                     // Before the answer is sent: on the last one the engine may drop the handle, which joins this
                     // thread only if it finds the lane idle.
                     own.rest(lane, task, &answer);
-                    if answers.send(Message::Lane(lane, Box::new(answer))).is_err() {
+                    if !send(answer) {
                         return;
+                    }
+                    // After it: what the worker died with goes to another lane while this one waits.
+                    if own.is_renewing(lane) {
+                        let renewal = device.renew();
+                        own.renewed(lane, renewal.as_ref());
+                        if renewal.is_some_and(|renewal| !send(LaneAnswer::Renewed(Box::new(renewal)))) {
+                            return;
+                        }
                     }
                 }
             })?);
@@ -252,9 +292,27 @@ impl<J: Send + 'static> LanePool<J> {
         self.shared.lock().lanes[lane].is_out
     }
 
-    /// The first lane that takes variants; the first of all where none does.
+    /// Whether a lane waits for its next worker.
+    pub(crate) fn is_renewing(&self, lane: usize) -> bool {
+        self.shared.is_renewing(lane)
+    }
+
+    /// For how long it has waited.
+    pub(crate) fn renewing_for(&self, lane: usize) -> Duration {
+        let since = self.shared.lock().lanes[lane].renewing;
+        since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// Whether a lane has a task at hand.
+    pub(crate) fn is_working(&self, lane: usize) -> bool {
+        self.shared.lock().lanes[lane].since.is_some()
+    }
+
+    /// The first lane that takes variants, before those that wait for a worker; the first of all where none does.
     pub(crate) fn first(&self) -> usize {
-        self.shared.lock().lanes.iter().position(|lane| !lane.is_out).unwrap_or(0)
+        let state = self.shared.lock();
+        let ready = state.lanes.iter().position(|lane| !lane.is_out && lane.renewing.is_none());
+        ready.or_else(|| state.lanes.iter().position(|lane| !lane.is_out)).unwrap_or(0)
     }
 
     /// Gives a lane nothing more from the queue.
@@ -292,7 +350,8 @@ impl<J> Drop for LanePool<J> {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.closed = true;
-        let idle: Vec<bool> = state.lanes.iter().map(|lane| lane.since.is_none()).collect();
+        let is_idle = |lane: &LaneState<J>| lane.since.is_none() && lane.renewing.is_none();
+        let idle: Vec<bool> = state.lanes.iter().map(is_idle).collect();
         drop(state);
         self.shared.changed.notify_all();
         // An idle thread is joined, so that its device shuts down in order. A busy thread could block for as

@@ -4,19 +4,21 @@
 //! A lane that dies takes nothing with it. What it was working on goes back to the queue, and only what happens on two
 //! devices counts against a variant.
 
+use evo_protocol::evaluation::Recovery;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 
 use super::confirm::Deep;
 use super::error::EngineError;
-use super::fleet::Strike;
+use super::fleet::{LaneRecord, Strike};
 use super::lane::Task;
 use super::ports::{LaneAnswer, Recipe, Rivals};
 use super::run::Engine;
 use evo_journal::budget::StopReason;
 use evo_journal::record::{LaneAccount, RepeatedComparison};
-use evo_report::event::{Event, LaneProgress};
+use evo_report::event::{Event, LaneActivity, LaneProgress};
 use evo_supervise::blame::after_two;
 use evo_supervise::job::{Judgement, SecondLook};
+use evo_supervise::renewal::Renewal;
 
 impl<R: Recipe> Engine<'_, R> {
     /// Decides whether a result counts. `None` where another device has to see the variant first, which is queued for
@@ -66,6 +68,7 @@ impl<R: Recipe> Engine<'_, R> {
     fn again_elsewhere(&mut self, lane: usize, number: u64) {
         if self.lanes.queue_again(number, lane) {
             self.flight.on_lane.push(number);
+            self.fleet.lanes[lane].given_back += 1;
         }
     }
 
@@ -95,7 +98,8 @@ impl<R: Recipe> Engine<'_, R> {
     ) -> Result<(), EngineError> {
         let why = result.verdict.message.lines().next().unwrap_or_default().to_string();
         let first = self.fleet.strikes.remove(&number);
-        self.fleet.lanes[lane].out = Some(why.clone());
+        let now = self.seconds();
+        self.fleet.lanes[lane].lose(&why, now);
         if !self.fleet.is_several() {
             return self.device_lost(number, &result);
         }
@@ -129,6 +133,62 @@ impl<R: Recipe> Engine<'_, R> {
         self.judged(lane, 1.0, number, judgement)
     }
 
+    /// Seconds since the run began.
+    pub(super) fn seconds(&self) -> f64 {
+        self.time.clock.started.elapsed().as_secs_f64()
+    }
+
+    /// A lane that waited for its next worker has it, or is lost.
+    pub(super) fn renewed(&mut self, lane: usize, renewal: Renewal) -> Result<(), EngineError> {
+        let Renewal { recovery, lost, host, device_uuid } = renewal;
+        let now = self.seconds();
+        let own = &mut self.fleet.lanes[lane];
+        match lost {
+            Some(why) => {
+                own.lose(&why, now - recovery.elapsed_ms / 1e3);
+                self.lost_idle(lane, &why)
+            }
+            None => {
+                let device_uuid = device_uuid.unwrap_or(own.identity.device_uuid.clone());
+                own.lead_to(host, device_uuid);
+                self.replaced(lane, recovery);
+                self.check_device(lane)
+            }
+        }
+    }
+
+    /// A lane has a new worker.
+    pub(super) fn replaced(&mut self, lane: usize, recovery: Recovery) {
+        let Recovery { level, elapsed_ms } = recovery;
+        self.observer.observe(&Event::Recovered { worker: lane, level, elapsed_ms });
+        self.fleet.lanes[lane].restarts += 1;
+        self.fleet.lanes[lane].absent += elapsed_ms / 1e3;
+        self.anchor_after_fault(lane);
+    }
+
+    /// A lane is lost that has no variant.
+    pub(super) fn lost_idle(&mut self, lane: usize, why: &str) -> Result<(), EngineError> {
+        if self.lanes.live() == 0 {
+            return self.all_lost(why);
+        }
+        let (shown, left) = (self.fleet.shown(lane), self.lanes.live());
+        self.notice(format!("{shown} is lost: {why}; {left} left"))?;
+        // Another lane may be the one to compare with now.
+        self.release_lanes();
+        self.compare_lanes()
+    }
+
+    /// A launcher may have given a new worker the device of another lane.
+    fn check_device(&mut self, lane: usize) -> Result<(), EngineError> {
+        let uuid = &self.fleet.lanes[lane].identity.device_uuid;
+        let is_same = |(at, own): &(usize, &LaneRecord)| {
+            *at != lane && own.out.is_none() && own.identity.device_uuid == *uuid
+        };
+        let Some((other, _)) = self.fleet.lanes.iter().enumerate().find(is_same) else { return Ok(()) };
+        let why = format!("its new worker has the device of {}", self.fleet.shown(other));
+        self.put_out(lane, &why)
+    }
+
     /// No lane is left: the run ends, and a resumed one goes on with as many as it finds.
     pub(super) fn all_lost(&mut self, why: &str) -> Result<(), EngineError> {
         self.notice(format!("all {} lanes are lost; the last one: {why}", self.fleet.lanes.len()))?;
@@ -148,7 +208,9 @@ impl<R: Recipe> Engine<'_, R> {
     ) -> Result<Option<RepeatedComparison>, EngineError> {
         let first = &self.fleet.lanes[self.fleet.confirming].identity.device_uuid;
         let mut others = self.fleet.lanes.iter().enumerate();
-        let second = others.find(|(_, own)| own.out.is_none() && own.identity.device_uuid != *first);
+        let is_ready = |lane: usize| !self.lanes.is_renewing(lane);
+        let second = others
+            .find(|(lane, own)| own.out.is_none() && own.identity.device_uuid != *first && is_ready(*lane));
         let Some(second) = second.map(|(lane, _)| lane) else { return Ok(None) };
         let within = self.time.wall.left();
         let problems: Vec<usize> = (0..finalist.work.len()).collect();
@@ -180,12 +242,28 @@ impl<R: Recipe> Engine<'_, R> {
             return;
         }
         let wall = self.time.clock.started.elapsed().as_secs_f64();
-        let progress = self.accounts().into_iter().map(|account| LaneProgress {
+        let activity = |lane: usize| match &self.fleet.lanes[lane].out {
+            Some(_) => LaneActivity::Out,
+            None if self.lanes.is_renewing(lane) => LaneActivity::Waiting,
+            None if self.lanes.is_working(lane) => LaneActivity::Working,
+            None => LaneActivity::Idle,
+        };
+        let progress = self.accounts().into_iter().enumerate().map(|(lane, account)| LaneProgress {
+            activity: activity(lane),
             busy: if wall > 0.0 { (account.busy_seconds / wall).min(1.0) } else { 0.0 },
             account,
         });
         let lanes = progress.collect();
         self.observer.observe(&Event::LaneProgress { lanes });
+    }
+
+    /// Seconds that a lane was without a worker, until the search was over.
+    fn absent(&self, lane: usize) -> f64 {
+        let own = &self.fleet.lanes[lane];
+        match own.searched_at {
+            Some(at) => own.absent_until(at),
+            None => own.absent_until(self.seconds()) + self.lanes.renewing_for(lane).as_secs_f64(),
+        }
     }
 
     /// One account for each lane; none where there is one lane.
@@ -197,14 +275,17 @@ impl<R: Recipe> Engine<'_, R> {
             (0u32..).zip(self.fleet.lanes.iter().enumerate()).map(|(lane, (at, own))| LaneAccount {
                 lane,
                 name: own.identity.name.clone(),
+                host: own.identity.host.clone(),
                 device_uuid: own.identity.device_uuid.clone(),
                 evaluations: own.evaluations,
                 busy_seconds: own.searched.unwrap_or_else(|| self.lanes.busy_of(at).as_secs_f64()),
                 restarts: own.restarts,
+                given_back: own.given_back,
+                absent_seconds: self.absent(at),
                 ratio: own.ratio,
                 anchors: self.fleet.anchor_ratios(at),
                 pooled: own.is_pooled,
-                out: own.out.clone(),
+                out: own.why_out(),
             });
         accounts.collect()
     }

@@ -64,6 +64,8 @@ mod lanes_tests;
 #[cfg(test)]
 mod reconsider_tests;
 #[cfg(test)]
+mod renewal_tests;
+#[cfg(test)]
 mod sanitizing_tests;
 #[cfg(test)]
 mod take_over_tests;

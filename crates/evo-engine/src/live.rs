@@ -12,6 +12,7 @@ use evo_compile::farm::CompileFarm;
 use evo_compile::variant_farm::VariantFarm;
 use evo_supervise::job::{Job, Judgement, Standing};
 use evo_supervise::lane::Lane;
+use evo_supervise::renewal::Renewal;
 use evo_timing::paired::{self, PairedComparison};
 use evo_timing::stats::median;
 
@@ -98,6 +99,10 @@ impl Evaluate<Job> for Lane {
 
     fn telemetry(&mut self) -> Option<Telemetry> {
         Lane::telemetry(self)
+    }
+
+    fn renew(&mut self) -> Option<Renewal> {
+        Lane::renew(self)
     }
 }
 

@@ -20,6 +20,7 @@ use evo_space::genome::{Configuration, ContentHash};
 
 use evo_journal::record::ProblemWork;
 use evo_supervise::job::{Judgement, Standing};
+use evo_supervise::renewal::Renewal;
 
 /// Turns a configuration into something to compile and to judge.
 pub trait Recipe {
@@ -92,6 +93,10 @@ pub trait Evaluate<J>: Send {
     fn telemetry(&mut self) -> Option<Telemetry> {
         None
     }
+    /// Sees to the worker that a judgement says is owed, which may take minutes.
+    fn renew(&mut self) -> Option<Renewal> {
+        None
+    }
 }
 
 /// A tool that looks for faults in what a job launches, where no time is taken.
@@ -137,6 +142,8 @@ pub struct LaneIdentity {
     /// For people: `cuda:1`, `ssh node7`.
     pub name: String,
     pub device_uuid: String,
+    /// The machine of its worker; empty where nobody said.
+    pub host: String,
 }
 
 impl<J> LanePart<J> {
@@ -323,9 +330,16 @@ pub enum LaneAnswer {
     Sanitized(Box<SanitizerAnswer>),
     Expecting,
     Telemetry(Option<Telemetry>),
+    /// Comes after the answer to a job whose worker died, where a successor had to be waited for.
+    Renewed(Box<Renewal>),
 }
 
 impl LaneAnswer {
+    /// Whether it answers what a confirmation asks: other answers may come in between.
+    pub(crate) fn is_of_confirmation(&self) -> bool {
+        !matches!(self, LaneAnswer::Anchored { .. } | LaneAnswer::Taken { .. } | LaneAnswer::Renewed(_))
+    }
+
     /// What became of a job, where the task was one.
     pub(crate) fn judgement(&self) -> Option<&Judgement> {
         match self {

@@ -179,7 +179,11 @@ impl<'a, R: Recipe> Engine<'a, R> {
         // Only now: replaying a long journal must not lower the rates. It counts against the wall budget all the same.
         self.time.clock.started = Instant::now();
         self.search()?;
+        let now = self.seconds();
         for (at, lane) in self.fleet.lanes.iter_mut().enumerate() {
+            lane.searched_at = Some(now);
+            lane.absent += self.lanes.renewing_for(at).as_secs_f64();
+            lane.waits_at_end = self.lanes.is_renewing(at);
             lane.searched = Some(self.lanes.busy_of(at).as_secs_f64());
         }
         self.give_up_guesses();
@@ -253,6 +257,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
                     }
                     LaneAnswer::Anchored { number, result } => self.anchored(lane, number, &result)?,
                     LaneAnswer::Taken { number } => self.taken(lane, number)?,
+                    LaneAnswer::Renewed(renewal) => self.renewed(lane, *renewal)?,
                     _ => {}
                 },
                 Message::Interrupt(count) => {

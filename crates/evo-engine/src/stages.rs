@@ -346,12 +346,8 @@ impl<R: Recipe> Engine<'_, R> {
         if !self.flight.variants.contains_key(&number) {
             return Ok(());
         }
-        if let Some(recovery) = &result.recovery {
-            let event =
-                Event::Recovered { worker: lane, level: recovery.level, elapsed_ms: recovery.elapsed_ms };
-            self.observer.observe(&event);
-            self.fleet.lanes[lane].restarts += 1;
-            self.anchor_after_fault(lane);
+        if let Some(recovery) = result.recovery {
+            self.replaced(lane, recovery);
         }
         match self.second_look(lane, number, result)? {
             Some(result) => self.judged(lane, ratio, number, result),

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use evo_protocol::device::Telemetry;
 use evo_supervise::job::{Judgement, Standing};
+use evo_supervise::renewal::Renewal;
 
 use crate::ports::{Evaluate, PairAnswer, Rivals};
 
@@ -92,6 +93,10 @@ impl<J> Evaluate<J> for TurnTaking<J> {
 
     fn telemetry(&mut self) -> Option<Telemetry> {
         self.device.telemetry()
+    }
+
+    fn renew(&mut self) -> Option<Renewal> {
+        self.device.renew()
     }
 }
 

@@ -361,6 +361,9 @@ pub struct LaneAccount {
     pub lane: u32,
     /// `cuda:1`, `ssh node7`.
     pub name: String,
+    /// The machine of its last worker; empty where nobody said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host: String,
     pub device_uuid: String,
     /// Variants that it gave a verdict on.
     pub evaluations: u64,
@@ -368,6 +371,12 @@ pub struct LaneAccount {
     pub busy_seconds: f64,
     /// Workers that were replaced.
     pub restarts: u64,
+    /// Variants whose worker died on them, and which another lane took.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub given_back: u64,
+    /// Without a worker, until the search was over.
+    #[serde(default)]
+    pub absent_seconds: f64,
     /// How many times as long as the first lane it took.
     pub ratio: f64,
     /// The same for each anchor: `default`, and evo's own, `memory` and `compute`.
@@ -378,6 +387,23 @@ pub struct LaneAccount {
     /// Why it took no more variants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out: Option<String>,
+}
+
+impl LaneAccount {
+    /// Where it works: `cuda:1 on node7`, and for a command, which names no device, `ray on node7, GPU-5f3a1c2e`.
+    pub fn place(&self) -> String {
+        let name = &self.name;
+        let host = if self.host.is_empty() { String::new() } else { format!(" on {}", self.host) };
+        let is_named = name.contains(':') || !self.device_uuid.starts_with("GPU-");
+        let device =
+            if is_named { String::new() } else { format!(", {}", shortened_uuid(&self.device_uuid)) };
+        format!("{name}{host}{device}")
+    }
+}
+
+/// `GPU-5f3a1c2e` of `GPU-5f3a1c2e-8d4b-…`.
+fn shortened_uuid(uuid: &str) -> &str {
+    uuid.match_indices('-').nth(1).map_or(uuid, |(at, _)| &uuid[..at])
 }
 
 fn is_false(value: &bool) -> bool {

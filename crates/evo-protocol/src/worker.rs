@@ -229,6 +229,9 @@ pub enum Response {
         /// How the device is set up, as far as that changes its times; only under a lease.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         settings: BTreeMap<String, String>,
+        /// The name of its machine; only under a lease.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        host: String,
     },
     /// The GPUs of its machine.
     Described {

@@ -57,8 +57,20 @@ pub enum Event {
 #[derive(Clone, Debug)]
 pub struct LaneProgress {
     pub account: LaneAccount,
+    pub activity: LaneActivity,
     /// Share of elapsed time.
     pub busy: f64,
+}
+
+/// What a lane is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaneActivity {
+    Working,
+    Idle,
+    /// Its worker died, and its launcher has not started the next one yet.
+    Waiting,
+    /// It takes no more variants.
+    Out,
 }
 
 /// What earlier runs of a study found.

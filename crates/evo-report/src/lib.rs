@@ -14,6 +14,7 @@ pub mod history;
 pub mod insight;
 pub mod invert;
 pub mod json;
+pub mod lane_lines;
 pub mod micro;
 pub mod parity;
 mod portfolio;

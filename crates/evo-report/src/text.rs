@@ -18,7 +18,7 @@ use super::table::{FittedTable, Keep};
 use super::width::wrapped;
 use evo_journal::leaderboard::verdict_mix;
 use evo_journal::rank::is_noisy;
-use evo_journal::record::{LaneAccount, RunEnd, SanitizeTally};
+use evo_journal::record::{RunEnd, SanitizeTally};
 use evo_timing::paired::claimable;
 
 /// Nanoseconds with a unit and about four significant digits.
@@ -367,27 +367,6 @@ pub fn last_line(end: &RunEnd, wall: Duration) -> String {
         end.sanitized.map_or(String::new(), sanitizing),
         end.reason.describe()
     )
-}
-
-/// What each of several lanes did, a line each; nothing where there was one.
-pub fn lanes(end: &RunEnd, width: usize) -> String {
-    let seconds = end.throughput.search_seconds;
-    let line = |lane: &LaneAccount| {
-        let busy = if seconds > 0.0 { (lane.busy_seconds / seconds).min(1.0) } else { 0.0 };
-        let mut told = vec![counted(lane.evaluations, "evaluation"), format!("busy {:.0} %", busy * 100.0)];
-        if lane.restarts > 0 {
-            told.push(counted(lane.restarts, "new worker"));
-        }
-        if lane.ratio != 1.0 {
-            told.push(format!("{:.3} times as long as lane 0", lane.ratio));
-        }
-        if !lane.pooled {
-            told.push("not pooled".to_string());
-        }
-        told.extend(lane.out.as_ref().map(|why| format!("out: {why}")));
-        wrapped(&format!("lane {} ({}): {}", lane.lane, lane.name, told.join(", ")), width)
-    };
-    end.lanes.iter().map(line).collect()
 }
 
 /// `sanitizer 4 variants in 12.3 s, 1 with a finding; `.

@@ -192,6 +192,8 @@ pub struct Judgement {
     pub lost: bool,
     /// The verdict does not count before another device has seen the job; `None` where it does.
     pub second_look: Option<SecondLook>,
+    /// The worker died with the job, and the next one is still to be started.
+    pub owes_worker: bool,
 }
 
 /// Why a job has to be seen by another device.
@@ -228,6 +230,7 @@ impl Judgement {
             device_ms: 0.0,
             lost: false,
             second_look: None,
+            owes_worker: false,
         }
     }
 }

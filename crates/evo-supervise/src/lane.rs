@@ -18,9 +18,10 @@ use super::blocks::BlockWorker;
 use super::cascade::{self, Station};
 use super::child::DeviceWorker;
 use super::deadline::{Deadlines, LaunchPrediction, work};
+pub use super::described::describe;
 use super::job::{Job, Judgement, SecondLook, Standing};
 use super::supervisor::Supervisor;
-pub use super::supervisor::{LaneError, LaneLimits, LaneOptions, describe, own_worker};
+pub use super::supervisor::{LaneError, LaneLimits, LaneOptions, own_worker};
 use super::unfit::UnfitShapes;
 use evo_timing::noise::{self, NoiseFloor};
 
@@ -96,6 +97,15 @@ impl Lane {
         self.supervisor.info()
     }
 
+    /// The machine of its worker; empty for workers of this machine.
+    pub fn host(&self) -> &str {
+        self.supervisor.host()
+    }
+
+    pub(crate) fn supervisor(&mut self) -> &mut Supervisor {
+        &mut self.supervisor
+    }
+
     /// Clocks, power and heat now; `None` if the device is lost or its worker does not answer.
     pub fn telemetry(&mut self) -> Option<Telemetry> {
         if self.supervisor.lost().is_some() {
@@ -135,6 +145,7 @@ impl Lane {
     /// Takes a job through gates and timing. Whatever the job does to its worker, the next job finds a
     /// worker that has passed the health check.
     pub fn evaluate(&mut self, job: &Job, standing: &Standing) -> Judgement {
+        self.supervisor.renew();
         if let Some(why) = self.supervisor.lost() {
             return lost(why);
         }
@@ -147,8 +158,7 @@ impl Lane {
             let job = &*self.unfit.without(whole);
             // The second try starts from nothing: reports from a broken process are not kept.
             let mut judgement = Judgement::begin();
-            let checks = job.candidate.check.checks;
-            let mut shift = Shift::new(&mut self.supervisor, standing, checks);
+            let mut shift = Shift::new(&mut self.supervisor, standing, job.candidate.check.checks);
             match cascade::run(&mut shift, job, standing, &mut judgement) {
                 Ok(sticky) => {
                     let failed = judgement.gates.iter().find(|report| report.state == GateState::Fail);
@@ -180,13 +190,13 @@ impl Lane {
                     return self.finish(judgement, spent);
                 }
                 Err((gate, Trouble { blame, objective_ns })) => {
-                    // Recovery comes before the verdict, which has to say whether the device was lost on the
-                    // way.
-                    spent.add(self.supervisor.recover(blame.doubt));
+                    let owes_worker = self.leave_worker(&blame, &mut spent);
                     // What the reference does not take says nothing about the variant.
                     if self.unfit.learn(job, gate, &blame.verdict) && self.supervisor.lost().is_none() {
+                        self.supervisor.renew().into_iter().for_each(|recovery| spent.add(recovery));
                         continue;
                     }
+                    judgement.owes_worker = owes_worker;
                     if last || !blame.second_chance || self.supervisor.lost().is_some() {
                         judgement.objective_ns = objective_ns;
                         judgement.second_look = self.second_look(blame.second_chance, SecondLook::Broken);
@@ -203,6 +213,19 @@ impl Lane {
                 }
             }
         }
+    }
+
+    /// Replaces a worker that died, or leaves that for later where another lane sees what it died with: this one may wait
+    /// long for its launcher. Whether it was left.
+    fn leave_worker(&mut self, blame: &Blame, spent: &mut Spent) -> bool {
+        let elsewhere = self.supervisor.limits.second_elsewhere && blame.second_chance;
+        if elsewhere && self.supervisor.has_one_at_a_time() {
+            self.supervisor.postpone(blame.doubt);
+            return self.supervisor.lost().is_none();
+        }
+        // Before the verdict, which has to say whether the device was lost on the way.
+        spent.add(self.supervisor.recover(blame.doubt));
+        false
     }
 
     /// Why another device has to see a job, where one does.

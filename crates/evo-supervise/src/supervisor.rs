@@ -12,13 +12,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind};
 use evo_protocol::evaluation::{Recovery, RecoveryLevel};
-use evo_protocol::worker::{
-    DescribedGpu, PROTOCOL_VERSION, ReferenceKernels, Request, Response, WorkerLease,
-};
+use evo_protocol::worker::{PROTOCOL_VERSION, ReferenceKernels, Request, Response, WorkerLease};
 use evo_space::genome::ContentHash;
+use evo_space::printable::{printable, shortened};
 use thiserror::Error;
 
 use super::child::{BEAT, Death, DeviceWorker, WorkerAnswer};
+use super::class::DeviceClass;
 use super::deadline::Deadlines;
 use evo_system::process;
 
@@ -122,6 +122,18 @@ pub enum LaneError {
 }
 
 impl LaneError {
+    /// With what a launcher printed last, which says more than that its process is gone.
+    fn in_full(&self, leased: bool) -> String {
+        let log = match self {
+            LaneError::Died { death } if leased => death.log.as_str(),
+            _ => "",
+        };
+        match log.lines().map(str::trim).rfind(|line| !line.is_empty()) {
+            Some(last) => format!("{self}; it said: {}", printable(&shortened(last, WORDS_MAX))),
+            None => self.to_string(),
+        }
+    }
+
     pub(crate) fn died(death: Death) -> LaneError {
         LaneError::Died { death: Box::new(death) }
     }
@@ -147,7 +159,9 @@ const MEMORY_PAUSE: Duration = Duration::from_millis(100);
 const UNREAPED: &str = "a killed worker cannot be reaped";
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(200);
 /// A worker on another machine gets so long to leave before its connection is cut.
-const FAREWELL: Duration = Duration::from_secs(5);
+pub(super) const FAREWELL: Duration = Duration::from_secs(5);
+/// Letters of what a launcher said last.
+const WORDS_MAX: usize = 160;
 /// What a launcher may take to start a worker.
 const OPENING_LEASED: Duration = Duration::from_secs(120);
 
@@ -162,6 +176,8 @@ pub(crate) struct Supervisor {
     settings: BTreeMap<String, String>,
     /// Which gates the first worker has; all are started by the same command.
     judge: String,
+    /// The machine of the newest worker, where it may be another one.
+    host: String,
     current: Option<DeviceWorker>,
     /// Workers that were started and greeted, and whose answers have not been read, oldest first.
     spares: VecDeque<DeviceWorker>,
@@ -175,6 +191,8 @@ pub(crate) struct Supervisor {
     lost: Option<String>,
     /// Whether the last worker could not even be started, which is not the device's fault.
     unstarted: bool,
+    /// What is in doubt after a worker's death whose successor is still to be started.
+    owed: Option<RecoveryLevel>,
 }
 
 impl Supervisor {
@@ -187,7 +205,7 @@ impl Supervisor {
         let mut child = begin(&command, &options)?;
         // The kind of device is not known before the answer. The limit for opening is the same for all.
         let opening = opening(&options, deadlines(&limits, DeviceKind::Cuda));
-        let Opened { info, judge, settings } = finish(&mut child, &options, &opening)?;
+        let Opened { info, judge, settings, host } = finish(&mut child, &options, &opening)?;
         let mut supervisor = Supervisor {
             options,
             limits,
@@ -195,6 +213,7 @@ impl Supervisor {
             info,
             settings,
             judge,
+            host,
             current: Some(child),
             spares: VecDeque::new(),
             spares_settled: true,
@@ -203,6 +222,7 @@ impl Supervisor {
             memory_free: None,
             lost: None,
             unstarted: false,
+            owed: None,
         };
         // Read before a spare exists, whose context takes memory too: later checks compare with this value.
         supervisor.memory_free = supervisor.canary()?;
@@ -223,6 +243,11 @@ impl Supervisor {
     /// Which gates and which timing the workers have.
     pub(crate) fn judge(&self) -> &str {
         &self.judge
+    }
+
+    /// The machine of the newest worker under a lease; empty for workers of this machine.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
     }
 
     /// Why the device is lost, if it is.
@@ -325,6 +350,23 @@ impl Supervisor {
         }
     }
 
+    /// Kills the working child, and leaves it to `renew` to put another one in its place.
+    pub(crate) fn postpone(&mut self, doubt: RecoveryLevel) {
+        if !self.current.take().is_none_or(|mut child| child.bury()) {
+            self.lost = Some(UNREAPED.into());
+        }
+        self.owed = Some(doubt);
+    }
+
+    /// Puts a checked worker in the place of one that was killed, if that was put off.
+    pub(crate) fn renew(&mut self) -> Option<Recovery> {
+        let doubt = self.owed.take()?;
+        match self.lost {
+            None => Some(self.recover(doubt)),
+            Some(_) => Some(Recovery { level: RecoveryLevel::R3, elapsed_ms: 0.0 }),
+        }
+    }
+
     /// Kills the working child and puts a checked one in its place. `doubt` says why; a device that is
     /// lost on the way is `R3`.
     ///
@@ -363,7 +405,7 @@ impl Supervisor {
                 }
                 Err(error) => {
                     self.unstarted = matches!(error, LaneError::Spawn { .. });
-                    why = format!("two new workers failed in a row: {error}");
+                    why = format!("two new workers failed in a row: {}", error.in_full(self.options.leased));
                 }
             }
             if !self.current.take().is_none_or(|mut child| child.bury()) {
@@ -392,8 +434,24 @@ impl Supervisor {
         }
         // No spare, or one that did not open.
         let mut child = begin(&self.command, &self.options)?;
-        finish(&mut child, &self.options, &deadlines)?;
+        let opened = finish(&mut child, &self.options, &deadlines)?;
+        self.meet(opened)?;
         Ok(child)
+    }
+
+    /// A launcher may have led the new worker to another machine or device than the last one.
+    fn meet(&mut self, opened: Opened) -> Result<(), LaneError> {
+        if !self.options.leased {
+            return Ok(());
+        }
+        let own = DeviceClass { info: &self.info, settings: &self.settings, judge: &self.judge };
+        let new = DeviceClass { info: &opened.info, settings: &opened.settings, judge: &opened.judge };
+        if let Some(difference) = own.difference(&new) {
+            return Err(LaneError::Lost { why: format!("the new one is of another class: {difference}") });
+        }
+        self.info.uuid = opened.info.uuid;
+        self.host = opened.host;
+        Ok(())
     }
 
     /// Starts a spare if there is none; a failure shows when it is needed.
@@ -477,21 +535,6 @@ fn hello(options: &LaneOptions, lease: Option<WorkerLease>) -> Request {
     }
 }
 
-/// The GPUs of the machine that a command leads to. The worker is gone afterwards.
-///
-/// # Errors
-/// The command does not start, or leads to no worker.
-pub fn describe(command: &[String], within: Duration) -> Result<Vec<DescribedGpu>, LaneError> {
-    let spawn_error = |source| LaneError::Spawn { command: command.join(" "), source };
-    let mut child = DeviceWorker::start(command).map_err(spawn_error)?;
-    let answer = child.request(&Request::Describe, &Deadlines::within(within)).map_err(LaneError::died)?;
-    child.shutdown(FAREWELL);
-    match answer.response {
-        Response::Described { gpus } => Ok(gpus),
-        other => Err(LaneError::unexpected(&other)),
-    }
-}
-
 /// Starts a worker and greets it, without waiting for the answer.
 pub(super) fn begin(command: &[String], options: &LaneOptions) -> Result<DeviceWorker, LaneError> {
     let spawn_error = |source| LaneError::Spawn { command: command.join(" "), source };
@@ -525,6 +568,7 @@ pub(super) struct Opened {
     pub info: DeviceInfo,
     pub judge: String,
     pub settings: BTreeMap<String, String>,
+    pub host: String,
 }
 
 /// Waits until a greeted worker has opened its device: what that is, and which gates the worker has.
@@ -536,8 +580,8 @@ pub(super) fn finish(
     // The greeting went out in `begin`. It is given again only for the phase and the files that `finish` assumes.
     let again = hello(options, options.leased.then(|| lease(options)));
     match child.finish(&again, deadlines).map_err(LaneError::died)?.response {
-        Response::Ready { protocol: PROTOCOL_VERSION, info, judge, settings, .. } => {
-            Ok(Opened { info: *info, judge, settings })
+        Response::Ready { protocol: PROTOCOL_VERSION, info, judge, settings, host, .. } => {
+            Ok(Opened { info: *info, judge, settings, host })
         }
         Response::Failed { error } => Err(LaneError::Open { error }),
         other => Err(LaneError::unexpected(&other)),

@@ -158,9 +158,11 @@ impl Server {
         }
         self.judge = Some(own);
         let judge = self.build.clone();
+        let host = lease.as_ref().map(|_| evo_system::machine::name()).unwrap_or_default();
         let settings = lease.map(|_| evo_device::telemetry::settings(&info.uuid)).unwrap_or_default();
         let settings = settings.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
-        Ok(Response::Ready { protocol: PROTOCOL_VERSION, pid: std::process::id(), info, judge, settings })
+        let (protocol, pid) = (PROTOCOL_VERSION, std::process::id());
+        Ok(Response::Ready { protocol, pid, info, judge, settings, host })
     }
 
     /// A file of the parent's, or a copy of it where it cannot be read here.

@@ -7,7 +7,7 @@ use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::VerdictKind;
 use evo_space::counted::counted;
 
-use crate::event::{Event, LaneProgress};
+use crate::event::{Event, LaneActivity, LaneProgress};
 use crate::report::text::time;
 
 /// Verdicts by which the rate is measured: enough to be steady, few enough to follow a change.
@@ -195,18 +195,22 @@ impl Tally {
     }
 }
 
-/// `cuda:1  120 evaluations, 93 % busy`.
+/// `cuda:1 on node7  working  120 evaluations, 93 % busy, 1 new worker`.
 fn told(lane: &LaneProgress) -> String {
     let account = &lane.account;
-    let restarts = match account.restarts {
-        0 => String::new(),
-        count => format!(", {}", counted(count, "new worker")),
+    let doing = match lane.activity {
+        LaneActivity::Working => "working",
+        LaneActivity::Idle => "idle   ",
+        LaneActivity::Waiting => "waiting for a worker",
+        LaneActivity::Out => "out    ",
     };
-    let state = match &account.out {
-        Some(why) => format!("out: {why}"),
-        None => format!("{:.0} % busy", percent(lane.busy)),
-    };
-    format!("{}  {}, {state}{restarts}", account.name, counted(account.evaluations, "evaluation"))
+    let mut all = vec![counted(account.evaluations, "evaluation")];
+    all.push(format!("{:.0} % busy", percent(lane.busy)));
+    if account.restarts > 0 {
+        all.push(counted(account.restarts, "new worker"));
+    }
+    all.extend(account.out.clone());
+    format!("{}  {doing}  {}", account.place(), all.join(", "))
 }
 
 impl Lanes {

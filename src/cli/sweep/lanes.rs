@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use evo_device::probe::{self, DeviceChoice};
 use evo_device::{cuda_arch, telemetry};
-use evo_protocol::device::{DeviceInfo, DeviceKind};
+use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::ErrorCode;
 
 use super::lane_order::{LaneOrder, LaneSource, RAY_BRIDGE};
@@ -15,6 +15,8 @@ use crate::cli::error::CliError;
 use crate::cli::session::DeviceSetup;
 use crate::compile::FarmOptions;
 use crate::kernel::spec::KernelSpec;
+use crate::machine;
+use crate::supervise::class::DeviceClass;
 use crate::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions, describe};
 
 /// One lane of a Ray cluster, as a program.
@@ -27,6 +29,8 @@ const DESCRIBED_WITHIN: Duration = Duration::from_secs(120);
 pub struct StartedLane {
     pub lane: Lane,
     pub name: String,
+    /// The machine of its worker.
+    pub host: String,
     /// Of this lane only, also where several share one processor.
     pub device_uuid: String,
     /// What its workers are told; none for a lane by command, whose device no tool of this machine can look at.
@@ -96,8 +100,9 @@ pub fn start(
             DeviceKind::Host => format!("{}#{at}", info.uuid),
             DeviceKind::Cuda | DeviceKind::Replay => info.uuid.clone(),
         };
+        let host = if own { machine::name() } else { lane.host().to_string() };
         let options = own.then_some(options);
-        lanes.push(StartedLane { lane, name: order.name.clone(), device_uuid, options });
+        lanes.push(StartedLane { lane, name: order.name.clone(), host, device_uuid, options });
     }
     check(&lanes)?;
     Ok(lanes)
@@ -149,8 +154,13 @@ fn check(lanes: &[StartedLane]) -> Result<(), CliError> {
             ))
             .with_hint("each lane needs a device of its own; see what the launcher gives to its processes"));
         }
-        let classes = [first, lane].map(|own| (own.lane.info(), settings(&own.lane), own.lane.judge()));
-        if let Some(difference) = difference(&classes[0], &classes[1]) {
+        let settings = [first, lane].map(|own| settings(&own.lane));
+        let [own, other] = [(first, &settings[0]), (lane, &settings[1])].map(|(own, settings)| DeviceClass {
+            info: own.lane.info(),
+            settings,
+            judge: own.lane.judge(),
+        });
+        if let Some(difference) = own.difference(&other) {
             return Err(CliError::usage(format!(
                 "{} is not of the same class as {}: {difference}",
                 shown(at),
@@ -178,42 +188,6 @@ pub fn settings(lane: &Lane) -> BTreeMap<String, String> {
     own.map(|(name, value)| (name.to_string(), value)).collect()
 }
 
-/// What a class of device is: what it is, how it is set up, and by which gates its workers judge.
-type DeviceClass<'a> = (&'a DeviceInfo, BTreeMap<String, String>, &'a str);
-
-/// The first property in which two lanes differ.
-fn difference(first: &DeviceClass<'_>, other: &DeviceClass<'_>) -> Option<String> {
-    let properties = |(info, settings, judge): &DeviceClass<'_>| {
-        let memory = match info.kind {
-            DeviceKind::Host => format!("{} GiB", info.memory_bytes.div_ceil(1 << 30)),
-            DeviceKind::Cuda | DeviceKind::Replay => info.memory_bytes.to_string(),
-        };
-        let mut all = vec![
-            ("kind".to_string(), info.kind.as_str().to_string()),
-            ("name".into(), info.name.clone()),
-            ("architecture".into(), info.arch.clone()),
-            ("number of multiprocessors".into(), info.multiprocessors.to_string()),
-            ("memory".into(), memory),
-            ("driver".into(), info.driver.clone()),
-            ("cache".into(), info.l2_bytes.to_string()),
-            ("limits".into(), serde_json::to_string(&info.limits).unwrap_or_default()),
-            ("evo".into(), judge.to_string()),
-        ];
-        all.extend(settings.iter().map(|(name, value)| (name.clone(), value.clone())));
-        all.into_iter().collect::<BTreeMap<String, String>>()
-    };
-    let (first, other) = (properties(first), properties(other));
-    let names = first.keys().chain(other.keys());
-    let value =
-        |all: &BTreeMap<String, String>, name: &str| all.get(name).cloned().unwrap_or("unknown".into());
-    let pairs = names.map(|name| (name, value(&first, name), value(&other, name)));
-    let different: Vec<_> = pairs.filter(|(_, first, other)| first != other).collect();
-    // The name says most.
-    let named = different.iter().find(|(name, ..)| *name == "name");
-    let (name, first, other) = named.or(different.first())?;
-    Some(format!("its {name} is `{other}` and not `{first}`"))
-}
-
 /// Why a lane does not start, with the end of what its command printed.
 fn not_started(order: &LaneOrder, at: usize, error: &LaneError) -> CliError {
     let Some(words) = order.words() else {
@@ -233,6 +207,8 @@ fn not_started(order: &LaneOrder, at: usize, error: &LaneError) -> CliError {
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::device::DeviceInfo;
+
     use super::*;
     use crate::journal::example as fake;
 
@@ -246,12 +222,11 @@ mod tests {
     #[test]
     fn a_lane_of_another_class_is_refused_by_name() {
         let info = fake::header().device;
-        let class = |info: &DeviceInfo, limit: &str| {
-            (info.clone(), BTreeMap::from([("power limit".to_string(), limit.to_string())]))
-        };
         let check = |other: &DeviceInfo, limit: &str, judge: &str, expected: Option<&str>| {
-            let (first, second) = (class(&info, "700 W"), class(other, limit));
-            let seen = difference(&(&first.0, first.1, "evo 1"), &(&second.0, second.1, judge));
+            let settings =
+                ["700 W", limit].map(|one| BTreeMap::from([("power limit".to_string(), one.to_string())]));
+            let first = DeviceClass { info: &info, settings: &settings[0], judge: "evo 1" };
+            let seen = first.difference(&DeviceClass { info: other, settings: &settings[1], judge });
             assert_eq!(seen.as_deref(), expected);
         };
         check(&DeviceInfo { uuid: "another".into(), ..info.clone() }, "700 W", "evo 1", None);

@@ -243,7 +243,7 @@ impl LiveSubject {
         let lane = device_lane::lane(&self.setup, command, Some(kernel))?;
         let options = Some(device_lane::lane_options(&self.setup, command, Some(kernel))?);
         let (name, device_uuid) = (self.setup.choice.spec.clone(), lane.info().uuid.clone());
-        Ok(vec![StartedLane { lane, name, device_uuid, options }])
+        Ok(vec![StartedLane { lane, name, host: String::new(), device_uuid, options }])
     }
 
     /// Lanes for the engine, each with a tool that looks at its device, and what a person should know of that.
@@ -256,13 +256,13 @@ impl LiveSubject {
     ) -> (Vec<LanePart<Job>>, Option<String>) {
         let mut first = None;
         let mut parts = Vec::new();
-        for StartedLane { lane, name, device_uuid, options } in lanes {
+        for StartedLane { lane, name, host, device_uuid, options } in lanes {
             let ready = match options {
                 Some(options) => sanitized::ready(sanitize, self.sanitized(kernel, options, seed)),
                 None => sanitized::out_of_reach(sanitize, self.device_kind()),
             };
             first.get_or_insert(ready.notice);
-            let identity = LaneIdentity { name, device_uuid };
+            let identity = LaneIdentity { name, host, device_uuid };
             parts.push(LanePart { device: Box::new(lane), sanitizer: ready.sanitizer, identity });
         }
         (parts, first.flatten())

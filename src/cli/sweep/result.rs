@@ -21,7 +21,7 @@ use crate::replay::device::PREFIX;
 use crate::report::failures::{self, FirstFailure};
 use crate::report::styled::{StyledLine, Tone};
 use crate::report::width::{stdout_width, wrapped};
-use crate::report::{closing, insight, text};
+use crate::report::{closing, insight, lane_lines, text};
 
 /// Rows of the table of a run without confirmation.
 const ROWS: usize = 10;
@@ -204,7 +204,7 @@ fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> Vec<StyledLin
             let last = wrapped(&text::last_line(&outcome.summary.end, plan.clock.elapsed()), width);
             let mix = wrapped(&format!("verdicts: {mix}"), width);
             let lanes = apart::lines(&outcome.study, &outcome.bounds, width)
-                + &text::lanes(&outcome.summary.end, width);
+                + &lane_lines::lines(&outcome.summary.end, width);
             let ends = plain(&format!("{left}{mix}{lanes}{within}{more}study: {folder}\n{last}"));
             [above, plain(&table), below, ends].concat()
         }

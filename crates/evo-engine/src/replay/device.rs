@@ -194,6 +194,7 @@ impl Evaluate<Option<Row>> for ReplayDevice {
             device_ms: row.map_or(0.0, |row| row.cost.validate_ms + row.cost.runs_ms),
             lost: false,
             second_look: None,
+            owes_worker: false,
         }
     }
 

@@ -335,11 +335,17 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         // Asked before `bury`, whose kill would make every end look like a death by SIGKILL.
         let by_itself = self.process.has_exited();
         match self.process.bury().status {
-            // A launcher may call the loss of its node a success.
-            Some(status) if by_itself && !(self.lease.is_some() && status.success()) => {
-                let status = if self.lease.is_some() { behind_launcher(status) } else { status };
-                self.end(DeathCause::Exit(status))
-            }
+            Some(status) if by_itself && self.lease.is_some() => match behind_launcher(status) {
+                status if status.signal().is_some() => self.end(DeathCause::Exit(status)),
+                // A launcher may call the loss of its node a success, and any other status may be its own: that of
+                // `ssh` without a connection, or of a bridge whose cluster is gone.
+                status => {
+                    let code = status.code().filter(|code| *code != 0);
+                    let code = code.map(|code| format!(", and its launcher exited with {code}"));
+                    self.cut(format!("the connection to it ended{}", code.unwrap_or_default()))
+                }
+            },
+            Some(status) if by_itself => self.end(DeathCause::Exit(status)),
             _ if self.lease.is_some() => self.cut("the connection to it ended".to_string()),
             _ => self.break_off("it closed its stdout and went on running"),
         }
@@ -477,7 +483,8 @@ mod tests {
         assert_eq!(cut("read line; exit 0"), gone);
         assert_eq!(cut("exec >&-; sleep 60"), gone);
         let exit = |raw| (false, DeathCause::Exit(ExitStatus::from_raw(raw)));
-        assert_eq!(cut("read line; exit 3"), exit(3 << 8));
+        let own = (true, found("the connection to it ended, and its launcher exited with 3"));
+        assert_eq!(cut("read line; exit 3"), own);
         assert_eq!(cut("read line; sh -c 'kill -KILL $$'; exit $?"), exit(libc::SIGKILL));
     }
 }

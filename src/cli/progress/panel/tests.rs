@@ -5,8 +5,9 @@ use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::Configuration;
 
 use super::*;
-use crate::event::{Earlier, Event};
+use crate::event::{Earlier, Event, LaneActivity, LaneProgress};
 use crate::journal::example as fake;
+use crate::journal::record::LaneAccount;
 
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -56,6 +57,42 @@ fn searching() -> Tally {
     tally.observe(&finished(10, Verdict::new(VerdictKind::TooSlow, "slow"), None, false), seconds(11));
     tally.observe(&lanes(Some(9.0), None), seconds(12));
     tally
+}
+
+/// Three lanes of two machines: one at work, one that waits for its launcher, one that is lost.
+fn lane_progress() -> Event {
+    let lane = |number: u32, host: &str, activity: LaneActivity| {
+        let name = if number == 0 { "cuda:1" } else { "ray" };
+        let account = LaneAccount {
+            lane: number,
+            name: name.into(),
+            host: host.into(),
+            device_uuid: format!("GPU-{number}f3a1c2e-8d4b-0000-0000-000000000000"),
+            evaluations: 120 >> number,
+            busy_seconds: 9.3,
+            restarts: u64::from(number),
+            given_back: u64::from(number),
+            absent_seconds: 0.0,
+            ratio: 1.0,
+            anchors: Default::default(),
+            pooled: true,
+            out: (activity == LaneActivity::Out).then(|| "no sign of life for 10 s".into()),
+        };
+        LaneProgress { account, activity, busy: 0.93 }
+    };
+    let lanes = vec![
+        lane(0, "node7", LaneActivity::Working),
+        lane(1, "node7", LaneActivity::Waiting),
+        lane(2, "node8", LaneActivity::Out),
+    ];
+    Event::LaneProgress { lanes }
+}
+
+#[test]
+fn each_of_several_lanes_has_a_line() {
+    let mut tally = searching();
+    tally.observe(&lane_progress(), seconds(12));
+    insta::assert_snapshot!(drawn(&tally, seconds(12), 100));
 }
 
 fn drawn(tally: &Tally, now: Duration, width: usize) -> String {
