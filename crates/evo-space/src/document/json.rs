@@ -58,7 +58,10 @@ impl JsonReader<'_> {
         let start = self.at;
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(error(start..start + 1, format!("nesting is deeper than {MAX_DEPTH}"), None));
+            // A whole letter, and none behind the text's end.
+            let letter = self.text[start..].chars().next().map_or(0, char::len_utf8);
+            let message = format!("nesting is deeper than {MAX_DEPTH}");
+            return Err(error(start..start + letter, message, None));
         }
         let data = match self.peek() {
             Some(b'{') => self.table()?,
@@ -294,6 +297,8 @@ mod tests {
         let mut diagnostics = Diagnostics::default();
         assert!(parse(text, &mut diagnostics).is_none(), "{text}");
         let first = &diagnostics.list()[0];
+        assert!(text.get(first.span.clone().unwrap()).is_some(), "{text}");
+        assert!(diagnostics.render("space.json", text).contains(expected), "{text}");
         assert_eq!((first.span.clone().unwrap().start, first.message.as_str()), (at, expected), "{text}");
     }
 
@@ -342,6 +347,8 @@ mod tests {
         check_error("{\"a\": \"\\ud800\"}", 7, "unknown escape in a text");
         check_error("{\"é\": é}", 7, "expected a value, found `é`");
         check_error(&"[".repeat(100_000), 100, "nesting is deeper than 100");
+        check_error(&("[".repeat(100) + "é"), 100, "nesting is deeper than 100");
+        check_error(&"[".repeat(100), 100, "nesting is deeper than 100");
     }
 
     #[test]
