@@ -196,6 +196,34 @@ fn softmaxes_by_turns_pass_every_gate_on_the_host() {
     assert_eq!(verdict, "divergent_barrier", "{whole:#}");
 }
 
+/// Weights on their way through shared memory: with keys that fill a panel and keys that do not, and two tiles in flight. What
+/// a product reads there has to be told to its proxy, and to the other warps.
+#[test]
+fn weights_in_shared_memory_pass_every_gate_on_the_host() {
+    let (folder, _, template) = copied("attention_hopper", "attention_hopper.cu.j2");
+    let words = "./attention_hopper.toml P_IN_REGS=0 ROW_GROUPS=2 STAGES=1 PRODUCER=warp MIN_BLOCKS=1";
+    let judged_with = |more: &[&str]| judged(&folder, &[words.split(' ').collect(), more.to_vec()].concat());
+    for more in [["BLOCK_N=80", "OVERLAP=parts"], ["BLOCK_N=64", "OVERLAP=tiles"]] {
+        let (verdict, whole) = judged_with(&more);
+        assert_eq!(verdict, "pass", "{more:?}: {whole:#}");
+    }
+    let told = "    evo::fence_proxy_async();\n#pragma unroll\n    for (int group = 0";
+    let together = "        if (group == weights.group) evo::bar_sync(2 + group, 128);";
+    for (line, other, expected) in [
+        (told, "#pragma unroll\n    for (int group = 0", ["crash_illegal_instruction"].as_slice()),
+        (
+            together,
+            "        (void)group;",
+            &["nondeterministic", "crash_illegal_instruction", "wrong_answer"],
+        ),
+    ] {
+        assert_eq!(template.matches(line).count(), 1, "{line}");
+        fs::write(folder.path().join("attention_hopper.cu.j2"), template.replace(line, other)).unwrap();
+        let (verdict, whole) = judged_with(&["BLOCK_N=64", "OVERLAP=none"]);
+        assert!(expected.contains(&verdict.as_str()), "{line}: {verdict}\n{whole:#}");
+    }
+}
+
 /// What sm_86 and sm_89 allow a block: 99 KiB of shared memory.
 const SHARED_MAX: u64 = 101_376;
 
