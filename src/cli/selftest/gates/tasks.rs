@@ -186,7 +186,7 @@ THREADS = {{ values = [128], default = 128 }}
 entry = "{entry}"
 when = "'{entry}' != 'idle'"
 {LAUNCH}
-grid = ["{lost} if FIXTURE == 'lost_tail' else {blocks}", "65536 if FIXTURE == 'wide_grid' else 1"]
+grid = ["{lost} if FIXTURE == 'lost_tail' else {MANY_BLOCKS} if FIXTURE == 'cooperative' else {blocks}", "65536 if FIXTURE == 'wide_grid' else 1"]
 [[problems]]
 name = "full"
 sizes = {{ {sizes} }}
@@ -205,6 +205,9 @@ bytes = "{bytes}"
         Ok(catalog::from_text(&format!("gates ({self:?}, {fixture})"), text)?)
     }
 }
+
+/// More blocks than a host has cores for, which is how many run together there.
+const MANY_BLOCKS: u32 = 2048;
 
 /// What fixtures of the static checks ask for.
 const LAUNCH: &str = r#"block = ["2048 if FIXTURE == 'many_threads' else THREADS"]
