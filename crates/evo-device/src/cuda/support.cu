@@ -1,6 +1,9 @@
 // Helper kernels of the CUDA device: guard zones, hashes, pattern counts and comparison with fp64.
 // They run on the device because a 16 MB output is compared there in tens of microseconds, while
 // copying it to the host costs milliseconds.
+//
+// Data types are told apart while a kernel runs, and loops are not unrolled: memory bounds these kernels either way, and
+// the first verdict on a machine waits for the compiler, which took over a second with a kernel for each data type.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -34,6 +37,7 @@ extern "C" __global__ void evo_fill_zones(const Zone* zones, unsigned pattern) {
     ZoneParts own(zones[blockIdx.x], pattern);
     u64 first = (u64)blockIdx.y * blockDim.x + threadIdx.x, step = (u64)gridDim.y * blockDim.x;
     uint4* words = (uint4*)(own.start + own.head);
+#pragma unroll 1
     for (u64 i = first; i < own.words; i += step) words[i] = make_uint4(own.shifted, own.shifted, own.shifted, own.shifted);
     for (u64 i = first; i < own.head; i += step) own.start[i] = own.byte(i);
     for (u64 i = own.head + 16 * own.words + first; i < own.bytes; i += step) own.start[i] = own.byte(i);
@@ -46,6 +50,7 @@ extern "C" __global__ void evo_check_zones(const Zone* zones, unsigned pattern, 
     u64 begin = (u64)blockIdx.y * blockDim.x + threadIdx.x, step = (u64)gridDim.y * blockDim.x;
     u64 first = ~0ull, changed = 0;
     auto look = [&](u64 from, u64 to) {
+#pragma unroll 1
         for (u64 i = from; i < to; i++) {
             if (own.start[i] != own.byte(i)) {
                 changed++;
@@ -54,6 +59,7 @@ extern "C" __global__ void evo_check_zones(const Zone* zones, unsigned pattern, 
         }
     };
     const uint4* words = (const uint4*)(own.start + own.head);
+#pragma unroll 1
     for (u64 i = begin; i < own.words; i += step) {
         uint4 word = words[i];
         if (((word.x ^ own.shifted) | (word.y ^ own.shifted) | (word.z ^ own.shifted) | (word.w ^ own.shifted)) != 0) {
@@ -83,6 +89,7 @@ __device__ u64 mix(u64 x) {
 extern "C" __global__ void evo_hash(const unsigned char* data, u64 bytes, u64* result) {
     u64 sum = 0, words = bytes / 4, step = (u64)gridDim.x * blockDim.x;
     const unsigned* word = (const unsigned*)data;
+#pragma unroll 1
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < words; i += step) {
         sum += mix(word[i] + 0x9e3779b97f4a7c15ull * (i + 1));
     }
@@ -113,32 +120,49 @@ extern "C" __global__ void evo_heap_left(u64* result) {
     *result = count;
 }
 
-template <typename T>
-__device__ void count_pattern(const T* data, u64 elements, u64 pattern, u64* result) {
+// Elements of `size` bytes that hold the pattern; narrower than four bytes, they take turns with its parts.
+extern "C" __global__ void evo_count(const unsigned char* data, u64 elements, unsigned size, u64 pattern, u64* result) {
     u64 count = 0, step = (u64)gridDim.x * blockDim.x;
+#pragma unroll 1
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < elements; i += step) {
-        // Elements narrower than the pattern take turns with its parts.
-        T want = (T)(sizeof(T) >= 4 ? pattern : pattern >> (8 * sizeof(T) * (i % (4 / sizeof(T) + (sizeof(T) > 4)))));
-        count += data[i] == want;
+        switch (size) {
+        case 1: count += data[i] == (unsigned char)(pattern >> (8 * (i % 4))); break;
+        case 2: count += ((const unsigned short*)data)[i] == (unsigned short)(pattern >> (16 * (i % 2))); break;
+        case 4: count += ((const unsigned*)data)[i] == (unsigned)pattern; break;
+        default: count += ((const u64*)data)[i] == pattern;
+        }
     }
     for (int offset = 16; offset > 0; offset /= 2) count += __shfl_xor_sync(0xffffffffu, count, offset);
     if (threadIdx.x % 32 == 0 && count) atomicAdd(result, count);
 }
-
-extern "C" __global__ void evo_count_1(const unsigned char* d, u64 n, u64 p, u64* r) { count_pattern(d, n, p, r); }
-extern "C" __global__ void evo_count_2(const unsigned short* d, u64 n, u64 p, u64* r) { count_pattern(d, n, p, r); }
-extern "C" __global__ void evo_count_4(const unsigned* d, u64 n, u64 p, u64* r) { count_pattern(d, n, p, r); }
-extern "C" __global__ void evo_count_8(const u64* d, u64 n, u64 p, u64* r) { count_pattern(d, n, p, r); }
 
 struct Partial {
     double error_square_sum, expected_square_sum, error_sum, error_dot_sum, error_max;
     u64 error_max_index, non_finite, special, mismatches, first_bad;
 };
 
-__device__ double widen(__half x) { return (double)__half2float(x); }
-__device__ double widen(__nv_bfloat16 x) { return (double)__bfloat162float(x); }
-template <typename T>
-__device__ double widen(T x) { return (double)x; }
+// Values of any data type; the numbers are those of `type_number` in support.rs.
+struct Values {
+    const void* data;
+    int type;
+
+    __device__ double operator[](u64 i) const {
+        switch (type) {
+        case 0: return (double)__half2float(((const __half*)data)[i]);
+        case 1: return (double)__bfloat162float(((const __nv_bfloat16*)data)[i]);
+        case 2: return (double)((const float*)data)[i];
+        case 3: return ((const double*)data)[i];
+        case 4: return (double)((const signed char*)data)[i];
+        case 5: return (double)((const short*)data)[i];
+        case 6: return (double)((const int*)data)[i];
+        case 7: return (double)((const long long*)data)[i];
+        case 8: return (double)((const unsigned char*)data)[i];
+        case 9: return (double)((const unsigned short*)data)[i];
+        case 10: return (double)((const unsigned*)data)[i];
+        default: return (double)((const u64*)data)[i];
+        }
+    }
+};
 
 __device__ void merge(Partial& a, const Partial& b) {
     a.error_square_sum += b.error_square_sum;
@@ -156,12 +180,14 @@ __device__ void merge(Partial& a, const Partial& b) {
 }
 
 // 256 threads a block; one partial a block, merged in order on the host, so that sums repeat to the bit.
-template <typename T>
-__device__ void compare(const T* actual, const double* expected, u64 n, double atol, double rtol, Partial* out) {
+extern "C" __global__ void evo_compare(const void* data, int type, const double* expected, u64 n, double atol, double rtol,
+                                       Partial* out) {
+    const Values actual = {data, type};
     Partial own = {0, 0, 0, 0, 0, ~0ull, 0, 0, 0, ~0ull};
     u64 step = (u64)gridDim.x * blockDim.x;
+#pragma unroll 1
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
-        double a = widen(actual[i]), e = expected[i], error = a - e, size = fabs(error);
+        double a = actual[i], e = expected[i], error = a - e, size = fabs(error);
         bool lost = !isfinite(a) && isfinite(e);
         // NaN is right where NaN is expected, an infinity where the same one is, and both where one of these NaNs is
         // (see `Comparison::INFINITY_OR_NAN` and those after it).
@@ -189,6 +215,7 @@ __device__ void compare(const T* actual, const double* expected, u64 n, double a
     __shared__ Partial parts[256];
     parts[threadIdx.x] = own;
     __syncthreads();
+#pragma unroll 1
     for (int half = 128; half > 0; half /= 2) {
         if (threadIdx.x < half) merge(parts[threadIdx.x], parts[threadIdx.x + half]);
         __syncthreads();
@@ -202,9 +229,9 @@ struct BlockPartial {
 };
 
 // A warp for each block of elements; one result a CUDA block, merged on the host.
-template <typename T>
-__device__ void compare_blocks(const T* actual, const double* expected, u64 n, u64 block, double floor,
-                               BlockPartial* out) {
+extern "C" __global__ void evo_blocks(const void* data, int type, const double* expected, u64 n, u64 block, double floor,
+                                      BlockPartial* out) {
+    const Values actual = {data, type};
     __shared__ BlockPartial parts[8];
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     BlockPartial own = {0, 0};
@@ -212,8 +239,9 @@ __device__ void compare_blocks(const T* actual, const double* expected, u64 n, u
     for (u64 b = (u64)blockIdx.x * 8 + warp; b < blocks; b += (u64)gridDim.x * 8) {
         u64 end = b * block + block < n ? b * block + block : n;
         double errors = 0, sizes = 0;
+#pragma unroll 1
         for (u64 i = b * block + lane; i < end; i += 32) {
-            double e = expected[i], error = widen(actual[i]) - e;
+            double e = expected[i], error = actual[i] - e;
             if (isfinite(error)) {
                 errors += error * error;
                 sizes += e * e;
@@ -236,28 +264,6 @@ __device__ void compare_blocks(const T* actual, const double* expected, u64 n, u
         out[blockIdx.x] = own;
     }
 }
-
-#define COMPARE(name, type)                                                                                   \
-    extern "C" __global__ void evo_compare_##name(const type* a, const double* e, u64 n, double atol,         \
-                                                  double rtol, Partial* out) {                                \
-        compare(a, e, n, atol, rtol, out);                                                                    \
-    }                                                                                                         \
-    extern "C" __global__ void evo_blocks_##name(const type* a, const double* e, u64 n, u64 block,            \
-                                                 double floor, BlockPartial* out) {                           \
-        compare_blocks(a, e, n, block, floor, out);                                                           \
-    }
-COMPARE(f16, __half)
-COMPARE(bf16, __nv_bfloat16)
-COMPARE(f32, float)
-COMPARE(f64, double)
-COMPARE(i8, signed char)
-COMPARE(i16, short)
-COMPARE(i32, int)
-COMPARE(i64, long long)
-COMPARE(u8, unsigned char)
-COMPARE(u16, unsigned short)
-COMPARE(u32, unsigned)
-COMPARE(u64, u64)
 
 // Leaves a pattern in the shared memory of every multiprocessor, where the next kernel finds it if it reads what it
 // has not written. Each block takes all shared memory, so there is one block to a multiprocessor at a time.

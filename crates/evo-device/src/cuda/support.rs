@@ -57,41 +57,16 @@ pub struct Support {
     results: sys::CUdeviceptr,
 }
 
-const NAMES: [&str; 34] = [
+const NAMES: [&str; 9] = [
     "evo_smear",
     "evo_delay",
     "evo_check_zones",
     "evo_fill_zones",
     "evo_hash",
     "evo_heap_left",
-    "evo_count_1",
-    "evo_count_2",
-    "evo_count_4",
-    "evo_count_8",
-    "evo_compare_f16",
-    "evo_compare_bf16",
-    "evo_compare_f32",
-    "evo_compare_f64",
-    "evo_compare_i8",
-    "evo_compare_i16",
-    "evo_compare_i32",
-    "evo_compare_i64",
-    "evo_compare_u8",
-    "evo_compare_u16",
-    "evo_compare_u32",
-    "evo_compare_u64",
-    "evo_blocks_f16",
-    "evo_blocks_bf16",
-    "evo_blocks_f32",
-    "evo_blocks_f64",
-    "evo_blocks_i8",
-    "evo_blocks_i16",
-    "evo_blocks_i32",
-    "evo_blocks_i64",
-    "evo_blocks_u8",
-    "evo_blocks_u16",
-    "evo_blocks_u32",
-    "evo_blocks_u64",
+    "evo_count",
+    "evo_compare",
+    "evo_blocks",
 ];
 
 impl Support {
@@ -171,18 +146,10 @@ impl Support {
         // An element of eight bytes holds the pattern twice.
         let wide = u64::from(pattern) << 32 | u64::from(pattern);
         let pattern: u64 = if dtype.bytes() == 8 { wide } else { u64::from(pattern) };
-        let name = match dtype.bytes() {
-            1 => "evo_count_1",
-            2 => "evo_count_2",
-            4 => "evo_count_4",
-            _ => "evo_count_8",
-        };
+        let size = dtype.bytes() as u32;
         self.upload(self.results, &[0u64])?;
-        self.launch(
-            name,
-            [blocks(elements), 1],
-            &mut [arg(&data), arg(&elements), arg(&pattern), arg(&results)],
-        )?;
+        let mut arguments = [arg(&data), arg(&elements), arg(&size), arg(&pattern), arg(&results)];
+        self.launch("evo_count", [blocks(elements), 1], &mut arguments)?;
         Ok(self.download::<u64>(1)?[0])
     }
 
@@ -199,12 +166,13 @@ impl Support {
             let text = format!("`{}` has {elements} elements, expected values fewer", actual.name);
             return Err(DeviceError::plain(VerdictKind::HarnessError, text));
         }
-        let name = NAMES.iter().find(|name| name.strip_prefix("evo_compare_") == Some(dtype.as_str()));
         let (a, e, results) = (actual.pointer(), expected.pointer(), self.results);
+        let number = type_number(dtype);
         let grid = blocks(elements);
         let Tolerance { atol, rtol } = tolerance;
-        let mut arguments = [arg(&a), arg(&e), arg(&elements), arg(&atol), arg(&rtol), arg(&results)];
-        self.launch(name.expect("a kernel for every data type"), [grid, 1], &mut arguments)?;
+        let mut arguments =
+            [arg(&a), arg(&number), arg(&e), arg(&elements), arg(&atol), arg(&rtol), arg(&results)];
+        self.launch("evo_compare", [grid, 1], &mut arguments)?;
         let partials: Vec<Partial> = self.download(grid as usize)?;
         let mut comparison = merged(&partials, elements);
         // Fetched afterwards, so that the blocks' partial results need not carry values along.
@@ -225,11 +193,12 @@ impl Support {
         floor: f64,
     ) -> Result<BlockError, DeviceError> {
         let (elements, block) = (actual.bytes / dtype.bytes(), block.max(1));
-        let name = NAMES.iter().find(|name| name.strip_prefix("evo_blocks_") == Some(dtype.as_str()));
         let (a, e, results) = (actual.pointer(), expected.pointer(), self.results);
+        let number = type_number(dtype);
         let grid = elements.div_ceil(block).div_ceil(8).clamp(1, BLOCKS_MAX) as u32;
-        let mut arguments = [arg(&a), arg(&e), arg(&elements), arg(&block), arg(&floor), arg(&results)];
-        self.launch(name.expect("a kernel for every data type"), [grid, 1], &mut arguments)?;
+        let mut arguments =
+            [arg(&a), arg(&number), arg(&e), arg(&elements), arg(&block), arg(&floor), arg(&results)];
+        self.launch("evo_blocks", [grid, 1], &mut arguments)?;
         let parts: Vec<BlockPartial> = self.download(grid as usize)?;
         let farthest = parts.iter().max_by(|a, b| a.ratio.total_cmp(&b.ratio));
         Ok(farthest.map_or(BlockError::default(), |own| BlockError { ratio: own.ratio, index: own.index }))
@@ -338,6 +307,24 @@ fn arg<T>(value: &T) -> *mut c_void {
     ptr::from_ref(value).cast_mut().cast::<c_void>()
 }
 
+/// The number of a data type in `Values` of support.cu.
+fn type_number(dtype: DType) -> i32 {
+    match dtype {
+        DType::F16 => 0,
+        DType::Bf16 => 1,
+        DType::F32 => 2,
+        DType::F64 => 3,
+        DType::I8 => 4,
+        DType::I16 => 5,
+        DType::I32 => 6,
+        DType::I64 => 7,
+        DType::U8 => 8,
+        DType::U16 => 9,
+        DType::U32 => 10,
+        DType::U64 => 11,
+    }
+}
+
 fn blocks(elements: u64) -> u32 {
     elements.div_ceil(u64::from(BLOCK)).clamp(1, BLOCKS_MAX) as u32
 }
@@ -410,12 +397,38 @@ mod tests {
     }
 
     #[test]
-    fn every_data_type_has_its_comparison() {
+    fn every_data_type_has_its_case_in_the_source() {
         use DType::*;
-        for dtype in [F16, Bf16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64] {
-            for what in ["compare", "blocks"] {
-                assert!(NAMES.contains(&format!("evo_{what}_{}", dtype.as_str()).as_str()));
-            }
+        let c_types = [
+            (F16, "__half"),
+            (Bf16, "__nv_bfloat16"),
+            (F32, "float"),
+            (F64, "double"),
+            (I8, "signed char"),
+            (I16, "short"),
+            (I32, "int"),
+            (I64, "long long"),
+            (U8, "unsigned char"),
+            (U16, "unsigned short"),
+            (U32, "unsigned"),
+            (U64, "u64"),
+        ];
+        for (dtype, name) in c_types {
+            let label = match type_number(dtype) {
+                11 => "default:".to_string(),
+                number => format!("case {number}:"),
+            };
+            let mut lines = SUPPORT_SOURCE.lines().filter(|line| line.contains("data)[i]"));
+            let own =
+                |line: &str| line.trim().starts_with(&label) && line.contains(&format!("(const {name}*)"));
+            assert!(lines.any(own), "{dtype:?}");
+        }
+    }
+
+    #[test]
+    fn every_name_is_a_kernel_of_the_source() {
+        for name in NAMES {
+            assert!(SUPPORT_SOURCE.contains(&format!(" {name}(")), "{name}");
         }
     }
 }

@@ -14,13 +14,13 @@ use evo_protocol::verdict::VerdictKind;
 use super::bounds::{AnswerScale, TrustedError};
 use super::element;
 use super::reference::{
-    Noise, ReferenceWork, UNIT_F32, WorkBuffers, WorkKind, blocks, double, int, launch, long,
+    Noise, ReferenceWork, UNIT_F32, WorkBuffers, WorkKind, blocks, double, int, launch, long, type_number,
 };
 
 /// Source of the kernels of all references.
 const SOURCE: &str = include_str!("reference/references.cu");
 
-/// References in the order of their numbers in the source, which begin with 1, and their kernels for each data type.
+/// References in the order of their numbers in the source, which begin with 1, and their kernels.
 const KERNELS: [(&str, &str); 6] = [
     ("gemm", "gemm"),
     ("softmax", "softmax"),
@@ -53,11 +53,9 @@ pub fn source(name: Option<&str>) -> Option<String> {
 /// Entry points of that source.
 pub fn entries(name: Option<&str>) -> Vec<String> {
     let wanted = KERNELS.iter().filter(|(own, _)| name.is_none_or(|name| *own == name));
-    let by_type = wanted.clone().map(|(_, kernel)| *kernel).chain(["measure"]);
-    let typed = by_type.flat_map(|name| ["f16", "bf16", "f32"].map(|dtype| format!("{name}_{dtype}")));
-    let mut whole = vec!["weigh".to_string(), "measure_f64".to_string()];
-    whole.extend(wanted.filter(|(own, _)| *own == "reduction").map(|_| "reduce".to_string()));
-    typed.chain(whole).map(|name| format!("evo_reference_{name}")).collect()
+    let last = wanted.clone().filter(|(own, _)| *own == "reduction").map(|_| "reduce");
+    let all = wanted.map(|(_, kernel)| *kernel).chain(last).chain(["measure", "measure_f64", "weigh"]);
+    all.map(|name| format!("evo_reference_{name}")).collect()
 }
 
 /// The kernels, loaded.
@@ -216,9 +214,12 @@ impl DeviceReferences {
         dtype: DType,
         elements: u64,
     ) -> Result<Measure, DeviceError> {
-        let entry = format!("evo_reference_measure_{}", dtype.as_str());
-        let arguments = vec![BoundArgument::Buffer(buffer), long(elements)];
-        let parts: Vec<[f64; MEASURE]> = self.sums(device, entry, arguments, elements)?;
+        let data = BoundArgument::Buffer(buffer);
+        let (entry, arguments) = match dtype {
+            DType::F64 => ("evo_reference_measure_f64", vec![data, long(elements)]),
+            narrow => ("evo_reference_measure", vec![data, int(type_number(narrow)), long(elements)]),
+        };
+        let parts: Vec<[f64; MEASURE]> = self.sums(device, entry.into(), arguments, elements)?;
         let place = |value: f64| (value < elements as f64).then_some(value as u64);
         let mut whole = Measure::default();
         for [finite, sum, square, largest, first_nan, first_special, special] in parts {

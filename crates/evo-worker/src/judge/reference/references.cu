@@ -6,7 +6,8 @@
 // The trusted computation is written as f32: it holds values that are rounded to the output's type already.
 
 // EVO_REFERENCE, where it is defined, is the number of the one reference to compile: a study needs no other, and the
-// compiler takes a while for all of them.
+// compiler takes a while for all of them. For the same reason data types are told apart while a kernel runs, and loops are
+// not unrolled where that gains nothing: a first verdict waits for this file.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -16,18 +17,26 @@ typedef unsigned long long u64;
 // NVRTC has no <cmath>, where INFINITY is.
 __device__ double infinity() { return __longlong_as_double(0x7ff0000000000000ll); }
 
-__device__ float single(__half x) { return __half2float(x); }
-__device__ float single(__nv_bfloat16 x) { return __bfloat162float(x); }
-__device__ float single(float x) { return x; }
-__device__ double wide(__half x) { return (double)__half2float(x); }
-__device__ double wide(__nv_bfloat16 x) { return (double)__bfloat162float(x); }
-__device__ double wide(float x) { return (double)x; }
-__device__ double wide(double x) { return x; }
+// Data types by number, also those that outputs are rounded to.
+constexpr int F32 = 0, F16 = 1, BF16 = 2;
 
-// How an output is rounded: as f32, f16 or bf16.
+// Values of an input, none of which is wider than f32.
+struct Values {
+    const void* data;
+    int type;
+
+    __device__ float single(u64 i) const {
+        if (type == F16) return __half2float(((const __half*)data)[i]);
+        if (type == BF16) return __bfloat162float(((const __nv_bfloat16*)data)[i]);
+        return ((const float*)data)[i];
+    }
+    __device__ double wide(u64 i) const { return (double)single(i); }
+};
+
+// How an output is rounded.
 __device__ float rounded(float value, int type) {
-    if (type == 1) return __half2float(__float2half_rn(value));
-    if (type == 2) return __bfloat162float(__float2bfloat16_rn(value));
+    if (type == F16) return __half2float(__float2half_rn(value));
+    if (type == BF16) return __bfloat162float(__float2bfloat16_rn(value));
     return value;
 }
 
@@ -39,32 +48,27 @@ struct Tiles {
     float left[STEPS][TILE], right[STEPS][TILE];
 };
 
-// One for all data types: the host device counts the shared memory of a whole module.
-__device__ Tiles& tiles() {
-    __shared__ Tiles own;
-    return own;
-}
-
 // 256 threads a block of 64 × 64 outputs, 4 × 4 of them a thread; each sum in plain order of k.
-template <typename T>
-__device__ void gemm(const T* a, const T* b, double* expected, float* trusted, int m, int k, int n, int type) {
-    Tiles& tile = tiles();
+__device__ void gemm(Values a, Values b, double* expected, float* trusted, int m, int k, int n, int type) {
+    __shared__ Tiles tile;
     const int row = blockIdx.y * TILE, column = blockIdx.x * TILE;
     const int own_row = threadIdx.x / 16 * EACH, own_column = threadIdx.x % 16;
     double sums[EACH][EACH] = {};
     float singles[EACH][EACH] = {};
     for (int start = 0; start < k; start += STEPS) {
+#pragma unroll 1
         for (int at = threadIdx.x; at < TILE * STEPS; at += 256) {
             const int i = at / STEPS, p = at % STEPS;
             const bool inside = row + i < m && start + p < k;
-            tile.left[p][i] = inside ? single(a[(u64)(row + i) * k + start + p]) : 0.0f;
+            tile.left[p][i] = inside ? a.single((u64)(row + i) * k + start + p) : 0.0f;
             const int q = at / TILE, j = at % TILE;
             const bool within = start + q < k && column + j < n;
-            tile.right[q][j] = within ? single(b[(u64)(start + q) * n + column + j]) : 0.0f;
+            tile.right[q][j] = within ? b.single((u64)(start + q) * n + column + j) : 0.0f;
         }
         __syncthreads();
         // Not beyond k: 0 · 0 adds nothing, but it would turn -0 into 0.
         const int steps = k - start < STEPS ? k - start : STEPS;
+#pragma unroll 1
         for (int p = 0; p < steps; p++) {
             double right[EACH];
 #pragma unroll
@@ -102,6 +106,7 @@ __device__ double row_sum(double own) {
     __shared__ double parts[ROW];
     parts[threadIdx.x] = own;
     __syncthreads();
+#pragma unroll 1
     for (int half = ROW / 2; half > 0; half /= 2) {
         if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
         __syncthreads();
@@ -115,6 +120,7 @@ __device__ double row_max(double own) {
     __shared__ double parts[ROW];
     parts[threadIdx.x] = own;
     __syncthreads();
+#pragma unroll 1
     for (int half = ROW / 2; half > 0; half /= 2) {
         // A NaN counts for nothing, as in the plain loop.
         if (threadIdx.x < half) parts[threadIdx.x] = fmax(parts[threadIdx.x], parts[threadIdx.x + half]);
@@ -138,6 +144,7 @@ __device__ float chain(u64 count, F term) {
         if (threadIdx.x == 0) {
             const int many = count - start < ROW ? (int)(count - start) : ROW;
             float own = sum;
+#pragma unroll 4
             for (int i = 0; i < many; i++) own = __fadd_rn(own, terms[i]);
             sum = own;
         }
@@ -148,53 +155,59 @@ __device__ float chain(u64 count, F term) {
     return result;
 }
 
-template <typename T>
-__device__ void softmax(const T* x, double* expected, float* trusted, u64 columns, int type) {
+__device__ void softmax(Values x, double* expected, float* trusted, u64 columns, int type) {
     const u64 start = blockIdx.x * columns;
-    x += start, expected += start, trusted += start;
+    expected += start, trusted += start;
     double max = -infinity();
-    for (u64 i = threadIdx.x; i < columns; i += ROW) max = fmax(max, wide(x[i]));
+#pragma unroll 1
+    for (u64 i = threadIdx.x; i < columns; i += ROW) max = fmax(max, x.wide(start + i));
     max = row_max(max);
     double sum = 0.0;
-    for (u64 i = threadIdx.x; i < columns; i += ROW) sum += exp(wide(x[i]) - max);
+#pragma unroll 1
+    for (u64 i = threadIdx.x; i < columns; i += ROW) sum += exp(x.wide(start + i) - max);
     sum = row_sum(sum);
     // The inputs are f32 at most, so the maximum is one too.
     const float most = (float)max;
-    const float total = chain(columns, [&](u64 i) { return expf(single(x[i]) - most); });
+    const float total = chain(columns, [&](u64 i) { return expf(x.single(start + i) - most); });
+#pragma unroll 1
     for (u64 i = threadIdx.x; i < columns; i += ROW) {
-        expected[i] = exp(wide(x[i]) - max) / sum;
-        trusted[i] = rounded(expf(single(x[i]) - most) / total, type);
+        expected[i] = exp(x.wide(start + i) - max) / sum;
+        trusted[i] = rounded(expf(x.single(start + i) - most) / total, type);
     }
 }
 
-template <typename T>
-__device__ void rmsnorm(const T* x, const T* w, double* expected, float* trusted, u64 columns, int type) {
+__device__ void rmsnorm(Values x, Values w, double* expected, float* trusted, u64 columns, int type) {
     const u64 start = blockIdx.x * columns;
-    x += start, expected += start, trusted += start;
+    expected += start, trusted += start;
     double square = 0.0;
-    for (u64 i = threadIdx.x; i < columns; i += ROW) square += wide(x[i]) * wide(x[i]);
+#pragma unroll 1
+    for (u64 i = threadIdx.x; i < columns; i += ROW) square += x.wide(start + i) * x.wide(start + i);
     const double factor = 1.0 / sqrt(row_sum(square) / (double)columns + 1e-6);
-    const float squares = chain(columns, [&](u64 i) { return __fmul_rn(single(x[i]), single(x[i])); });
+    const float squares = chain(columns, [&](u64 i) {
+        const float value = x.single(start + i);
+        return __fmul_rn(value, value);
+    });
     const float factor_single = 1.0f / sqrtf(__fadd_rn(squares / (float)columns, 1e-6f));
+#pragma unroll 1
     for (u64 i = threadIdx.x; i < columns; i += ROW) {
-        expected[i] = wide(x[i]) * factor * wide(w[i]);
-        trusted[i] = rounded(single(x[i]) * factor_single * single(w[i]), type);
+        expected[i] = x.wide(start + i) * factor * w.wide(i);
+        trusted[i] = rounded(x.single(start + i) * factor_single * w.single(i), type);
     }
 }
 
 // ---- out[1] = Σ x[count] ----
 
 // A thread for each chain of neighbors.
-template <typename T>
-__device__ void reduce_chains(const T* x, double* chains, u64 count, u64 length) {
+__device__ void reduce_chains(Values x, double* chains, u64 count, u64 length) {
     const u64 own = (u64)blockIdx.x * blockDim.x + threadIdx.x, many = (count + length - 1) / length;
     if (own >= many) return;
     const u64 end = own * length + length < count ? own * length + length : count;
     double sum = 0.0;
     float in_single = 0.0f;
     for (u64 i = own * length; i < end; i++) {
-        sum += wide(x[i]);
-        in_single = __fadd_rn(in_single, single(x[i]));
+        const float value = x.single(i);
+        sum += (double)value;
+        in_single = __fadd_rn(in_single, value);
     }
     chains[own] = sum;
     chains[many + own] = (double)in_single;
@@ -214,11 +227,10 @@ __device__ void reduce_all(const double* chains, double* expected, float* truste
 
 // ---- y[columns,rows] = x[rows,columns]ᵀ ----
 
-template <typename T>
-__device__ void transpose(const T* x, double* expected, u64 rows, u64 columns) {
+__device__ void transpose(Values x, double* expected, u64 rows, u64 columns) {
     const u64 step = (u64)gridDim.x * blockDim.x;
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < rows * columns; i += step) {
-        expected[i] = wide(x[i % rows * columns + i / rows]);
+        expected[i] = x.wide(i % rows * columns + i / rows);
     }
 }
 
@@ -236,8 +248,7 @@ struct Attention {
 
 // A block takes `group` queries of one head. Dynamic shared memory: logits in fp64, then in f32, `keys` of each for
 // each query; the queries follow. `largest` gets the largest magnitude of a visible logit in the block.
-template <typename T>
-__device__ void attention(const T* q, const T* k, const T* v, double* expected, float* trusted, double* largest,
+__device__ void attention(Values q, Values k, Values v, double* expected, float* trusted, double* largest,
                           Attention own) {
     extern __shared__ double room[];
     double* logits = room;
@@ -250,14 +261,13 @@ __device__ void attention(const T* q, const T* k, const T* v, double* expected, 
     const int head = pair % own.heads, batch = pair / own.heads;
     const u64 kv = ((u64)batch * own.heads_kv + head / (own.heads / own.heads_kv)) * own.keys * own.depth;
     const u64 start = ((u64)pair * own.queries + first) * own.depth;
-    k += kv, v += kv;
     // How many keys a query of the block sees: aligned bottom-right.
     auto visible = [&](int of) {
         if (!own.causal) return own.keys;
         const int seen = first + of + 1 + own.keys - own.queries;
         return seen < 0 ? 0 : seen < own.keys ? seen : own.keys;
     };
-    for (int i = threadIdx.x; i < group * own.depth; i += ATTENTION) query[i] = single(q[start + i]);
+    for (int i = threadIdx.x; i < group * own.depth; i += ATTENTION) query[i] = q.single(start + i);
     __syncthreads();
     const double scale = 1.0 / sqrt((double)own.depth);
     const float scale_single = (float)scale;
@@ -265,8 +275,9 @@ __device__ void attention(const T* q, const T* k, const T* v, double* expected, 
     for (int j = threadIdx.x; j < own.keys; j += ATTENTION) {
         double sum[QUERIES_MAX] = {};
         float in_single[QUERIES_MAX] = {};
+#pragma unroll 1
         for (int d = 0; d < own.depth; d++) {
-            const float value = single(k[(u64)j * own.depth + d]);
+            const float value = k.single(kv + (u64)j * own.depth + d);
             const double value_wide = (double)value;
 #pragma unroll
             for (int of = 0; of < QUERIES_MAX; of++) {
@@ -290,6 +301,7 @@ __device__ void attention(const T* q, const T* k, const T* v, double* expected, 
     magnitudes[threadIdx.x] = magnitude;
     __syncthreads();
     if (threadIdx.x == 0) {
+#pragma unroll 1
         for (int i = 1; i < ATTENTION; i++) magnitude = fmax(magnitude, magnitudes[i]);
         largest[(u64)blockIdx.y * gridDim.x + blockIdx.x] = magnitude;
     }
@@ -300,6 +312,7 @@ __device__ void attention(const T* q, const T* k, const T* v, double* expected, 
         float* row_single = singles + of * own.keys;
         double max = -infinity();
         float max_single = -(float)infinity();
+#pragma unroll 1
         for (int j = lane; j < seen; j += 32) {
             max = fmax(max, row[j]);
             max_single = fmaxf(max_single, row_single[j]);
@@ -308,6 +321,7 @@ __device__ void attention(const T* q, const T* k, const T* v, double* expected, 
             max = fmax(max, __shfl_xor_sync(0xffffffffu, max, offset));
             max_single = fmaxf(max_single, __shfl_xor_sync(0xffffffffu, max_single, offset));
         }
+#pragma unroll 1
         for (int j = lane; j < seen; j += 32) {
             row[j] = exp(row[j] - max);
             row_single[j] = expf(row_single[j] - max_single);
@@ -316,6 +330,7 @@ __device__ void attention(const T* q, const T* k, const T* v, double* expected, 
         if (lane == 0) {
             double sum = 0.0;
             float sum_single = 0.0f;
+#pragma unroll 4
             for (int j = 0; j < seen; j++) {
                 sum = __dadd_rn(sum, row[j]);
                 sum_single = __fadd_rn(sum_single, row_single[j]);
@@ -331,8 +346,9 @@ __device__ void attention(const T* q, const T* k, const T* v, double* expected, 
         const float* row_single = singles + of * own.keys;
         double sum = 0.0;
         float in_single = 0.0f;
+#pragma unroll 4
         for (int j = 0; j < seen; j++) {
-            const float value = single(v[(u64)j * own.depth + d]);
+            const float value = v.single(kv + (u64)j * own.depth + d);
             sum = __dadd_rn(sum, __dmul_rn(row[j], (double)value));
             in_single = __fadd_rn(in_single, __fmul_rn(rounded(row_single[j], own.type_in), value));
         }
@@ -350,44 +366,16 @@ struct Measure {
     double first_nan, first_special, special;
 };
 
-__device__ void keep(Measure own, Measure* parts) {
-    __shared__ Measure all[256];
-    all[threadIdx.x] = own;
-    __syncthreads();
-    if (threadIdx.x != 0) return;
-    for (int i = 1; i < 256; i++) {
-        const Measure other = all[i];
-        own.finite += other.finite;
-        own.sum += other.sum;
-        own.square += other.square;
-        own.largest = fmax(own.largest, other.largest);
-        own.first_nan = fmin(own.first_nan, other.first_nan);
-        if (other.first_special < own.first_special) {
-            own.first_special = other.first_special;
-            own.special = other.special;
-        }
+__device__ void add(Measure& own, const Measure& other) {
+    own.finite += other.finite;
+    own.sum += other.sum;
+    own.square += other.square;
+    own.largest = fmax(own.largest, other.largest);
+    own.first_nan = fmin(own.first_nan, other.first_nan);
+    if (other.first_special < own.first_special) {
+        own.first_special = other.first_special;
+        own.special = other.special;
     }
-    parts[blockIdx.x] = own;
-}
-
-// 256 threads a block; a result for each block, merged in order by the caller, so that sums repeat to the bit.
-template <typename T>
-__device__ void measure(const T* data, u64 n, Measure* parts) {
-    Measure own = {0, 0, 0, 0, (double)n, (double)n, 0};
-    const u64 step = (u64)gridDim.x * blockDim.x;
-    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
-        const double value = wide(data[i]);
-        if (isfinite(value)) {
-            own.finite += 1.0;
-            own.sum += value;
-            own.square += value * value;
-            own.largest = fmax(own.largest, fabs(value));
-            continue;
-        }
-        if (isnan(value) && own.first_nan == (double)n) own.first_nan = (double)i;
-        if (own.first_special == (double)n) own.first_special = (double)i, own.special = value;
-    }
-    keep(own, parts);
 }
 
 struct Weight {
@@ -409,11 +397,56 @@ __device__ void add(Weight& own, const Weight& other) {
     own.overflows += other.overflows;
 }
 
+// The upper half of the threads leaves its sums, and the lower half takes them over, in the same order each time. A result
+// for each block of 256 threads, merged in order by the caller, so that sums repeat to the bit.
+template <typename Sums>
+__device__ void keep(Sums own, Sums* parts) {
+    __shared__ Sums all[128];
+#pragma unroll 1
+    for (int half = 128; half > 0; half /= 2) {
+        if (threadIdx.x >= half && threadIdx.x < 2 * half) all[threadIdx.x - half] = own;
+        __syncthreads();
+        if (threadIdx.x < half) add(own, all[threadIdx.x]);
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) parts[blockIdx.x] = own;
+}
+
+template <typename Value>
+__device__ void measure(Value value_at, u64 n, Measure* parts) {
+    Measure own = {0, 0, 0, 0, (double)n, (double)n, 0};
+    const u64 step = (u64)gridDim.x * blockDim.x;
+#pragma unroll 1
+    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
+        const double value = value_at(i);
+        if (isfinite(value)) {
+            own.finite += 1.0;
+            own.sum += value;
+            own.square += value * value;
+            own.largest = fmax(own.largest, fabs(value));
+            continue;
+        }
+        if (isnan(value) && own.first_nan == (double)n) own.first_nan = (double)i;
+        if (own.first_special == (double)n) own.first_special = (double)i, own.special = value;
+    }
+    keep(own, parts);
+}
+
+extern "C" __global__ void evo_reference_measure(const void* data, int type, u64 n, Measure* parts) {
+    const Values values = {data, type};
+    measure([&](u64 i) { return values.wide(i); }, n, parts);
+}
+
+extern "C" __global__ void evo_reference_measure_f64(const double* data, u64 n, Measure* parts) {
+    measure([&](u64 i) { return data[i]; }, n, parts);
+}
+
 // The distance of an answer from its mean, its tail, and the trusted computation's error where there is one.
 extern "C" __global__ void evo_reference_weigh(const double* expected, const float* trusted, u64 n, int is_trusted,
                                                double mean, double largest, Weight* parts) {
     Weight own = {};
     const u64 step = (u64)gridDim.x * blockDim.x;
+#pragma unroll 1
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
         const double e = expected[i];
         if (!isfinite(e)) continue;
@@ -434,82 +467,53 @@ extern "C" __global__ void evo_reference_weigh(const double* expected, const flo
         own.pair_square += e * e;
         own.error_max = fmax(own.error_max, fabs(error));
     }
-    // The upper half of the threads leaves its sums, and the lower half takes them over.
-    __shared__ Weight all[128];
-    for (int half = 128; half > 0; half /= 2) {
-        if (threadIdx.x >= half && threadIdx.x < 2 * half) all[threadIdx.x - half] = own;
-        __syncthreads();
-        if (threadIdx.x < half) add(own, all[threadIdx.x]);
-        __syncthreads();
-    }
-    if (threadIdx.x == 0) parts[blockIdx.x] = own;
-}
-
-extern "C" __global__ void evo_reference_measure_f64(const double* data, u64 n, Measure* parts) {
-    measure(data, n, parts);
+    keep(own, parts);
 }
 
 #ifndef EVO_REFERENCE
 #define EVO_REFERENCE 0
 #endif
 
-#define MEASURE(name, T)                                                                                         \
-    extern "C" __global__ void evo_reference_measure_##name(const T* data, u64 n, Measure* parts) {               \
-        measure(data, n, parts);                                                                                  \
-    }
-#define GEMM(name, T)                                                                                             \
-    extern "C" __global__ void __launch_bounds__(256) evo_reference_gemm_##name(                                  \
-        const T* a, const T* b, double* expected, float* trusted, int m, int k, int n, int type) {                \
-        gemm(a, b, expected, trusted, m, k, n, type);                                                             \
-    }
-#define SOFTMAX(name, T)                                                                                          \
-    extern "C" __global__ void evo_reference_softmax_##name(const T* x, double* expected, float* trusted,         \
-                                                            u64 columns, int type) {                              \
-        softmax(x, expected, trusted, columns, type);                                                             \
-    }
-#define RMSNORM(name, T)                                                                                          \
-    extern "C" __global__ void evo_reference_rmsnorm_##name(const T* x, const T* w, double* expected,             \
-                                                            float* trusted, u64 columns, int type) {              \
-        rmsnorm(x, w, expected, trusted, columns, type);                                                          \
-    }
-#define REDUCTION(name, T)                                                                                        \
-    extern "C" __global__ void evo_reference_chains_##name(const T* x, double* chains, u64 count, u64 length) {   \
-        reduce_chains(x, chains, count, length);                                                                  \
-    }
-#define TRANSPOSE(name, T)                                                                                        \
-    extern "C" __global__ void evo_reference_transpose_##name(const T* x, double* expected, u64 rows,             \
-                                                              u64 columns) {                                      \
-        transpose(x, expected, rows, columns);                                                                    \
-    }
-#define ATTENTION_FORWARD(name, T)                                                                                \
-    extern "C" __global__ void __launch_bounds__(128) evo_reference_attention_##name(                             \
-        const T* q, const T* k, const T* v, double* expected, float* trusted, double* largest, int heads,         \
-        int heads_kv, int queries, int keys, int depth, int causal, int group, int type_in, int type) {           \
-        attention(q, k, v, expected, trusted, largest,                                                            \
-                  Attention{heads, heads_kv, queries, keys, depth, causal, group, type_in, type});                \
-    }
-#define TYPES(which) which(f16, __half) which(bf16, __nv_bfloat16) which(f32, float)
-
-TYPES(MEASURE)
 #if EVO_REFERENCE == 0 || EVO_REFERENCE == 1
-TYPES(GEMM)
+extern "C" __global__ void __launch_bounds__(256)
+evo_reference_gemm(const void* a, const void* b, double* expected, float* trusted, int m, int k, int n, int type_in,
+                   int type) {
+    gemm({a, type_in}, {b, type_in}, expected, trusted, m, k, n, type);
+}
 #endif
 #if EVO_REFERENCE == 0 || EVO_REFERENCE == 2
-TYPES(SOFTMAX)
+extern "C" __global__ void evo_reference_softmax(const void* x, double* expected, float* trusted, u64 columns,
+                                                 int type_in, int type) {
+    softmax({x, type_in}, expected, trusted, columns, type);
+}
 #endif
 #if EVO_REFERENCE == 0 || EVO_REFERENCE == 3
-TYPES(RMSNORM)
+extern "C" __global__ void evo_reference_rmsnorm(const void* x, const void* w, double* expected, float* trusted,
+                                                 u64 columns, int type_in, int type) {
+    rmsnorm({x, type_in}, {w, type_in}, expected, trusted, columns, type);
+}
 #endif
 #if EVO_REFERENCE == 0 || EVO_REFERENCE == 4
+extern "C" __global__ void evo_reference_chains(const void* x, double* chains, u64 count, u64 length, int type_in) {
+    reduce_chains({x, type_in}, chains, count, length);
+}
 extern "C" __global__ void evo_reference_reduce(const double* chains, double* expected, float* trusted, u64 many,
                                                 int type) {
     reduce_all(chains, expected, trusted, many, type);
 }
-TYPES(REDUCTION)
 #endif
 #if EVO_REFERENCE == 0 || EVO_REFERENCE == 5
-TYPES(TRANSPOSE)
+extern "C" __global__ void evo_reference_transpose(const void* x, double* expected, u64 rows, u64 columns,
+                                                   int type_in) {
+    transpose({x, type_in}, expected, rows, columns);
+}
 #endif
 #if EVO_REFERENCE == 0 || EVO_REFERENCE == 6
-TYPES(ATTENTION_FORWARD)
+extern "C" __global__ void __launch_bounds__(128)
+evo_reference_attention(const void* q, const void* k, const void* v, double* expected, float* trusted, double* largest,
+                        int heads, int heads_kv, int queries, int keys, int depth, int causal, int group, int type_in,
+                        int type) {
+    attention({q, type_in}, {k, type_in}, {v, type_in}, expected, trusted, largest,
+              Attention{heads, heads_kv, queries, keys, depth, causal, group, type_in, type});
+}
 #endif

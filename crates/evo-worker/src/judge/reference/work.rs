@@ -162,21 +162,21 @@ impl ReferenceWork {
 
     /// Launches of the kernels of `references.cu`.
     pub fn launches(&self, buffers: &WorkBuffers) -> Vec<BoundLaunch> {
-        let entry = |name: &str| format!("evo_reference_{name}_{}", self.dtype.as_str());
+        let entry = |name: &str| format!("evo_reference_{name}");
         let of = |buffer: BufferId| BoundArgument::Buffer(buffer);
         let mut given: Vec<BoundArgument> = buffers.inputs.iter().map(|own| of(*own)).collect();
         let answers = [of(buffers.expected), of(buffers.trusted)];
-        let rounding = int(rounding(self.dtype_out));
+        let (type_in, rounding) = (int(type_number(self.dtype)), int(type_number(self.dtype_out)));
         match self.kind {
             WorkKind::Gemm { m, k, n } => {
                 given.extend(answers);
-                given.extend([int(m as i32), int(k as i32), int(n as i32), rounding]);
+                given.extend([int(m as i32), int(k as i32), int(n as i32), type_in, rounding]);
                 let grid = [n.div_ceil(TILE) as u32, m.div_ceil(TILE) as u32, 1];
                 vec![launch(entry("gemm"), grid, BLOCK, 0, given)]
             }
             WorkKind::Softmax { rows, columns } | WorkKind::RmsNorm { rows, columns } => {
                 given.extend(answers);
-                given.extend([long(columns), rounding]);
+                given.extend([long(columns), type_in, rounding]);
                 let norm = matches!(self.kind, WorkKind::RmsNorm { .. });
                 let name = entry(if norm { "rmsnorm" } else { "softmax" });
                 vec![launch(name, [rows as u32, 1, 1], BLOCK, 0, given)]
@@ -184,7 +184,7 @@ impl ReferenceWork {
             WorkKind::Reduction { count } => {
                 let (length, scratch) = (chain(count), of(buffers.scratch));
                 let many = count.div_ceil(length);
-                given.extend([scratch.clone(), long(count), long(length)]);
+                given.extend([scratch.clone(), long(count), long(length), type_in]);
                 let grid = [many.div_ceil(u64::from(BLOCK)) as u32, 1, 1];
                 let [expected, trusted] = answers;
                 let all = vec![scratch, expected, trusted, long(many), rounding];
@@ -194,7 +194,7 @@ impl ReferenceWork {
                 ]
             }
             WorkKind::Transpose { rows, columns } => {
-                given.extend([of(buffers.expected), long(rows), long(columns)]);
+                given.extend([of(buffers.expected), long(rows), long(columns), type_in]);
                 vec![launch(entry("transpose"), [blocks(rows * columns), 1, 1], BLOCK, 0, given)]
             }
             WorkKind::Attention(own) => {
@@ -203,7 +203,7 @@ impl ReferenceWork {
                 let extents = [own.heads, own.heads_kv, own.queries, own.keys, own.depth];
                 given.extend(extents.map(|extent| int(extent as i32)));
                 given.extend([int(i32::from(own.causal)), int(own.group as i32)]);
-                given.extend([int(self::rounding(self.dtype)), rounding]);
+                given.extend([type_in, rounding]);
                 let grid = [own.blocks() as u32, (own.batch * own.heads) as u32, 1];
                 let shared = own.shared_bytes(own.group) as u32;
                 vec![launch(entry("attention"), grid, BLOCK_ATTENTION, shared, given)]
@@ -255,7 +255,8 @@ pub fn double(value: f64) -> BoundArgument {
     BoundArgument::Scalar(value.to_le_bytes().to_vec())
 }
 
-fn rounding(dtype: DType) -> i32 {
+/// The number of a data type in `references.cu`.
+pub fn type_number(dtype: DType) -> i32 {
     match dtype {
         DType::F16 => 1,
         DType::Bf16 => 2,
