@@ -12,8 +12,9 @@ use evo::cli::{FaultLook, SANITIZED, SanitizedFault};
 use evo::engine::Sanitizer;
 use evo::engine::live_sanitizer::DeviceSanitizer;
 use evo::inspect::sanitize::{
-    SanitizeOrder, SanitizerCheck, SanitizerEvidence, SanitizerFiles, SanitizerFinding, SanitizerOutcome,
-    SanitizerState, read_log, read_records, run_check, run_without, sanitizer_command, shapes,
+    LookOrder, SanitizeOrder, SanitizerCheck, SanitizerEvidence, SanitizerFiles, SanitizerFinding,
+    SanitizerLook, SanitizerOutcome, SanitizerState, look, read_log, read_records, run_check, run_without,
+    sanitizer_command, shapes,
 };
 use evo::inspect::twin::{HostLook, TwinAnswer};
 use evo::supervise::job::Job;
@@ -62,7 +63,7 @@ impl Replay {
 
     fn check(&self, check: SanitizerCheck, job: &Job, limit: Duration) -> SanitizerOutcome {
         let (options, plans) = (options(own_worker()), shapes(job));
-        run_check(&self.tool, check, &SanitizeOrder { options: &options, job, plans: &plans, limit })
+        run_check(&self.tool, check, 0, &SanitizeOrder { options: &options, job, plans: &plans, limit })
     }
 
     /// What was passed to the tool, a line a run.
@@ -534,6 +535,58 @@ fn a_sweep_without_the_tool_hears_why_at_once() {
     assert!(answer.report.message.contains("is not found"), "{}", answer.report.message);
 }
 
+/// All checks of a tool that has these options; the log is one that every check reads as clean.
+fn all_checks(mode: &str, has_ports: bool) -> (Replay, SanitizerLook) {
+    let mut replay = Replay::new(Some("clean_all.log"), Some("clean.xml"), 0, mode);
+    replay.tool.options.retain(|option| option != "--port" || has_ports);
+    assert_eq!(replay.tool.options.contains("--port"), has_ports);
+    let (options, job) = (options(own_worker()), good());
+    let look = look(&LookOrder {
+        kind: DeviceKind::Cuda,
+        tool: Ok(&replay.tool),
+        checks: &SanitizerCheck::ALL,
+        options: &options,
+        job: &job,
+        limit: PATIENT,
+        within: None,
+    });
+    replay.leaves_no_process();
+    (replay, look)
+}
+
+/// The port of each run, in the order of the checks.
+fn ports(replay: &Replay) -> Vec<Option<String>> {
+    let arguments = replay.arguments();
+    let port_of = |check: &SanitizerCheck| {
+        let own = arguments.lines().find(|line| line.starts_with(&format!("--tool {} ", check.as_str())));
+        let mut words = own.unwrap().split(' ').skip_while(|word| *word != "--port").skip(1);
+        words.next().map(String::from)
+    };
+    SanitizerCheck::ALL.iter().map(port_of).collect()
+}
+
+#[test]
+fn checks_are_made_at_once_where_each_can_have_a_port() {
+    // None of them would go on without the others.
+    let (replay, look) = all_checks("meet", true);
+    look.outcomes.iter().for_each(|outcome| is(outcome, Pass, None));
+    assert_eq!(replay.arguments().lines().count(), 4);
+    let expected = [None, Some("49216"), Some("49280"), Some("49344")];
+    assert_eq!(ports(&replay), expected.map(|port| port.map(String::from)));
+    let (replay, look) = all_checks("alone", false);
+    look.outcomes.iter().for_each(|outcome| is(outcome, Pass, None));
+    assert_eq!(ports(&replay), [None, None, None, None]);
+}
+
+#[test]
+fn a_check_that_gives_no_answer_beside_others_is_made_again_by_itself() {
+    let (replay, look) = all_checks("alone", true);
+    look.outcomes.iter().for_each(|outcome| is(outcome, Pass, None));
+    let names: Vec<SanitizerCheck> = look.outcomes.iter().map(|outcome| outcome.check).collect();
+    assert_eq!(names, SanitizerCheck::ALL);
+    assert!((5..=7).contains(&replay.arguments().lines().count()), "{}", replay.arguments());
+}
+
 /// The real program, where `EVO_COMPUTE_SANITIZER` or the machine has it.
 fn real_tool() -> Option<FoundTool> {
     let found = locate(ToolKind::ComputeSanitizer, None, &ToolPlaces::of_environment());
@@ -548,7 +601,7 @@ fn the_real_tool_knows_every_option() {
     let Some(tool) = real_tool() else { return };
     let files = SanitizerFiles::within(Path::new("/nonexistent"));
     for check in SanitizerCheck::ALL {
-        let made = sanitizer_command(&tool, check, &["scale".to_string()], &files, PATIENT);
+        let made = sanitizer_command(&tool, (check, 1), &["scale".to_string()], &files, PATIENT);
         assert!(made.arguments.lacking().is_empty(), "{made:?}");
         if tool.version.to_string().starts_with("2026") {
             assert!(made.arguments.left_out().is_empty() && made.notes.is_empty(), "{made:?}");
@@ -564,7 +617,7 @@ fn the_real_tool_around_a_worker_without_cuda_gives_no_answer() {
     let plans = shapes(&job);
     for check in [Memcheck, Racecheck] {
         let order = SanitizeOrder { options: &options, job: &job, plans: &plans, limit: PATIENT };
-        let outcome = run_check(&tool, check, &order);
+        let outcome = run_check(&tool, check, 0, &order);
         is(&outcome, NotRun, Some(ToolState::Broken));
         let message = outcome.failure.unwrap().message;
         assert!(message.contains("saw nothing of the worker"), "{message}");

@@ -2,7 +2,8 @@
 # Plays compute-sanitizer for tests. `REPLAY` is a folder with what it leaves behind: `log`, `xml`, `code` (its exit
 # code, if it is not the program's) and `mode`: `before` (it ends without starting the program), `cut` (the program gets
 # two lines of stdin and no more), `hang` (the program ends and the tool does not), `stuck` (it starts nothing and does
-# not end), `normal`. Missing files are not written. `options` in it replaces the options that `--help` names.
+# not end), `meet` (it waits until four of it are there), `alone` (it starts nothing while another one is there),
+# `normal`. Missing files are not written. `options` in it replaces the options that `--help` names.
 case "$1" in
 --version)
     printf 'NVIDIA (R) Compute Sanitizer\nVersion 2025.3.1.0 (build 1) (public-release)\n'
@@ -30,6 +31,16 @@ status=0
 case "$mode" in
 before) ;;
 stuck) sleep 600 ;;
+meet)
+    while [ "$(wc -l <"$REPLAY/pids")" -lt 4 ]; do sleep 0.01; done
+    "$@" || status=$?
+    ;;
+alone) if mkdir "$REPLAY/lock" 2>/dev/null; then
+    # Long enough for others to come.
+    sleep 0.5
+    "$@" || status=$?
+    rmdir "$REPLAY/lock"
+fi ;;
 cut) { for _ in 1 2; do read -r line && printf '%s\n' "$line"; done; } | "$@" || status=$? ;;
 *) "$@" || status=$? ;;
 esac

@@ -18,6 +18,17 @@ const PADDING_BYTES: &str = "4096";
 /// The names of evo's own kernels, which are trusted and take most of the time.
 const OWN_KERNELS: &str = "evo_";
 
+/// Names the first of the ports on which the tool listens for the program that it watches.
+const PORT: &str = "--port";
+/// Its default, and how far apart the ports of checks are that are made at once: the tool may take several.
+const PORT_BASE: u16 = 49_152;
+const PORTS: u16 = 64;
+
+/// Whether several checks can be made at once.
+pub(super) fn has_ports(tool: &FoundTool) -> bool {
+    tool.options.contains(PORT)
+}
+
 /// Where the tool writes. Its default is stdout, which is the worker's protocol.
 #[derive(Clone, Debug)]
 pub struct SanitizerFiles {
@@ -44,10 +55,10 @@ pub struct SanitizerCommand {
 }
 
 /// The arguments with which a version of the tool makes a check. `entries` are the candidate's kernels, `limit` is that
-/// of the whole run.
+/// of the whole run, `place` its place among checks that are made at once.
 pub fn sanitizer_command(
     tool: &FoundTool,
-    check: SanitizerCheck,
+    (check, place): (SanitizerCheck, usize),
     entries: &[String],
     files: &SanitizerFiles,
     limit: Duration,
@@ -70,6 +81,10 @@ pub fn sanitizer_command(
         .preferred(known, "--report-api-errors", ["no"])
         .preferred(known, "--check-warpgroup-mma", ["yes"])
         .preferred(known, "--check-bulk-copy", ["yes"]);
+    if place > 0 {
+        let port = PORT_BASE.saturating_add(PORTS.saturating_mul(place as u16)).to_string();
+        arguments = arguments.preferred(known, PORT, [port.as_str()]);
+    }
     let mut sees_fills = true;
     match check {
         SanitizerCheck::Memcheck => arguments = arguments.preferred(known, "--padding", [PADDING_BYTES]),
@@ -140,6 +155,16 @@ mod tests {
         more: &[&str],
         entry: &str,
     ) -> (String, SanitizerCommand) {
+        line_at(0, check, without, more, entry)
+    }
+
+    fn line_at(
+        place: usize,
+        check: SanitizerCheck,
+        without: &[&str],
+        more: &[&str],
+        entry: &str,
+    ) -> (String, SanitizerCommand) {
         let known = OPTIONS.iter().chain(more).filter(|option| !without.contains(option));
         let options: BTreeSet<String> = known.map(|option| option.to_string()).collect();
         let tool = FoundTool {
@@ -149,7 +174,8 @@ mod tests {
             options,
         };
         let files = SanitizerFiles::within(Path::new("/f%p"));
-        let made = sanitizer_command(&tool, check, &[entry.to_string()], &files, Duration::from_secs(30));
+        let (entries, limit) = ([entry.to_string()], Duration::from_secs(30));
+        let made = sanitizer_command(&tool, (check, place), &entries, &files, limit);
         let words = made.arguments.words().iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>();
         (words.join(" "), made)
     }
@@ -168,6 +194,17 @@ mod tests {
             ["--report-api-errors", "--check-warpgroup-mma", "--check-bulk-copy"]
         );
         assert!(made.arguments.lacking().is_empty() && made.notes.is_empty());
+    }
+
+    #[test]
+    fn checks_that_are_made_at_once_listen_on_ports_of_their_own() {
+        let ports = [0, 1, 3].map(|place| {
+            let (words, made) = line_at(place, SanitizerCheck::Memcheck, &[], &["--port"], "scale");
+            assert!(!made.arguments.left_out().iter().any(|option| option == "--port"));
+            let mut words = words.split(' ');
+            words.find(|word| *word == "--port").and_then(|_| words.next()).map(String::from)
+        });
+        assert_eq!(ports, [None, Some("49216".to_string()), Some("49344".to_string())]);
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! The one way in which a candidate is looked at: `evo sanitize`, `evaluate`, `gate`, a sweep and the self-test of the
 //! faults all come here, so that a pass means the same everywhere.
 
+use std::panic::resume_unwind;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict};
 use serde_json::{Value, json};
 
+use super::arguments::has_ports;
 use super::finding::SanitizerFinding;
 use super::outcome::{SanitizerOutcome, SanitizerState};
 use super::run::{SanitizeOrder, run_check, run_without, shapes};
@@ -26,13 +29,13 @@ pub struct LookOrder<'a> {
     pub kind: DeviceKind,
     /// The tool, or why there is none.
     pub tool: Result<&'a FoundTool, &'a ToolFailure>,
-    /// In the order in which they are made.
+    /// Made at once, where the tool takes a port for each; else in this order.
     pub checks: &'a [SanitizerCheck],
     pub options: &'a LaneOptions,
     pub job: &'a Job,
     /// For one check.
     pub limit: Duration,
-    /// For all of them together; `None` without a limit.
+    /// For the whole look; `None` without a limit.
     pub within: Option<Duration>,
 }
 
@@ -79,16 +82,18 @@ pub fn look(order: &LookOrder<'_>) -> SanitizerLook {
     let made = |limit| SanitizeOrder { options: order.options, job: order.job, plans: &plans, limit };
     let seen = match (order.tool, order.kind) {
         (Ok(tool), DeviceKind::Cuda) => {
-            // One at a time: the tool listens on a port.
-            let one = |check: &SanitizerCheck| {
+            let one = |check: SanitizerCheck, place: usize| {
                 let left = order.within.map(|within| within.saturating_sub(began.elapsed()));
                 let limit = left.map_or(order.limit, |left| left.min(order.limit));
                 match limit < LEAST && limit < order.limit {
-                    true => SanitizerOutcome::not_run(*check, no_time()),
-                    false => run_check(tool, *check, &made(limit)),
+                    true => SanitizerOutcome::not_run(check, no_time()),
+                    false => run_check(tool, check, place, &made(limit)),
                 }
             };
-            let outcomes = order.checks.iter().map(one).collect();
+            let outcomes = match has_ports(tool) {
+                true => together(order.checks, one),
+                false => order.checks.iter().map(|check| one(*check, 0)).collect(),
+            };
             SanitizerLook { version: Some(tool.version.to_string()), outcomes, ..SanitizerLook::default() }
         }
         // Nothing to wait for: without a tool there is no answer on a GPU.
@@ -100,6 +105,26 @@ pub fn look(order: &LookOrder<'_>) -> SanitizerLook {
         }
     };
     SanitizerLook { shapes: names, elapsed: began.elapsed(), ..seen }
+}
+
+/// Makes all checks at once: most of a check's time is the start of its process. One that gives no answer beside the others
+/// is made once more by itself, because the device may have had no room for all of them.
+fn together(
+    checks: &[SanitizerCheck],
+    one: impl Fn(SanitizerCheck, usize) -> SanitizerOutcome + Sync,
+) -> Vec<SanitizerOutcome> {
+    let first: Vec<SanitizerOutcome> = thread::scope(|scope| {
+        let start = |(place, check): (usize, &SanitizerCheck)| {
+            let (check, one) = (*check, &one);
+            scope.spawn(move || one(check, place))
+        };
+        let running: Vec<_> = checks.iter().enumerate().map(start).collect();
+        running.into_iter().map(|own| own.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    let is_worth_it = |own: &SanitizerOutcome| {
+        checks.len() > 1 && own.failure.as_ref().is_some_and(|failure| failure.state != ToolState::TimedOut)
+    };
+    first.into_iter().map(|own| if is_worth_it(&own) { one(own.check, 0) } else { own }).collect()
 }
 
 fn no_time() -> ToolFailure {

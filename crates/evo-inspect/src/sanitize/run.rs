@@ -45,8 +45,13 @@ pub fn shapes(job: &Job) -> Vec<ProblemPlan> {
     job.tiny.iter().cloned().chain(smallest).collect()
 }
 
-/// Makes one check. Nothing that it starts outlives it.
-pub fn run_check(tool: &FoundTool, check: SanitizerCheck, order: &SanitizeOrder<'_>) -> SanitizerOutcome {
+/// Makes one check, at `place` among those that are made at once. Nothing that it starts outlives it.
+pub fn run_check(
+    tool: &FoundTool,
+    check: SanitizerCheck,
+    place: usize,
+    order: &SanitizeOrder<'_>,
+) -> SanitizerOutcome {
     let folder = match tempfile::tempdir() {
         Ok(folder) => folder,
         Err(error) => {
@@ -56,7 +61,7 @@ pub fn run_check(tool: &FoundTool, check: SanitizerCheck, order: &SanitizeOrder<
     };
     let files = SanitizerFiles::within(folder.path());
     let entries = order.job.candidate.entries();
-    let command = sanitizer_command(tool, check, &entries, &files, order.limit);
+    let command = sanitizer_command(tool, (check, place), &entries, &files, order.limit);
     let SanitizeOrder { options, job, plans, limit } = *order;
     let solo = SoloOrder { job, plans, calls: CALLS, unguarded: true, limit };
     let run = match watch(tool, &command.arguments, options, &solo) {
