@@ -24,6 +24,7 @@ use evo_report::event::Event;
 use evo_supervise::blame::after_two;
 use evo_supervise::job::{Judgement, SecondLook};
 use evo_supervise::renewal::Renewal;
+use evo_timing::paired;
 
 /// A finalist that fails at full depth makes room for the next; at most this many times as many
 /// candidates as wanted finalists are tried.
@@ -485,8 +486,8 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// The paired comparison on every timed problem, repeated where the baseline drifts by more than the noise; of several
-    /// attempts at a problem the one whose baseline drifted least counts.
+    /// The paired comparison on every timed problem, repeated where the baseline drifts by more than the noise and that
+    /// might have decided; of several attempts at a problem the one whose baseline drifted least counts.
     fn pairs(
         &mut self,
         baseline: &Deep<R>,
@@ -520,7 +521,8 @@ impl<R: Recipe> Engine<'_, R> {
             for (problem, answer) in std::mem::take(&mut problems).into_iter().zip(answers) {
                 match answer {
                     Ok(pair) => {
-                        if drift(&pair) > most {
+                        // A variant that takes half as long is faster, whatever a percent of drift does to it.
+                        if drift(&pair) > most && paired::hangs_on_drift(&pair, drift(&pair), noise_floor) {
                             problems.push(problem);
                         }
                         if best.get(&problem).is_none_or(|best| drift(&pair) < drift(best)) {

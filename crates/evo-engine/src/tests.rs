@@ -386,8 +386,9 @@ fn losers_of_races_may_be_finalists_and_those_of_screenings_may_not() {
 
 #[test]
 fn a_comparison_whose_baseline_drifts_is_repeated() {
-    let check = |drifts: &[f64], attempts: usize, kept: Option<f64>| {
-        let mut bench = TestStudy::new("[parameters]\nA = { values = [0, 1], default = 1 }\n");
+    let check_beside = |default: u32, drifts: &[f64], attempts: usize, kept: Option<f64>| {
+        let space = format!("[parameters]\nA = {{ values = [0, {default}], default = {default} }}\n");
+        let mut bench = TestStudy::new(&space);
         bench.options.finalists = 1;
         bench.drifts = drifts.to_vec();
         let ran = bench.run(all_pass());
@@ -396,11 +397,15 @@ fn a_comparison_whose_baseline_drifts_is_repeated() {
         let pairs = study.history.confirmations.iter().flat_map(|one| &one.pairs);
         assert_eq!(pairs.last().unwrap().baseline_drift, kept, "{drifts:?}");
     };
+    let check = |drifts: &[f64], attempts, kept| check_beside(1, drifts, attempts, kept);
     // The fake's noise floor is 1 %.
     check(&[0.009], 1, Some(0.009));
     check(&[0.05, 0.002], 2, Some(0.002));
     check(&[0.05, 0.02, 0.03, 0.0], 3, Some(0.02));
     check(&[], 1, None);
+    // Half the time of the default is faster, whatever 5 % do to it.
+    check_beside(100, &[0.05, 0.002], 1, Some(0.05));
+    check_beside(100, &[0.9, 0.002], 2, Some(0.002));
 }
 
 #[test]

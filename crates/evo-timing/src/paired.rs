@@ -4,7 +4,7 @@
 //! that process's luck (addresses, clocks), so the interval resamples blocks within processes and the
 //! caller brings blocks from several fresh processes.
 
-use evo_protocol::leaderboard::PairedDecision;
+use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
 use evo_protocol::worker::PairedTimes;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -67,6 +67,14 @@ pub fn drift(baseline_ns: &[f64]) -> Option<f64> {
     let (first, second) = baseline_ns.split_at(baseline_ns.len() / 2);
     let (first, second) = (median(first), median(second));
     Some((second / first - 1.0).abs()).filter(|drift| drift.is_finite())
+}
+
+/// Whether a comparison might have come out otherwise had the baseline not drifted by this much. One that is open may
+/// always have; any other only if its interval, wider by the drift at both ends, no longer allows the decision.
+pub fn hangs_on_drift(comparison: &PairedProblem, drift: f64, noise_floor: f64) -> bool {
+    let (low, high) = (comparison.ratio_low.ln() - drift, comparison.ratio_high.ln() + drift);
+    let is_open = comparison.decision == PairedDecision::Ambiguous;
+    is_open || decide(low, high, claimable(noise_floor)) != comparison.decision
 }
 
 fn decide(low: f64, high: f64, delta: f64) -> PairedDecision {
@@ -158,6 +166,38 @@ mod tests {
         assert_eq!(drift(&[100.0, 100.0, 100.0, 900.0, 100.0, 100.0]), Some(0.0));
         let slower: Vec<f64> = (0..24).map(|block| if block < 12 { 100.0 } else { 110.0 }).collect();
         assert!((drift(&slower).unwrap() - 0.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_decision_hangs_on_a_drift_that_reaches_its_bounds() {
+        let check = |decision, low: f64, high: f64, drift, expected| {
+            let comparison = PairedProblem {
+                problem: "p".to_string(),
+                ratio: f64::midpoint(low, high).exp(),
+                ratio_low: low.exp(),
+                ratio_high: high.exp(),
+                processes: 2,
+                pairs: 16,
+                decision,
+                baseline_ns: 1.0,
+                finalist_ns: 1.0,
+                baseline_drift: Some(drift),
+            };
+            assert_eq!(
+                hangs_on_drift(&comparison, drift, 0.001),
+                expected,
+                "{decision:?} {low} {high} {drift}"
+            );
+        };
+        // The least difference that may be claimed is 0.5 %.
+        check(PairedDecision::Faster, -0.51, -0.50, 0.02, false);
+        check(PairedDecision::Faster, -0.03, -0.02, 0.01, false);
+        check(PairedDecision::Faster, -0.03, -0.02, 0.016, true);
+        check(PairedDecision::Slower, 0.02, 0.03, 0.01, false);
+        check(PairedDecision::Slower, 0.02, 0.03, 0.016, true);
+        check(PairedDecision::Same, -0.001, 0.001, 0.003, false);
+        check(PairedDecision::Same, -0.001, 0.001, 0.005, true);
+        check(PairedDecision::Ambiguous, -0.01, 0.01, 0.003, true);
     }
 
     #[test]
