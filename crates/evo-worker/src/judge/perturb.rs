@@ -15,12 +15,15 @@ use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use rayon::prelude::*;
 
 use super::element;
 use super::inputs::{self, Family};
 use super::naive_answers::NaiveKernel;
-use super::reference::{ReferenceAnswer, rms};
+use super::reference::{ReferenceAnswer, finite_sums, rms};
 
+/// Elements that one task looks at.
+const CHUNK: usize = 1 << 16;
 /// Runs on changed inputs: few outputs make one difference a matter of luck.
 const RUNS_FEW: u32 = 4;
 const RUNS: u32 = 1;
@@ -63,10 +66,9 @@ pub fn estimate_noise(
     for run in 0..if smallest < FEW { RUNS_FEW } else { RUNS } {
         for (buffer, values) in naive(&nudged(plan, bytes, run))? {
             if let Some(answer) = answers.iter_mut().filter(float).find(|own| own.buffer == buffer) {
-                let distances = answer.expected.iter().zip(&values).map(|(own, other)| (own - other).abs());
-                let distances: Vec<f64> = distances.collect();
+                let distances = distances(&answer.expected, &values);
                 widen(&mut answer.distances, &distances);
-                add(answer, family, distances.into_iter().filter(|distance| distance.is_finite()).collect());
+                add(answer, family, &finite(distances));
             }
         }
     }
@@ -95,12 +97,25 @@ pub fn nudge_again(
     for run in RUNS_FEW..RUNS_FEW + RUNS_MORE {
         for (buffer, values) in naive(&nudged(plan, bytes, run))? {
             for answer in answers.iter_mut().filter(|own| own.buffer == buffer) {
-                let distances = answer.expected.iter().zip(&values).map(|(own, other)| (own - other).abs());
-                widen(&mut answer.distances, &distances.collect::<Vec<_>>());
+                widen(&mut answer.distances, &distances(&answer.expected, &values));
             }
         }
     }
     Ok(())
+}
+
+/// How far apart two lists are, element by element.
+pub fn distances(left: &[f64], right: &[f64]) -> Vec<f64> {
+    let pairs = left.par_iter().with_min_len(CHUNK).zip(right);
+    pairs.map(|(left, right)| (left - right).abs()).collect()
+}
+
+/// The finite ones.
+pub fn finite(values: Vec<f64>) -> Vec<f64> {
+    match values.par_iter().with_min_len(CHUNK).all(|value| value.is_finite()) {
+        true => values,
+        false => values.into_iter().filter(|value| value.is_finite()).collect(),
+    }
 }
 
 /// Elementwise the larger of two lists, the first of which may be missing yet.
@@ -109,9 +124,8 @@ pub fn widen(largest: &mut Vec<f64>, more: &[f64]) {
         *largest = more.to_vec();
         return;
     }
-    for (largest, more) in largest.iter_mut().zip(more) {
-        *largest = largest.max(*more);
-    }
+    let pairs = largest.par_iter_mut().with_min_len(CHUNK).zip(more);
+    pairs.for_each(|(largest, more)| *largest = largest.max(*more));
 }
 
 /// Widens the noise by what scaling all inputs shows beyond the smooth part of the function.
@@ -124,8 +138,9 @@ fn add_second_differences(
 ) -> Result<(), DeviceError> {
     let scaled = |factor: f64| {
         changed(plan, bytes, is_free, |_, buffer, bytes| {
-            let values = element::widen(bytes, buffer.dtype).into_iter().map(|value| value * factor);
-            element::narrow(&values.collect::<Vec<_>>(), buffer.dtype)
+            let mut values = element::widen(bytes, buffer.dtype);
+            values.par_iter_mut().with_min_len(CHUNK).for_each(|value| *value *= factor);
+            element::narrow(&values, buffer.dtype)
         })
     };
     let mut runs = Vec::new();
@@ -138,15 +153,17 @@ fn add_second_differences(
         };
         let scaled: Vec<Vec<f64>> = runs.iter().filter_map(of).collect();
         let all: Vec<&Vec<f64>> = std::iter::once(&answer.expected).chain(&scaled).collect();
-        let mut largest = vec![0.0f64; answer.expected.len()];
-        for three in all.windows(3) {
-            for (index, largest) in largest.iter_mut().enumerate() {
-                let [first, second, third] = [0, 1, 2].map(|at| three[at].get(index).copied().unwrap_or(0.0));
-                *largest = largest.max((first - 2.0 * second + third).abs());
-            }
-        }
-        largest.retain(|distance| distance.is_finite());
-        add(answer, family, largest);
+        let at = |list: &Vec<f64>, index: usize| list.get(index).copied().unwrap_or(0.0);
+        let largest_at = |index: usize| {
+            let differences = all.windows(3).map(|three| {
+                let [first, second, third] = [0, 1, 2].map(|place| at(three[place], index));
+                (first - 2.0 * second + third).abs()
+            });
+            differences.fold(0.0, f64::max)
+        };
+        let largest =
+            (0..answer.expected.len()).into_par_iter().with_min_len(CHUNK).map(largest_at).collect();
+        add(answer, family, &finite(largest));
     }
     Ok(())
 }
@@ -227,18 +244,13 @@ fn changed(
 }
 
 /// Widens an answer's noise by distances that rounding alone explains.
-fn add(answer: &mut ReferenceAnswer, family: Family, mut distances: Vec<f64>) {
+fn add(answer: &mut ReferenceAnswer, family: Family, distances: &[f64]) {
     if distances.is_empty() {
         return;
     }
-    let place = usual_place(distances.len(), family);
-    let (below, limit, _) = distances.select_nth_unstable_by(place, f64::total_cmp);
-    let limit = *limit;
-    let mut usual = below.to_vec();
-    usual.push(limit);
-    let finite: Vec<f64> = answer.expected.iter().copied().filter(|value| value.is_finite()).collect();
+    let UsualSize { limit, rms: usual } = usual_size(distances, usual_place(distances.len(), family));
     let factor = if family == Family::Normal { FACTOR } else { FACTOR_STRESS };
-    let (own, noise) = (rms(&finite), factor * rms(&usual));
+    let (own, noise) = (rms(&answer.expected), factor * usual);
     // What other families ask is left out where the answer is mostly noise, so nothing has to be capped there. And a
     // single sum may cancel to less than its error, so few outputs have no such limit.
     let capped = family == Family::Normal && answer.expected.len() >= FEW;
@@ -249,6 +261,39 @@ fn add(answer: &mut ReferenceAnswer, family: Family, mut distances: Vec<f64>) {
     if answer.expected.len() < FEW {
         answer.noise.rms = answer.noise.rms.max(answer.noise.max);
     }
+}
+
+/// What values come to without the largest ones.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UsualSize {
+    /// The largest that counts.
+    pub limit: f64,
+    /// Root mean square of it and the smaller ones.
+    pub rms: f64,
+}
+
+/// The size of finite values that are not negative, up to the one at this place in their order. Chunks of many values
+/// look for their largest by themselves, on all cores.
+pub fn usual_size(values: &[f64], place: usize) -> UsualSize {
+    // The value at the place is the smallest of so many largest ones.
+    let count = values.len() - place;
+    let largest_of = |chunk: &[f64]| {
+        let mut own = chunk.to_vec();
+        let left_out = own.len().saturating_sub(count);
+        if left_out > 0 {
+            own.select_nth_unstable_by(left_out, f64::total_cmp);
+        }
+        own.split_off(left_out)
+    };
+    let parts: Vec<Vec<f64>> = values.par_chunks(CHUNK).map(largest_of).collect();
+    let mut largest = parts.concat();
+    let at = largest.len() - count;
+    let limit = *largest.select_nth_unstable_by(at, f64::total_cmp).1;
+    let [square, smaller] =
+        finite_sums(values, |value| if value < limit { [value * value, 1.0] } else { [0.0; 2] });
+    // Those that equal the limit count as far as the place.
+    let counted = (place + 1) as f64;
+    UsualSize { limit, rms: ((square + (counted - smaller) * limit * limit) / counted).sqrt() }
 }
 
 /// Where the largest usual distance stands in their order: the one element in a thousand that jumps says nothing about
@@ -264,28 +309,42 @@ fn usual_place(count: usize, family: Family) -> usize {
 
 /// Whether so much of an answer is rounding that it tells nothing about a kernel.
 pub fn is_mostly_noise(answer: &ReferenceAnswer, dtype: DType) -> bool {
-    let finite: Vec<f64> = answer.expected.iter().copied().filter(|value| value.is_finite()).collect();
     // The last bit of a zero is a subnormal number, which is not noise to speak of.
     let normal = element::precision(dtype).map_or(0.0, |own| own.smallest / (2.0 * own.unit));
-    answer.noise.rms > NOISE_SHARE * rms(&finite) + normal
+    answer.noise.rms > NOISE_SHARE * rms(&answer.expected) + normal
 }
 
 /// The values with their last bit changed, up or down. A half has so few bits that its last one is an error
 /// larger than that of any arithmetic, so only one in 256 changes.
 fn nudge(bytes: &[u8], dtype: DType, seed: u64) -> Vec<u8> {
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut out = bytes.to_vec();
     let rare = matches!(dtype, DType::F16 | DType::Bf16);
     if !dtype.is_float() {
-        return out;
+        return bytes.to_vec();
     }
-    for element in out.chunks_exact_mut(dtype.bytes() as usize) {
+    drawn_anew(bytes, dtype, seed, |random, element| {
         let dice = random.next_u32();
         // The exponent and the sign stay: flipping the lowest bit never leaves the binade.
         if !rare || dice.is_multiple_of(256) {
             element[0] ^= (dice >> 31) as u8 | u8::from(rare);
         }
-    }
+    })
+}
+
+/// The values, each as `change` leaves it. Every chunk draws from a stream of its own, so that what comes out does not
+/// depend on the number of threads.
+fn drawn_anew(
+    bytes: &[u8],
+    dtype: DType,
+    seed: u64,
+    change: impl Fn(&mut ChaCha8Rng, &mut [u8]) + Sync,
+) -> Vec<u8> {
+    let size = dtype.bytes() as usize;
+    let mut out = bytes.to_vec();
+    out.par_chunks_mut(CHUNK * size).enumerate().for_each(|(chunk, out)| {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(chunk as u64);
+        out.chunks_exact_mut(size).for_each(|element| change(&mut random, element));
+    });
     out
 }
 
@@ -294,15 +353,12 @@ fn jiggle(bytes: &[u8], dtype: DType, seed: u64) -> Vec<u8> {
     if !matches!(dtype, DType::F32 | DType::F64) {
         return nudge(bytes, dtype, seed);
     }
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut out = bytes.to_vec();
-    for element in out.chunks_exact_mut(dtype.bytes() as usize) {
+    drawn_anew(bytes, dtype, seed, |random, element| {
         // A zero stays what it is: its last bits are subnormal numbers.
         if element.iter().any(|byte| *byte != 0) {
             element[0] ^= (random.next_u32() >> 28) as u8;
         }
-    }
-    out
+    })
 }
 
 #[cfg(test)]
@@ -311,6 +367,38 @@ mod tests {
 
     use super::*;
     use crate::judge::reference::testing::{buffer, plan};
+
+    #[test]
+    fn the_usual_size_of_many_values_is_that_of_all_in_order() {
+        let check = |values: &[f64], place: usize| {
+            let mut sorted = values.to_vec();
+            sorted.sort_by(f64::total_cmp);
+            let seen = usual_size(values, place);
+            let plain = rms(&sorted[..=place]);
+            assert_eq!(seen.limit, sorted[place], "{} {place}", values.len());
+            assert!((seen.rms - plain).abs() <= 1e-12 * plain, "{seen:?} {plain}");
+        };
+        // More than a chunk, with the largest together in one of them, and values that occur often.
+        let many: Vec<f64> = (0..3 * CHUNK + 17)
+            .map(
+                |at| if at % CHUNK < 900 && at > CHUNK { 1e3 + at as f64 } else { (at * 7919 % 1009) as f64 },
+            )
+            .collect();
+        for place in [0, 1, many.len() / 2, many.len() * 999 / 1000, many.len() - 1] {
+            check(&many, place);
+        }
+        check(&[3.0], 0);
+        check(&[2.0, 2.0, 2.0, 1.0], 2);
+    }
+
+    #[test]
+    fn bits_drawn_in_chunks_are_those_of_their_place() {
+        let bytes = vec![0x11u8; 4 * (2 * CHUNK + 5)];
+        let all = nudge(&bytes, DType::F32, 7);
+        assert_eq!(nudge(&bytes[..4 * CHUNK], DType::F32, 7), all[..4 * CHUNK]);
+        assert_eq!(nudge(&bytes[..4 * CHUNK + 12], DType::F32, 7), all[..4 * CHUNK + 12]);
+        assert_ne!(all[..4 * CHUNK], all[4 * CHUNK..8 * CHUNK], "each chunk has its own");
+    }
 
     /// Sums in f32, one after the other, as a naive kernel does.
     fn chain(bytes: &[Vec<u8>]) -> f64 {

@@ -135,17 +135,15 @@ pub fn find_uncertain(
 /// The uncertain elements with their allowances, in order.
 fn uncertain(answer: &ReferenceAnswer, unit: f64) -> Vec<(u64, f64)> {
     let Some(single) = answer.single.as_ref().filter(|own| own.len() >= FEW) else { return Vec::new() };
-    let mut errors: Vec<f64> =
-        single.iter().zip(&answer.expected).map(|(own, expected)| (own - expected).abs()).collect();
+    let mut errors = perturb::distances(single, &answer.expected);
     perturb::widen(&mut errors, &answer.distances);
-    let mut sorted: Vec<f64> = errors.iter().copied().filter(|error| error.is_finite()).collect();
-    if sorted.is_empty() {
+    let known = perturb::finite(errors.clone());
+    if known.is_empty() {
         return Vec::new();
     }
     // What a share of the elements can do to the usual error is left out of it.
-    let place = ((sorted.len() - 1) as f64 * (1.0 - SHARE)) as usize;
-    sorted.select_nth_unstable_by(place, f64::total_cmp);
-    let usual = super::reference::rms(&sorted[..=place]);
+    let place = ((known.len() - 1) as f64 * (1.0 - SHARE)) as usize;
+    let usual = perturb::usual_size(&known, place).rms;
     let far = |(index, error): (usize, &f64)| {
         let own = UNITS * unit * answer.expected[index].abs();
         (error.is_finite() && *error > UNCERTAIN * usual && *error > own)
