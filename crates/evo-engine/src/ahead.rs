@@ -101,8 +101,11 @@ impl Ahead {
         // One for each process and a few that take its place, and those on the device.
         let most = jobs + (jobs / 4).max(1) + depth;
         let useful = need.useful.max(1);
-        let at_first = at_first(need.evaluated, lanes);
-        let at_first = if need.is_limited { at_first.min(useful) } else { at_first };
+        let at_first = match need.is_limited {
+            true => at_first(need.evaluated, lanes).min(useful),
+            // Compilers that take seconds would idle until the first outcome.
+            false => at_first(need.evaluated, lanes).max(jobs),
+        };
         let (Some(compile), Some(lane)) = (self.compile.value(), self.lane.value()) else {
             return most.min(at_first);
         };
@@ -234,7 +237,7 @@ mod tests {
         let need = Need { jobs: 16, evaluated: 0, learns: true, lanes: 1, is_limited: true, useful: 4 };
         let mut ahead = Ahead::default();
         assert_eq!(ahead.target(need), 4);
-        assert_eq!(ahead.target(Need { is_limited: false, ..need }), 8, "idle compilers cost nothing");
+        assert_eq!(ahead.target(Need { is_limited: false, ..need }), 16, "idle compilers cost nothing");
         ahead.submitted(0, 16, Duration::ZERO);
         ahead.answered(0, Duration::from_secs(3));
         [5.0, 0.02, 0.02].iter().for_each(|seconds| ahead.done(*seconds));
