@@ -268,6 +268,23 @@ pub fn rehearse(
     }
 }
 
+/// Has a GPU's lane compute the answers of a built-in reference while the first proposals are compiled. On the host device
+/// both would use the same processor.
+pub fn answer_ahead(
+    lane: &mut Lane,
+    kernel: &KernelSpec,
+    problems: &[&ProblemSpec],
+    configuration: &Configuration,
+    recipe: &KernelRecipe,
+) {
+    let is_builtin = matches!(kernel.check.reference, ReferenceSpec::Builtin { .. });
+    if !is_builtin || lane.info().kind != DeviceKind::Cuda {
+        return;
+    }
+    let plans = problems.iter().filter_map(|problem| resolve(kernel, configuration, problem).ok());
+    lane.answer_ahead(recipe.judging().0, plans.collect());
+}
+
 /// A verdict that says nothing about the variant, because evo or the machine failed.
 pub fn trouble(what: &str, verdict: &Verdict) -> CliError {
     let error = CliError::harness(format!("{what}: {}", verdict.message));

@@ -219,6 +219,7 @@ impl<J: Send + 'static> LanePool<J> {
             lanes.threads.push(thread.spawn(move || {
                 let LanePart { mut device, mut sanitizer, .. } = part;
                 let send = |answer| answers.send(Message::Lane(lane, Box::new(answer))).is_ok();
+                device.begin();
                 while let Some(LaneTask { task, ratio, number }) = own.next(lane) {
                     if let Some(number) = number {
                         send(LaneAnswer::Taken { number });

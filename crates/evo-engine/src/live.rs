@@ -97,6 +97,10 @@ impl Evaluate<Job> for Lane {
         if floor.is_finite() { Ok(floor) } else { Err("too few blocks".to_string()) }
     }
 
+    fn begin(&mut self) {
+        Lane::begin(self);
+    }
+
     fn telemetry(&mut self) -> Option<Telemetry> {
         Lane::telemetry(self)
     }

@@ -93,6 +93,9 @@ pub trait Evaluate<J>: Send {
     fn telemetry(&mut self) -> Option<Telemetry> {
         None
     }
+    /// Does what needs no job, before the first one: the first proposals are being compiled meanwhile.
+    fn begin(&mut self) {}
+
     /// Sees to the worker that a judgement says is owed, which may take minutes.
     fn renew(&mut self) -> Option<Renewal> {
         None

@@ -91,6 +91,11 @@ impl<J> Evaluate<J> for TurnTaking<J> {
         self.device.noise_floor(job, problems)
     }
 
+    fn begin(&mut self) {
+        let _turn = self.turns.take();
+        self.device.begin();
+    }
+
     fn telemetry(&mut self) -> Option<Telemetry> {
         self.device.telemetry()
     }

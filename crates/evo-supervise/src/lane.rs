@@ -32,6 +32,8 @@ pub struct Lane {
     /// Paired runs so far; every other one swaps the slots.
     pairings: u32,
     unfit: UnfitShapes,
+    /// What to compute answers of before the first job.
+    ahead: Option<(CheckPlan, Vec<ProblemPlan>)>,
 }
 
 /// A block of a paired run: on a GPU twenty-five samples, on the host more, because other programs share its cores.
@@ -69,6 +71,7 @@ impl Lane {
             supervisor: Supervisor::start(options, limits)?,
             pairings: 0,
             unfit: UnfitShapes::default(),
+            ahead: None,
         })
     }
 
@@ -139,6 +142,20 @@ impl Lane {
         match answer.response {
             Response::Prepared => Ok(()),
             other => Err(LaneError::unexpected(&other)),
+        }
+    }
+
+    /// Has the answers that a contender meets at these problems computed when the lane begins.
+    pub fn answer_ahead(&mut self, check: &CheckPlan, plans: Vec<ProblemPlan>) {
+        self.ahead = Some((check.clone(), plans));
+    }
+
+    /// Computes what is to be computed before the first job. What goes wrong is for the first job to say, which asks for
+    /// the same.
+    pub fn begin(&mut self) {
+        let Some((check, plans)) = self.ahead.take() else { return };
+        if let Err(LaneError::Died { .. }) = self.prepare(&check, &plans) {
+            self.supervisor.recover(RecoveryLevel::R2);
         }
     }
 

@@ -222,9 +222,10 @@ fn read_image(path: &Path) -> Result<Vec<u8>, DeviceError> {
 }
 
 /// Starts the threads that compare and make inputs. Left to their first use, a machine without room for them would end
-/// the worker in the middle of a variant, which would look like the variant's doing.
+/// the worker in the middle of a variant, which would look like the variant's doing. This thread is one of them: handing
+/// work to another one and waiting for it takes longer than what there is to do at a small shape.
 fn start_threads() -> Result<(), DeviceError> {
-    match rayon::ThreadPoolBuilder::new().build_global() {
+    match rayon::ThreadPoolBuilder::new().use_current_thread().build_global() {
         Ok(()) => Ok(()),
         // They run already; the error has no kind to ask for.
         Err(error) if error.to_string().contains("already been initialized") => Ok(()),

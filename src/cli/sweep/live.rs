@@ -178,6 +178,7 @@ impl LiveSubject {
         let recipe = recipe?;
         let default = self.space().configuration(&self.space().default_genome());
         session::rehearse(lane, kernel, &problems, &default, &recipe)?;
+        session::answer_ahead(lane, kernel, &problems, &default, &recipe);
         let names = |timed: bool| {
             let some = problems.iter().filter(|one| one.timed == timed);
             some.map(|one| one.name.clone()).collect::<Vec<_>>()

@@ -219,9 +219,8 @@ fn faint(case: &Case, answer: &ReferenceAnswer) -> Option<String> {
     let precision = element::precision(case.plan.buffers[answer.buffer].dtype)?;
     // Half has no room for that.
     let least = Some(precision.smallest / (precision.unit * precision.unit)).filter(|least| *least < 1e-20);
-    let size =
-        reference::rms(&answer.expected.iter().copied().filter(|own| own.is_finite()).collect::<Vec<_>>());
-    (case.family == Family::Spread && size < least?).then(|| "its answer is nearly subnormal".to_string())
+    (case.family == Family::Spread && reference::rms(&answer.expected) < least?)
+        .then(|| "its answer is nearly subnormal".to_string())
 }
 
 /// Says that a reference has no usable answer to a case.
@@ -328,6 +327,9 @@ fn mostly_noise(plan: &ProblemPlan, answer: &ReferenceAnswer) -> Option<String> 
     noise.then(|| format!("`{}` is mostly the reference's own rounding", buffer.name))
 }
 
+/// Elements that one task looks at.
+const CHUNK: usize = 1 << 16;
+
 /// What may make an answer useless.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Oddities {
@@ -347,24 +349,22 @@ pub struct Oddities {
 impl Oddities {
     fn of(answer: &ReferenceAnswer, family: Family) -> Oddities {
         let expected = &answer.expected;
-        let first_special = expected.par_iter().position_first(|value| !value.is_finite());
-        let overflows = |trusted: &Vec<f64>| {
-            trusted.par_iter().zip(expected).any(|(t, e)| !t.is_finite() && e.is_finite())
-        };
+        let all = || expected.par_iter().with_min_len(CHUNK);
+        let first_special = all().position_first(|value| !value.is_finite());
+        let overflows = |trusted: &Vec<f64>| all().zip(trusted).any(|(e, t)| !t.is_finite() && e.is_finite());
         // Plain inputs are to be met as they are, whatever single precision makes of them, and so are special ones.
         let single = answer.single.as_ref().filter(|_| !matches!(family, Family::Normal | Family::Special));
         let special = first_special.is_some();
         Oddities {
             elements: expected.len() as u64,
             finite: match special {
-                true => expected.par_iter().filter(|value| value.is_finite()).count() as u64,
+                true => all().filter(|value| value.is_finite()).count() as u64,
                 false => expected.len() as u64,
             },
-            first_nan: expected
-                .par_iter()
-                .position_first(|value| value.is_nan())
-                .filter(|_| special)
-                .map(|index| index as u64),
+            first_nan: match special {
+                true => all().position_first(|value| value.is_nan()).map(|index| index as u64),
+                false => None,
+            },
             first_special: first_special.map(|index| (index as u64, expected[index])),
             max: reference::max_abs(expected),
             overflows: answer.trusted.as_ref().or(single).is_some_and(overflows),

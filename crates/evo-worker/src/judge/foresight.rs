@@ -1,4 +1,7 @@
-//! Answers of a reference by command, computed while no process of a variant is there.
+//! Answers that are computed before a gate asks for them.
+//!
+//! Those of a built-in reference while the first variants are compiled, as far as they get, because nothing else is to be
+//! done meanwhile. Those of a reference by command while no process of a variant is there.
 //!
 //! Other references are computed by the judge itself or by the device, and a variant's process never sees them. A
 //! command is a process of its own with files of its own: a variant that is not fenced in could look at both. So a gate
@@ -6,19 +9,24 @@
 //! that (further shapes and seeds for finalists) parks the modules for one case.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::Gate;
-use evo_protocol::worker::{CheckPlan, CommandReference, Depth, ReferencePlan};
+use evo_protocol::worker::{CheckPlan, CommandReference, Depth, Phase, ReferencePlan};
 use evo_space::genome::ContentHash;
 
 use super::case::{self, Case};
 use super::command::{self, CommandRunner};
 use super::expected::{self, ExpectedSet};
-use super::inputs;
+use super::inputs::{self, Family};
+use super::naive::NaiveModules;
 use super::run::PhaseSink;
 use super::state::Judge;
+
+/// What a compiler takes for the first variant, about: one that is ready must not wait.
+const AHEAD_MAX: Duration = Duration::from_millis(300);
 
 /// A case's answers as they are kept, and its inputs by buffer position.
 type KeptCase = (Arc<ExpectedSet>, Vec<Vec<u8>>);
@@ -32,8 +40,8 @@ fn command_of(check: &CheckPlan) -> Option<&CommandReference> {
 }
 
 impl Judge {
-    /// Computes the answers of the first case of each problem, before any variant is there: what is wrong with the
-    /// command shows at once.
+    /// Computes answers before any variant is there. Of a command those to the first case of each problem: what is wrong
+    /// with it shows at once. Of a built-in reference all that a contender meets at these problems.
     ///
     /// # Errors
     /// The command fails, or its answer cannot be used.
@@ -43,6 +51,9 @@ impl Judge {
         plans: &[ProblemPlan],
         phase: &mut PhaseSink<'_>,
     ) -> Result<(), DeviceError> {
+        if matches!(check.reference, ReferencePlan::Builtin { .. }) {
+            return self.answer_ahead(check, plans, phase);
+        }
         let cases: Vec<Case> = plans.iter().map(Case::first).collect();
         self.ask_again(check, &cases, phase)?;
         self.foresee(check, &cases, phase)?;
@@ -50,6 +61,33 @@ impl Judge {
             Some(error) => Err(error.clone()),
             None => Ok(()),
         }
+    }
+
+    /// Puts inputs and answers of a built-in reference on the device. What has no answer is left to the gate that asks.
+    fn answer_ahead(
+        &mut self,
+        check: &CheckPlan,
+        plans: &[ProblemPlan],
+        phase: &mut PhaseSink<'_>,
+    ) -> Result<(), DeviceError> {
+        // Prepared inputs need a candidate's modules.
+        let plans: Vec<&ProblemPlan> = plans.iter().filter(|plan| plan.prepare_launches.is_empty()).collect();
+        let mut cases = case::cases(check, &plans, Depth::Full, true)?;
+        // Every variant meets the first case of a problem, only contenders meet the others.
+        let is_first = |case: &Case| case.seed_index == 0 && case.family == Family::Normal;
+        cases.sort_by_key(|case| !is_first(case));
+        let began = Instant::now();
+        for case in cases {
+            if began.elapsed() > AHEAD_MAX {
+                break;
+            }
+            let key = expected::key(check, &case, None);
+            if self.pool.set(&key).is_none() {
+                phase(Phase::Preparing, &case.name());
+                let _ = self.answer(&key, check, &case, NaiveModules::default(), phase);
+            }
+        }
+        Ok(())
     }
 
     /// Asks a command the same twice: where its answers differ by chance, what the judge takes for rounding would be its

@@ -16,7 +16,7 @@ use super::pool::Pool;
 use super::run;
 
 /// The builds of a naive kernel that are loaded.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct NaiveModules {
     pub own: Option<ModuleId>,
     /// In single precision, where `own` computes in double precision.

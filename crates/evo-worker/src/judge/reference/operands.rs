@@ -140,6 +140,11 @@ pub fn to_f32(values: &[f64]) -> Vec<f32> {
 /// Values that one task adds up.
 const CHUNK: usize = 1 << 16;
 
+/// How many pieces of so many elements (or products) one task takes: fewer than so many are not worth a thread.
+pub fn pieces(elements: usize) -> usize {
+    (CHUNK / elements.max(1)).max(1)
+}
+
 /// Sums over pairs of neighboring values of two equally long slices, on all cores. Chunks are added in their
 /// order, so that a sum does not depend on the number of threads.
 pub fn pair_sums<const N: usize>(

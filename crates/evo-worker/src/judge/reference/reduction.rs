@@ -2,7 +2,7 @@
 
 use evo_protocol::device::DeviceError;
 
-use super::operands::{Noise, Operands, ReferenceAnswer, UNIT_F32, has_trusted, rms};
+use super::operands::{Noise, Operands, ReferenceAnswer, UNIT_F32, has_trusted, pieces, rms};
 use crate::judge::element::round_f32;
 
 pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceError> {
@@ -37,7 +37,10 @@ fn sum(values: &[f64]) -> f64 {
         return values.iter().sum();
     }
     let (left, right) = values.split_at(values.len() / 2);
-    let (left, right) = rayon::join(|| sum(left), || sum(right));
+    let (left, right) = match values.len() > pieces(1) {
+        true => rayon::join(|| sum(left), || sum(right)),
+        false => (sum(left), sum(right)),
+    };
     left + right
 }
 
