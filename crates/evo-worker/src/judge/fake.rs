@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use evo_device::device::{
     BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, CopiedPart, Device, GuardDamage, ModuleId,
-    SampleOrder, Tolerance, VariableState,
+    RunConditions, SampleOrder, Tolerance, VariableState,
 };
 use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind, DeviceLimits, EntryAttributes, Telemetry};
 use evo_protocol::dtype::DType;
@@ -36,6 +36,8 @@ pub struct Call<'a> {
     pub took_ns: &'a mut f64,
     /// A number that no reload resets: the stuff of races.
     pub noise: u64,
+    /// What shared memory holds before anybody writes it.
+    pub residue: f32,
 }
 
 impl Call<'_> {
@@ -107,6 +109,9 @@ pub struct FakeDevice {
     pub attributes: EntryAttributes,
     /// Buffers larger than this do not fit.
     pub memory: u64,
+    /// What is found in shared memory where nothing was put there.
+    pub usual_residue: f32,
+    conditions: RunConditions,
 }
 
 /// Facts of the fake device.
@@ -147,6 +152,8 @@ impl FakeDevice {
                 ..EntryAttributes::default()
             },
             memory: 1 << 30,
+            usual_residue: 0.0,
+            conditions: RunConditions::default(),
         }
     }
 
@@ -163,6 +170,11 @@ fn paint(bytes: &mut [u8], pattern: u32) {
 }
 
 impl Device for FakeDevice {
+    fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {
+        self.conditions = conditions;
+        Ok(())
+    }
+
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
@@ -330,7 +342,8 @@ impl Device for FakeDevice {
             let kernel = self.kernels[&launch.entry].clone();
             let global = self.modules.get_mut(&module.0).expect("a loaded module");
             let (buffers, took_ns) = (&mut self.buffers, &mut self.took_ns);
-            kernel(&mut Call { buffers, launch, global, took_ns, noise })?;
+            let residue = self.conditions.residue.map_or(self.usual_residue, f32::from_bits);
+            kernel(&mut Call { buffers, launch, global, took_ns, noise, residue })?;
         }
         Ok(())
     }

@@ -127,3 +127,17 @@ fn what_was_answered_ahead_is_not_computed_again() {
     assert!(range.is_empty(), "{range:?}");
     assert!(!gate(&[gemm(33, 8, 300)]).is_empty(), "another problem");
 }
+
+/// Small shapes run twice with the same in shared memory, whatever that is.
+#[test]
+fn a_wrong_answer_that_follows_shared_memory_was_not_initialized() {
+    let reads = lying(|call| {
+        let (first, residue) = (call.load(2)[0], call.residue);
+        call.store(2, 0, first + residue);
+    });
+    let mut device = FakeDevice::new(vec![("k", reads)]);
+    device.usual_residue = 0.25;
+    let mut judge = judge_on(device, check_plan("gemm"));
+    let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &[gemm(5, 7, 16)], &mut { QUIET });
+    assert_eq!(answer.verdict.unwrap().label(), "wrong_answer:uninitialized");
+}
