@@ -117,6 +117,57 @@ pub struct Comparison {
     pub error_dot_sum: f64,
 }
 
+/// The errors that a plain loop over two lists finds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PlainErrors {
+    /// Elements looked at.
+    pub elements: u64,
+    /// Largest |actual − expected|.
+    pub abs_max: f64,
+    /// Largest |actual − expected| / |expected| over elements whose answer is not zero; absent where there is none.
+    pub rel_max: Option<f64>,
+    /// Elements without a finite error, such as a NaN; equal infinities are none of them.
+    pub not_finite: u64,
+    /// Elements that are neither equal nor within atol + rtol·|expected|, for each tolerance. Of the last one, NaN is right
+    /// where NaN is expected.
+    pub outside: [u64; 3],
+}
+
+impl PlainErrors {
+    /// With one more element.
+    pub fn with(mut self, actual: f64, expected: f64, tolerances: &[Tolerance; 3]) -> PlainErrors {
+        self.elements += 1;
+        let error = (actual - expected).abs();
+        // Equal infinities have no finite difference, and are equal.
+        let same = actual == expected;
+        let both_nan = actual.is_nan() && expected.is_nan();
+        for (number, tolerance) in tolerances.iter().enumerate() {
+            let close = same || error <= tolerance.atol + tolerance.rtol * expected.abs();
+            self.outside[number] += u64::from(!(close || number == 2 && both_nan));
+        }
+        if !error.is_finite() {
+            self.not_finite += u64::from(!same);
+            return self;
+        }
+        self.abs_max = self.abs_max.max(error);
+        let relative = error / expected.abs();
+        if relative.is_finite() {
+            self.rel_max = Some(self.rel_max.unwrap_or(0.0).max(relative));
+        }
+        self
+    }
+
+    /// Of both together.
+    pub fn and(mut self, other: &PlainErrors) -> PlainErrors {
+        self.elements += other.elements;
+        self.abs_max = self.abs_max.max(other.abs_max);
+        self.rel_max = self.rel_max.into_iter().chain(other.rel_max).reduce(f64::max);
+        self.not_finite += other.not_finite;
+        self.outside.iter_mut().zip(other.outside).for_each(|(own, other)| *own += other);
+        self
+    }
+}
+
 impl Comparison {
     /// The bits, but for the sign, of an expected value that stands for an infinity of that sign or NaN. A NaN with these
     /// low bits comes from no arithmetic.
@@ -428,6 +479,18 @@ pub trait Device {
         block: u64,
         floor: f64,
     ) -> Result<BlockError, DeviceError>;
+
+    /// Plain errors beside expected fp64 values, each counted at the tolerances given: the arithmetic of a loop in fp64.
+    /// `None` where the device would only loop over what it reads back, which the caller can do as well.
+    fn plain_errors(
+        &mut self,
+        _actual: BufferId,
+        _dtype: DType,
+        _expected: BufferId,
+        _tolerances: [Tolerance; 3],
+    ) -> Result<Option<PlainErrors>, DeviceError> {
+        Ok(None)
+    }
 
     /// Damaged guard zones of all live buffers.
     fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError>;

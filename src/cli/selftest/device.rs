@@ -1,7 +1,8 @@
 //! `evo selftest device`: every call of the `Device` trait against known answers.
 
 use evo_device::device::{
-    BoundArgument, BoundLaunch, BufferId, CopiedPart, Device, ModuleId, SampleOrder, Tolerance, VariableState,
+    BoundArgument, BoundLaunch, BufferId, CopiedPart, Device, ModuleId, PlainErrors, SampleOrder, Tolerance,
+    VariableState,
 };
 use evo_protocol::device::{DeviceError, DeviceKind};
 use evo_protocol::dtype::DType;
@@ -172,10 +173,67 @@ fn compares(device: &mut dyn Device) -> Answer {
     let narrow = buffer_of(device, "halves", &halves)?;
     let same = device.compare(narrow, DType::F16, reference, tolerance).map_err(text)?;
     demand(same.mismatches == 0, format!("halves differ: {same:?}"))?;
+    plain_errors(device, buffer, (&actual, &expected), reference)?;
     for buffer in [reference, buffer, narrow] {
         device.free(buffer).map_err(text)?;
     }
-    Ok("planted errors, NaN and infinity found where they are".into())
+    every_type(device)?;
+    Ok("planted errors, NaN and infinity found where they are, in every data type".into())
+}
+
+/// The plain errors of these values beside those of a loop, to the bit.
+fn plain_errors(
+    device: &mut dyn Device,
+    buffer: BufferId,
+    (actual, expected): (&[f32], &[f64]),
+    reference: BufferId,
+) -> Result<(), String> {
+    let tolerances = [(1e-3, 1e-3), (0.125, 0.125), (0.1, 0.02)].map(|(atol, rtol)| Tolerance { atol, rtol });
+    let Some(found) = device.plain_errors(buffer, DType::F32, reference, tolerances).map_err(text)? else {
+        return Ok(());
+    };
+    let pairs = actual.iter().zip(expected);
+    let looped = pairs
+        .fold(PlainErrors::default(), |seen, (own, right)| seen.with(f64::from(*own), *right, &tolerances));
+    demand(found == looped && found.outside[0] == 4, format!("{found:?}, and by a loop {looped:?}"))
+}
+
+/// Small values as a buffer of a data type holds them.
+fn stored(values: &[f64], dtype: DType) -> Vec<u8> {
+    let one = |value: &f64| match dtype {
+        DType::F16 => half::f16::from_f64(*value).to_bits().to_le_bytes().to_vec(),
+        DType::Bf16 => half::bf16::from_f64(*value).to_bits().to_le_bytes().to_vec(),
+        DType::F32 => (*value as f32).to_le_bytes().to_vec(),
+        DType::F64 => value.to_le_bytes().to_vec(),
+        DType::I8 | DType::U8 => vec![*value as u8],
+        DType::I16 | DType::U16 => (*value as u16).to_le_bytes().to_vec(),
+        DType::I32 | DType::U32 => (*value as u32).to_le_bytes().to_vec(),
+        DType::I64 | DType::U64 => (*value as u64).to_le_bytes().to_vec(),
+    };
+    values.iter().flat_map(one).collect()
+}
+
+/// Small values that every data type holds: equal ones, and one that is off.
+fn every_type(device: &mut dyn Device) -> Result<(), String> {
+    use DType::{Bf16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+    let values: Vec<f64> = (0..1_003).map(|index| f64::from(index % 101)).collect();
+    let tolerance = Tolerance { atol: 0.5, rtol: 0.0 };
+    let expected = buffer_of(device, "expected", &stored(&values, F64))?;
+    for dtype in [F16, Bf16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64] {
+        let mut own = values.clone();
+        let buffer = buffer_of(device, "actual", &stored(&own, dtype))?;
+        let same = device.compare(buffer, dtype, expected, tolerance).map_err(text)?;
+        demand(same.mismatches == 0, format!("{}: equal values differ: {same:?}", dtype.as_str()))?;
+        own[777] += 3.0;
+        device.write(buffer, &stored(&own, dtype)).map_err(text)?;
+        let found = device.compare(buffer, dtype, expected, tolerance).map_err(text)?;
+        let facts = (found.mismatches, found.first_bad, found.abs_error_max);
+        demand(facts == (1, Some(777), 3.0), format!("{}: {found:?}", dtype.as_str()))?;
+        let block = device.compare_blocks(buffer, dtype, expected, 100, 1e-3).map_err(text)?;
+        demand(block.index == 7 && block.ratio > 0.0, format!("{}: {block:?}", dtype.as_str()))?;
+        device.free(buffer).map_err(text)?;
+    }
+    device.free(expected).map_err(text)
 }
 
 fn echo(device: &mut dyn Device, module: ModuleId, hash: &ContentHash) -> Answer {

@@ -14,8 +14,8 @@ use super::context::CudaContext;
 use super::support::Support;
 use super::{driver, info, timing};
 use crate::device::{
-    BlockError, BoundLaunch, BufferId, Comparison, CopiedPart, Device, GuardDamage, ModuleId, RunConditions,
-    SampleOrder, Tolerance, VariableState,
+    BlockError, BoundLaunch, BufferId, Comparison, CopiedPart, Device, GuardDamage, ModuleId, PlainErrors,
+    RunConditions, SampleOrder, Tolerance, VariableState,
 };
 use crate::telemetry::TelemetrySource;
 
@@ -181,6 +181,17 @@ impl Device for CudaDevice {
     ) -> Result<BlockError, DeviceError> {
         let (actual, expected) = (self.context.memory.get(actual)?, self.context.memory.get(expected)?);
         self.support.compare_blocks(actual, dtype, expected, block, floor)
+    }
+
+    fn plain_errors(
+        &mut self,
+        actual: BufferId,
+        dtype: DType,
+        expected: BufferId,
+        tolerances: [Tolerance; 3],
+    ) -> Result<Option<PlainErrors>, DeviceError> {
+        let (actual, expected) = (self.context.memory.get(actual)?, self.context.memory.get(expected)?);
+        self.support.plain_errors(actual, dtype, expected, tolerances).map(Some)
     }
 
     fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError> {

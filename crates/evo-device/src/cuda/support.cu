@@ -265,6 +265,53 @@ extern "C" __global__ void evo_blocks(const void* data, int type, const double* 
     }
 }
 
+struct PlainPartial {
+    // The largest relative error is -1 where every answer is zero.
+    double abs_max, rel_max;
+    u64 not_finite, outside[3];
+};
+
+// The errors that a plain loop finds: `PlainErrors` in device.rs, with each operation rounded as there.
+extern "C" __global__ void evo_plain(const void* data, int type, const double* expected, u64 n, double first, double second,
+                                     double atol, double rtol, PlainPartial* out) {
+    const Values actual = {data, type};
+    const double tolerances[3][2] = {{first, first}, {second, second}, {atol, rtol}};
+    PlainPartial own = {0, -1, 0, {0, 0, 0}};
+    u64 step = (u64)gridDim.x * blockDim.x;
+#pragma unroll 1
+    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
+        double a = actual[i], e = expected[i], error = fabs(__dsub_rn(a, e)), size = fabs(e);
+        bool same = a == e, both_nan = isnan(a) && isnan(e);
+        for (int k = 0; k < 3; k++) {
+            bool close = same || error <= __dadd_rn(tolerances[k][0], __dmul_rn(tolerances[k][1], size));
+            own.outside[k] += !(close || (k == 2 && both_nan));
+        }
+        if (!isfinite(error)) {
+            own.not_finite += !same;
+            continue;
+        }
+        own.abs_max = fmax(own.abs_max, error);
+        double relative = __ddiv_rn(error, size);
+        if (isfinite(relative)) own.rel_max = fmax(own.rel_max, relative);
+    }
+    __shared__ PlainPartial parts[256];
+    parts[threadIdx.x] = own;
+    __syncthreads();
+#pragma unroll 1
+    for (int half = 128; half > 0; half /= 2) {
+        if (threadIdx.x < half) {
+            PlainPartial& a = parts[threadIdx.x];
+            const PlainPartial& b = parts[threadIdx.x + half];
+            a.abs_max = fmax(a.abs_max, b.abs_max);
+            a.rel_max = fmax(a.rel_max, b.rel_max);
+            a.not_finite += b.not_finite;
+            for (int k = 0; k < 3; k++) a.outside[k] += b.outside[k];
+        }
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) out[blockIdx.x] = parts[0];
+}
+
 // Leaves a pattern in the shared memory of every multiprocessor, where the next kernel finds it if it reads what it
 // has not written. Each block takes all shared memory, so there is one block to a multiprocessor at a time.
 extern "C" __global__ void __launch_bounds__(1024) evo_smear(unsigned pattern, unsigned words) {

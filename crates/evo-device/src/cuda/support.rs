@@ -12,7 +12,7 @@ use evo_protocol::verdict::VerdictKind;
 use super::buffer::Buffer;
 use super::driver::{self, check};
 use super::zone_table::ZoneTable;
-use crate::device::{BlockError, Comparison, Tolerance};
+use crate::device::{BlockError, Comparison, PlainErrors, Tolerance};
 
 /// Source of the helper kernels; compiled once per architecture into the cache.
 pub const SUPPORT_SOURCE: &str = include_str!("support.cu");
@@ -50,6 +50,17 @@ struct BlockPartial {
     index: u64,
 }
 
+/// A block's share of plain errors; laid out as the kernel's `PlainPartial`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct PlainPartial {
+    abs_max: f64,
+    /// -1 where every answer is zero.
+    rel_max: f64,
+    not_finite: u64,
+    outside: [u64; 3],
+}
+
 /// The loaded helper module with a small device area for results.
 pub struct Support {
     stream: sys::CUstream,
@@ -57,7 +68,7 @@ pub struct Support {
     results: sys::CUdeviceptr,
 }
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "evo_smear",
     "evo_delay",
     "evo_check_zones",
@@ -67,6 +78,7 @@ const NAMES: [&str; 9] = [
     "evo_count",
     "evo_compare",
     "evo_blocks",
+    "evo_plain",
 ];
 
 impl Support {
@@ -202,6 +214,42 @@ impl Support {
         let parts: Vec<BlockPartial> = self.download(grid as usize)?;
         let farthest = parts.iter().max_by(|a, b| a.ratio.total_cmp(&b.ratio));
         Ok(farthest.map_or(BlockError::default(), |own| BlockError { ratio: own.ratio, index: own.index }))
+    }
+
+    /// The errors that a plain loop finds. The first two tolerances are as large absolutely as relatively.
+    pub fn plain_errors(
+        &self,
+        actual: &Buffer,
+        dtype: DType,
+        expected: &Buffer,
+        [first, second, task]: [Tolerance; 3],
+    ) -> Result<PlainErrors, DeviceError> {
+        let elements = (actual.bytes / dtype.bytes()).min(expected.bytes / 8);
+        let (a, e, results) = (actual.pointer(), expected.pointer(), self.results);
+        let (number, grid) = (type_number(dtype), blocks(elements));
+        let Tolerance { atol, rtol } = task;
+        let mut arguments = [
+            arg(&a),
+            arg(&number),
+            arg(&e),
+            arg(&elements),
+            arg(&first.atol),
+            arg(&second.atol),
+            arg(&atol),
+            arg(&rtol),
+            arg(&results),
+        ];
+        self.launch("evo_plain", [grid, 1], &mut arguments)?;
+        let parts: Vec<PlainPartial> = self.download(grid as usize)?;
+        let one = |part: &PlainPartial| PlainErrors {
+            elements: 0,
+            abs_max: part.abs_max,
+            rel_max: (part.rel_max >= 0.0).then_some(part.rel_max),
+            not_finite: part.not_finite,
+            outside: part.outside,
+        };
+        let none = PlainErrors { elements, ..PlainErrors::default() };
+        Ok(parts.iter().fold(none, |seen, part| seen.and(&one(part))))
     }
 
     /// One element, widened.

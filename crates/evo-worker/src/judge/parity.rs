@@ -1,9 +1,10 @@
 //! The plain parity that people know: largest errors, and `allclose` at two tolerances. It decides nothing
 //! (`docs/design/gates.md` says why a fixed tolerance tests little); it is reported so that numbers can be compared with
 //! those of other tools. A file that comes from another benchmark's task may state that task's own rule, whose verdict
-//! stands beside them. Both devices read outputs and answers back, so the numbers are the same arithmetic on both.
+//! stands beside them. A GPU counts by a kernel whose every operation rounds as the loop here does, so the numbers are the
+//! same on both devices.
 
-use evo_device::device::Device;
+use evo_device::device::{Device, PlainErrors, Tolerance};
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::verdict::GateReport;
@@ -39,9 +40,20 @@ pub fn of(
         return Ok(unknown("an output has 64-bit integers, which are compared bit by bit"));
     }
     // Without a rule of the task's, what lies outside of it is never asked.
+    let rule =
+        task.map_or(Tolerance { atol: 0.0, rtol: 0.0 }, |own| Tolerance { atol: own.atol, rtol: own.rtol });
+    let [first, second] = TOLERANCES.map(|(_, own)| Tolerance { atol: own, rtol: own });
+    let tolerances = [first, second, rule];
     let mut seen = PlainErrors::default();
-    let rule = task.unwrap_or(TaskTolerance { atol: 0.0, rtol: 0.0, matched: 1.0 });
     for (plan, own, expected) in targets {
+        // What a view leaves out lies between the rest.
+        if plan.view.is_none() && plan.compared_elements() > 0 {
+            let found = device.plain_errors(prepared.buffers[own], plan.dtype, expected, tolerances)?;
+            if let Some(found) = found {
+                seen = seen.and(&found);
+                continue;
+            }
+        }
         let actual = prepared.compared(device, own)?;
         let expected = element::widen(&device.read(expected)?, DType::F64);
         let count = usize::try_from(plan.compared_elements()).unwrap_or(usize::MAX);
@@ -52,11 +64,11 @@ pub fn of(
             own.iter()
                 .zip(right)
                 .take(count)
-                .fold(PlainErrors::default(), |seen, (own, right)| seen.with(*own, *right, rule))
+                .fold(PlainErrors::default(), |seen, (own, right)| seen.with(*own, *right, &tolerances))
         });
         seen = seen.and(&own.reduce(PlainErrors::default, |one, other| one.and(&other)));
     }
-    Ok(seen.told(task))
+    Ok(told(&seen, task))
 }
 
 fn unknown(why: &str) -> Value {
@@ -68,91 +80,34 @@ fn unknown(why: &str) -> Value {
     Value::Object(told)
 }
 
-/// The errors of all outputs of a case.
-#[derive(Clone, Debug, Default)]
-struct PlainErrors {
-    elements: u64,
-    abs_max: f64,
-    /// Over elements whose answer is not zero; absent where there is none.
-    rel_max: Option<f64>,
-    /// Elements without a finite error, such as a NaN.
-    not_finite: u64,
-    /// Elements outside each tolerance.
-    outside: [u64; 2],
-    /// Elements outside of the task's own rule.
-    outside_task: u64,
-}
-
-impl PlainErrors {
-    fn with(mut self, actual: f64, expected: f64, rule: TaskTolerance) -> PlainErrors {
-        self.add(actual, expected, rule);
-        self
+/// The numbers by name.
+fn told(seen: &PlainErrors, task: Option<TaskTolerance>) -> Value {
+    let broken = match (seen.elements, seen.not_finite) {
+        (0, _) => Some("the outputs have no elements"),
+        (_, 0) => None,
+        _ => Some("an element is NaN or infinite where its answer is finite"),
+    };
+    let mut told = Map::new();
+    let mut tell = |name: &str, value: Option<Value>, why: &str| {
+        if value.is_none() {
+            told.insert(format!("{name}{}", GateReport::PARITY_REASON), why.into());
+        }
+        told.insert(name.to_string(), value.unwrap_or_default());
+    };
+    let abs_max = broken.is_none().then(|| seen.abs_max.into());
+    tell("max_abs_error", abs_max, broken.unwrap_or_default());
+    let rel_max = seen.rel_max.filter(|_| broken.is_none()).map(Value::from);
+    tell("max_rel_error", rel_max, broken.unwrap_or("every answer is zero"));
+    for ((name, _), outside) in TOLERANCES.iter().zip(seen.outside) {
+        let close = (seen.elements > 0).then(|| Value::from(outside == 0));
+        tell(name, close, "the outputs have no elements");
     }
-
-    fn and(mut self, other: &PlainErrors) -> PlainErrors {
-        self.elements += other.elements;
-        self.abs_max = self.abs_max.max(other.abs_max);
-        self.rel_max = self.rel_max.into_iter().chain(other.rel_max).reduce(f64::max);
-        self.not_finite += other.not_finite;
-        self.outside_task += other.outside_task;
-        self.outside.iter_mut().zip(other.outside).for_each(|(own, other)| *own += other);
-        self
+    if let Some(rule) = task.filter(|_| seen.elements > 0) {
+        let matched = (seen.elements - seen.outside[2]) as f64 / seen.elements as f64;
+        let own = json!({ "matched_ratio": matched, "within": matched >= rule.matched });
+        told.insert(GateReport::PARITY_TASK.to_string(), own);
     }
-
-    fn add(&mut self, actual: f64, expected: f64, rule: TaskTolerance) {
-        self.elements += 1;
-        let error = (actual - expected).abs();
-        // Equal infinities have no finite difference, and are equal.
-        let same = actual == expected;
-        for (outside, (_, tolerance)) in self.outside.iter_mut().zip(TOLERANCES) {
-            let inside = same || error <= tolerance + tolerance * expected.abs();
-            *outside += u64::from(!inside);
-        }
-        let both_nan = actual.is_nan() && expected.is_nan();
-        let inside = same || both_nan || error <= rule.atol + rule.rtol * expected.abs();
-        self.outside_task += u64::from(!inside);
-        if same && !error.is_finite() {
-            return;
-        }
-        if !error.is_finite() {
-            self.not_finite += 1;
-            return;
-        }
-        self.abs_max = self.abs_max.max(error);
-        let relative = error / expected.abs();
-        if relative.is_finite() {
-            self.rel_max = Some(self.rel_max.unwrap_or(0.0).max(relative));
-        }
-    }
-
-    fn told(&self, task: Option<TaskTolerance>) -> Value {
-        let broken = match (self.elements, self.not_finite) {
-            (0, _) => Some("the outputs have no elements"),
-            (_, 0) => None,
-            _ => Some("an element is NaN or infinite where its answer is finite"),
-        };
-        let mut told = Map::new();
-        let mut tell = |name: &str, value: Option<Value>, why: &str| {
-            if value.is_none() {
-                told.insert(format!("{name}{}", GateReport::PARITY_REASON), why.into());
-            }
-            told.insert(name.to_string(), value.unwrap_or_default());
-        };
-        let abs_max = broken.is_none().then(|| self.abs_max.into());
-        tell("max_abs_error", abs_max, broken.unwrap_or_default());
-        let rel_max = self.rel_max.filter(|_| broken.is_none()).map(Value::from);
-        tell("max_rel_error", rel_max, broken.unwrap_or("every answer is zero"));
-        for ((name, _), outside) in TOLERANCES.iter().zip(self.outside) {
-            let close = (self.elements > 0).then(|| Value::from(outside == 0));
-            tell(name, close, "the outputs have no elements");
-        }
-        if let Some(rule) = task.filter(|_| self.elements > 0) {
-            let matched = (self.elements - self.outside_task) as f64 / self.elements as f64;
-            let own = json!({ "matched_ratio": matched, "within": matched >= rule.matched });
-            told.insert(GateReport::PARITY_TASK.to_string(), own);
-        }
-        Value::Object(told)
-    }
+    Value::Object(told)
 }
 
 #[cfg(test)]
@@ -161,11 +116,15 @@ mod tests {
 
     const RULE: TaskTolerance = TaskTolerance { atol: 0.5, rtol: 0.0, matched: 0.75 };
 
+    fn of_pairs(pairs: &[(f64, f64)]) -> PlainErrors {
+        let [first, second] = TOLERANCES.map(|(_, own)| Tolerance { atol: own, rtol: own });
+        let tolerances = [first, second, Tolerance { atol: RULE.atol, rtol: RULE.rtol }];
+        pairs.iter().fold(PlainErrors::default(), |seen, (own, right)| seen.with(*own, *right, &tolerances))
+    }
+
     #[track_caller]
     fn check(pairs: &[(f64, f64)], expected: Value) {
-        let mut seen = PlainErrors::default();
-        pairs.iter().for_each(|(own, right)| seen.add(*own, *right, RULE));
-        assert_eq!(seen.told(None), expected, "{pairs:?}");
+        assert_eq!(told(&of_pairs(pairs), None), expected, "{pairs:?}");
     }
 
     #[test]
@@ -200,22 +159,18 @@ mod tests {
             json!({ "max_abs_error": 1e-4, "max_rel_error_reason": "every answer is zero", "max_rel_error": null,
                 "allclose_1e-3": true, "allclose_1e-2": true }),
         );
-        let mut seen = PlainErrors::default();
-        seen.add(f64::NAN, f64::NAN, RULE);
-        assert_eq!(seen.told(Some(RULE))["task"], json!({ "matched_ratio": 1.0, "within": true }));
+        let seen = of_pairs(&[(f64::NAN, f64::NAN)]);
+        assert_eq!(told(&seen, Some(RULE))["task"], json!({ "matched_ratio": 1.0, "within": true }));
         assert_eq!(unknown("w")["max_abs_error_reason"], "w");
     }
 
     #[test]
     fn a_task_has_its_own_rule() {
-        let mut seen = PlainErrors::default();
-        for (own, right) in [(1.0, 1.0), (1.5, 1.0), (2.0, 1.0), (1.0, 1.0)] {
-            seen.add(own, right, RULE);
-        }
-        let told = seen.told(Some(RULE));
-        assert_eq!(told["task"], json!({ "matched_ratio": 0.75, "within": true }));
-        let told = seen.told(Some(TaskTolerance { matched: 0.8, ..RULE }));
-        assert_eq!(told["task"]["within"], json!(false));
-        assert!(seen.told(None).get("task").is_none());
+        let seen = of_pairs(&[(1.0, 1.0), (1.5, 1.0), (2.0, 1.0), (1.0, 1.0)]);
+        let own = told(&seen, Some(RULE));
+        assert_eq!(own["task"], json!({ "matched_ratio": 0.75, "within": true }));
+        let own = told(&seen, Some(TaskTolerance { matched: 0.8, ..RULE }));
+        assert_eq!(own["task"]["within"], json!(false));
+        assert!(told(&seen, None).get("task").is_none());
     }
 }
