@@ -134,6 +134,7 @@ mod replay;
 mod report;
 mod restored;
 mod sanitize;
+mod sanitize_at_once;
 mod shipped;
 mod size_macros;
 mod skip;

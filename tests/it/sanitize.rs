@@ -12,9 +12,8 @@ use evo::cli::{FaultLook, SANITIZED, SanitizedFault};
 use evo::engine::Sanitizer;
 use evo::engine::live_sanitizer::DeviceSanitizer;
 use evo::inspect::sanitize::{
-    LookOrder, SanitizeOrder, SanitizerCheck, SanitizerEvidence, SanitizerFiles, SanitizerFinding,
-    SanitizerLook, SanitizerOutcome, SanitizerState, look, read_log, read_records, run_check, run_without,
-    sanitizer_command, shapes,
+    SanitizeOrder, SanitizerCheck, SanitizerEvidence, SanitizerFiles, SanitizerFinding, SanitizerOutcome,
+    SanitizerState, read_log, read_records, run_check, run_without, sanitizer_command, shapes,
 };
 use evo::inspect::twin::{HostLook, TwinAnswer};
 use evo::supervise::job::Job;
@@ -35,14 +34,14 @@ fn data() -> PathBuf {
 }
 
 /// A tool with what it leaves behind.
-struct Replay {
+pub struct Replay {
     folder: TempDir,
-    tool: FoundTool,
+    pub tool: FoundTool,
 }
 
 impl Replay {
     /// The files of `name` (`log`, `xml`), and how the tool ends.
-    fn new(log: Option<&str>, xml: Option<&str>, code: i32, mode: &str) -> Replay {
+    pub fn new(log: Option<&str>, xml: Option<&str>, code: i32, mode: &str) -> Replay {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &[u8]| fs::write(folder.path().join(name), text).unwrap();
         let recorded = |name: &str| fs::read(data().join("sanitizer").join(name)).unwrap();
@@ -67,12 +66,12 @@ impl Replay {
     }
 
     /// What was passed to the tool, a line a run.
-    fn arguments(&self) -> String {
+    pub fn arguments(&self) -> String {
         fs::read_to_string(self.folder.path().join("arguments")).unwrap()
     }
 
     #[track_caller]
-    fn leaves_no_process(&self) {
+    pub fn leaves_no_process(&self) {
         let pids = fs::read_to_string(self.folder.path().join("pids")).unwrap();
         for pid in pids.split_whitespace() {
             let since = Instant::now();
@@ -94,7 +93,7 @@ fn tool_in(folder: &Path) -> FoundTool {
     probe(ToolKind::ComputeSanitizer, path).unwrap()
 }
 
-fn good() -> Job {
+pub fn good() -> Job {
     fault("none")
 }
 
@@ -102,13 +101,13 @@ fn fault(name: &str) -> Job {
     job_of("faults", &[("FAULT", Value::text(name)), ("THREADS", Value::Int(128))], false)
 }
 
-const PATIENT: Duration = Duration::from_secs(120);
+pub const PATIENT: Duration = Duration::from_secs(120);
 
 use SanitizerCheck::{Initcheck, Memcheck, Racecheck, Synccheck};
 use SanitizerState::{Fail, NotRun, Pass};
 
 #[track_caller]
-fn is(outcome: &SanitizerOutcome, state: SanitizerState, failure: Option<ToolState>) {
+pub fn is(outcome: &SanitizerOutcome, state: SanitizerState, failure: Option<ToolState>) {
     let seen = (outcome.state, outcome.failure.as_ref().map(|failure| failure.state));
     assert_eq!(seen, (state, failure), "{outcome:#?}");
 }
@@ -533,58 +532,6 @@ fn a_sweep_without_the_tool_hears_why_at_once() {
     assert!(!sanitizer.is_there() && !answer.looked && answer.verdict.is_none());
     assert_eq!(answer.report.state, GateState::NotRun);
     assert!(answer.report.message.contains("is not found"), "{}", answer.report.message);
-}
-
-/// All checks of a tool that has these options; the log is one that every check reads as clean.
-fn all_checks(mode: &str, has_ports: bool) -> (Replay, SanitizerLook) {
-    let mut replay = Replay::new(Some("clean_all.log"), Some("clean.xml"), 0, mode);
-    replay.tool.options.retain(|option| option != "--port" || has_ports);
-    assert_eq!(replay.tool.options.contains("--port"), has_ports);
-    let (options, job) = (options(own_worker()), good());
-    let look = look(&LookOrder {
-        kind: DeviceKind::Cuda,
-        tool: Ok(&replay.tool),
-        checks: &SanitizerCheck::ALL,
-        options: &options,
-        job: &job,
-        limit: PATIENT,
-        within: None,
-    });
-    replay.leaves_no_process();
-    (replay, look)
-}
-
-/// The port of each run, in the order of the checks.
-fn ports(replay: &Replay) -> Vec<Option<String>> {
-    let arguments = replay.arguments();
-    let port_of = |check: &SanitizerCheck| {
-        let own = arguments.lines().find(|line| line.starts_with(&format!("--tool {} ", check.as_str())));
-        let mut words = own.unwrap().split(' ').skip_while(|word| *word != "--port").skip(1);
-        words.next().map(String::from)
-    };
-    SanitizerCheck::ALL.iter().map(port_of).collect()
-}
-
-#[test]
-fn checks_are_made_at_once_where_each_can_have_a_port() {
-    // None of them would go on without the others.
-    let (replay, look) = all_checks("meet", true);
-    look.outcomes.iter().for_each(|outcome| is(outcome, Pass, None));
-    assert_eq!(replay.arguments().lines().count(), 4);
-    let expected = [None, Some("49216"), Some("49280"), Some("49344")];
-    assert_eq!(ports(&replay), expected.map(|port| port.map(String::from)));
-    let (replay, look) = all_checks("alone", false);
-    look.outcomes.iter().for_each(|outcome| is(outcome, Pass, None));
-    assert_eq!(ports(&replay), [None, None, None, None]);
-}
-
-#[test]
-fn a_check_that_gives_no_answer_beside_others_is_made_again_by_itself() {
-    let (replay, look) = all_checks("alone", true);
-    look.outcomes.iter().for_each(|outcome| is(outcome, Pass, None));
-    let names: Vec<SanitizerCheck> = look.outcomes.iter().map(|outcome| outcome.check).collect();
-    assert_eq!(names, SanitizerCheck::ALL);
-    assert!((5..=7).contains(&replay.arguments().lines().count()), "{}", replay.arguments());
 }
 
 /// The real program, where `EVO_COMPUTE_SANITIZER` or the machine has it.

@@ -31,6 +31,7 @@ pub mod cuda;
 pub mod device;
 pub mod host;
 pub mod open;
+mod plain_errors;
 pub mod probe;
 mod symbols;
 pub mod telemetry;

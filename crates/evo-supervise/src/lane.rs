@@ -33,7 +33,7 @@ pub struct Lane {
     pairings: u32,
     unfit: UnfitShapes,
     /// What to compute answers of before the first job.
-    ahead: Option<(CheckPlan, Vec<ProblemPlan>)>,
+    pub(crate) ahead: Option<(CheckPlan, Vec<ProblemPlan>)>,
 }
 
 /// A block of a paired run: on a GPU twenty-five samples, on the host more, because other programs share its cores.
@@ -125,37 +125,6 @@ impl Lane {
                 self.supervisor.recover(RecoveryLevel::R2);
                 None
             }
-        }
-    }
-
-    /// Has the worker compute the answers of the first case of each problem, before any variant is there.
-    ///
-    /// # Errors
-    /// [`LaneError::Refused`] where the reference cannot answer, [`LaneError::OutOfTime`] where it would have had more time.
-    pub fn prepare(&mut self, check: &CheckPlan, plans: &[ProblemPlan]) -> Result<(), LaneError> {
-        let request = Request::Prepare { check: Box::new(check.clone()), plans: plans.to_vec() };
-        let deadlines = self.supervisor.deadlines();
-        let answer = self.supervisor.request(&request, &deadlines).map_err(|error| match error {
-            LaneError::Died { .. } if self.supervisor.limits.is_over() => LaneError::OutOfTime,
-            error => error,
-        })?;
-        match answer.response {
-            Response::Prepared => Ok(()),
-            other => Err(LaneError::unexpected(&other)),
-        }
-    }
-
-    /// Has the answers that a contender meets at these problems computed when the lane begins.
-    pub fn answer_ahead(&mut self, check: &CheckPlan, plans: Vec<ProblemPlan>) {
-        self.ahead = Some((check.clone(), plans));
-    }
-
-    /// Computes what is to be computed before the first job. What goes wrong is for the first job to say, which asks for
-    /// the same.
-    pub fn begin(&mut self) {
-        let Some((check, plans)) = self.ahead.take() else { return };
-        if let Err(LaneError::Died { .. }) = self.prepare(&check, &plans) {
-            self.supervisor.recover(RecoveryLevel::R2);
         }
     }
 

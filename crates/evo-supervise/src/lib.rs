@@ -4,6 +4,7 @@
 //! take, `blame` who caused a death, `supervisor` replaces workers, `renewal` does so after the answer where a launcher
 //! may let wait, `class` says which devices compare, and `lane` joins them into one call for each job.
 
+mod ahead;
 pub mod blame;
 pub mod blocks;
 pub mod cascade;
