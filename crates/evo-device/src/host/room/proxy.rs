@@ -88,7 +88,7 @@ impl RoomDevice {
             nursery,
             tenants: HashMap::new(),
             parked: HashMap::new(),
-            store: BufferStore::default(),
+            store: BufferStore::apart(),
             protected: HashSet::new(),
             next: 0,
             flush: CacheFlush::default(),
