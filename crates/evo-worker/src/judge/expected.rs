@@ -347,9 +347,10 @@ pub struct Oddities {
 impl Oddities {
     fn of(answer: &ReferenceAnswer, family: Family) -> Oddities {
         let expected = &answer.expected;
-        let first_special = expected.par_iter().position_first(|value| !value.is_finite());
+        let first_special = first(expected, |value| !value.is_finite());
         let overflows = |trusted: &Vec<f64>| {
-            trusted.par_iter().zip(expected).any(|(t, e)| !t.is_finite() && e.is_finite())
+            let pairs = trusted.par_chunks(CHUNK).zip(expected.par_chunks(CHUNK));
+            pairs.any(|(t, e)| t.iter().zip(e).any(|(t, e)| !t.is_finite() && e.is_finite()))
         };
         // Plain inputs are to be met as they are, whatever single precision makes of them, and so are special ones.
         let single = answer.single.as_ref().filter(|_| !matches!(family, Family::Normal | Family::Special));
@@ -357,19 +358,25 @@ impl Oddities {
         Oddities {
             elements: expected.len() as u64,
             finite: match special {
-                true => expected.par_iter().filter(|value| value.is_finite()).count() as u64,
+                true => expected.iter().filter(|value| value.is_finite()).count() as u64,
                 false => expected.len() as u64,
             },
-            first_nan: expected
-                .par_iter()
-                .position_first(|value| value.is_nan())
-                .filter(|_| special)
-                .map(|index| index as u64),
+            first_nan: first(expected, f64::is_nan).filter(|_| special).map(|index| index as u64),
             first_special: first_special.map(|index| (index as u64, expected[index])),
             max: reference::max_abs(expected),
             overflows: answer.trusted.as_ref().or(single).is_some_and(overflows),
         }
     }
+}
+
+/// Elements that one task looks at: waking a thread takes longer than looking at a few thousand.
+const CHUNK: usize = 1 << 16;
+
+/// The first value for which `holds` does, on all cores where they are many.
+fn first(values: &[f64], holds: impl Fn(f64) -> bool + Sync) -> Option<usize> {
+    values.par_chunks(CHUNK).enumerate().find_map_first(|(number, some)| {
+        some.iter().position(|value| holds(*value)).map(|place| number * CHUNK + place)
+    })
 }
 
 /// Why an answer for a buffer cannot be used to judge a kernel, if so.

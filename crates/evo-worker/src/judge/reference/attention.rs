@@ -7,7 +7,9 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use rayon::prelude::*;
 
-use super::operands::{Noise, Operands, ReferenceAnswer, Tensor, UNIT_F32, has_trusted, require, rms};
+use super::operands::{
+    Noise, Operands, ReferenceAnswer, Tensor, UNIT_F32, has_trusted, require, rms, rows_per_task,
+};
 use crate::judge::element::round_f32;
 
 /// Extents of one problem.
@@ -22,6 +24,11 @@ struct Extents {
 }
 
 impl Extents {
+    /// How many heads are worth a task.
+    fn pairs_per_task(&self) -> usize {
+        rows_per_task(2 * self.queries * self.keys * self.depth)
+    }
+
     /// Number of keys that query `row` sees.
     fn visible(&self, row: usize) -> usize {
         if self.causal {
@@ -89,7 +96,8 @@ fn extents(
 fn exact(q: &Tensor<'_>, k: &Tensor<'_>, v: &Tensor<'_>, extents: Extents) -> (Vec<f64>, f64) {
     let Extents { queries, keys, depth, .. } = extents;
     let mut out = vec![0.0f64; q.values.len()];
-    let maxima = out.par_chunks_mut(queries * depth).enumerate().map(|(pair, out)| {
+    let pairs = out.par_chunks_mut(queries * depth).with_min_len(extents.pairs_per_task());
+    let maxima = pairs.enumerate().map(|(pair, out)| {
         let start = extents.start_kv(pair);
         // Transposed, so that the inner loop runs over keys and vectorizes without reordering any sum.
         let transposed = transpose(&k.values[start..][..keys * depth], keys, depth);
@@ -124,7 +132,8 @@ fn exact(q: &Tensor<'_>, k: &Tensor<'_>, v: &Tensor<'_>, extents: Extents) -> (V
 fn trusted(q: &Tensor<'_>, k: &Tensor<'_>, v: &Tensor<'_>, extents: Extents, dtype: DType) -> Vec<f64> {
     let Extents { queries, keys, depth, .. } = extents;
     let mut out = vec![0.0f64; q.values.len()];
-    out.par_chunks_mut(queries * depth).enumerate().for_each(|(pair, out)| {
+    let pairs = out.par_chunks_mut(queries * depth).with_min_len(extents.pairs_per_task());
+    pairs.enumerate().for_each(|(pair, out)| {
         let start = extents.start_kv(pair);
         let narrow = |values: &[f64]| values.iter().map(|value| *value as f32).collect::<Vec<f32>>();
         let transposed = transpose(&narrow(&k.values[start..][..keys * depth]), keys, depth);

@@ -3,7 +3,7 @@
 use evo_protocol::device::DeviceError;
 use rayon::prelude::*;
 
-use super::operands::{Noise, Operands, ReferenceAnswer, UNIT_F32, has_trusted, max_abs, rms};
+use super::operands::{Noise, Operands, ReferenceAnswer, UNIT_F32, has_trusted, max_abs, rms, rows_per_task};
 use crate::judge::element::round_f32;
 
 pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceError> {
@@ -12,26 +12,32 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceEr
     let (buffer, dtype) = operands.output("softmax", "y", &[rows, columns])?;
     let mut expected = vec![0.0f64; rows * columns];
     let width = columns.max(1);
-    expected.par_chunks_mut(width).zip(x.values.par_chunks(width)).for_each(|(out, row)| {
-        // Subtracting the maximum keeps `exp` in range for the magnified input families.
-        let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let mut sum = 0.0;
-        for (value, x) in out.iter_mut().zip(row) {
-            *value = (x - max).exp();
-            sum += *value;
-        }
-        out.iter_mut().for_each(|value| *value /= sum);
-    });
+    // An exponential counts for eight.
+    let least = rows_per_task(8 * width);
+    expected.par_chunks_mut(width).with_min_len(least).zip(x.values.par_chunks(width)).for_each(
+        |(out, row)| {
+            // Subtracting the maximum keeps `exp` in range for the magnified input families.
+            let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let mut sum = 0.0;
+            for (value, x) in out.iter_mut().zip(row) {
+                *value = (x - max).exp();
+                sum += *value;
+            }
+            out.iter_mut().for_each(|value| *value /= sum);
+        },
+    );
     let trusted = has_trusted(dtype).then(|| {
         let mut values = vec![0.0f64; rows * columns];
-        values.par_chunks_mut(width).zip(x.values.par_chunks(width)).for_each(|(out, row)| {
-            let max = row.iter().fold(f32::NEG_INFINITY, |max, x| max.max(*x as f32));
-            let powers: Vec<f32> = row.iter().map(|x| (*x as f32 - max).exp()).collect();
-            let sum: f32 = powers.iter().sum();
-            for (value, power) in out.iter_mut().zip(&powers) {
-                *value = f64::from(round_f32(power / sum, dtype));
-            }
-        });
+        values.par_chunks_mut(width).with_min_len(least).zip(x.values.par_chunks(width)).for_each(
+            |(out, row)| {
+                let max = row.iter().fold(f32::NEG_INFINITY, |max, x| max.max(*x as f32));
+                let powers: Vec<f32> = row.iter().map(|x| (*x as f32 - max).exp()).collect();
+                let sum: f32 = powers.iter().sum();
+                for (value, power) in out.iter_mut().zip(&powers) {
+                    *value = f64::from(round_f32(power / sum, dtype));
+                }
+            },
+        );
         values
     });
     // exp2(x·log2 e − m·log2 e) rounds its argument to f32: that relative error is the power's.
