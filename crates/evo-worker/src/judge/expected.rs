@@ -206,9 +206,8 @@ fn look_closer(
     // The last bit of a round number leaves nothing of what it is for.
     if case.family != Family::Round {
         single_precision::try_luck(&case.plan, bytes, answers, naive)?;
-        let mut run = |bytes: &[Vec<u8>]| naive.answers(bytes);
-        perturb::estimate_noise(&case.plan, bytes, case.family, answers, &mut run)?;
-        single_precision::find_uncertain(&case.plan, bytes, answers, &mut run)?;
+        perturb::estimate_noise(&case.plan, bytes, case.family, answers, naive)?;
+        single_precision::find_uncertain(&case.plan, bytes, answers, naive)?;
     }
     Ok(looks)
 }
