@@ -14,6 +14,7 @@ use super::call::Call;
 use super::device_lane;
 use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::rehearsal;
 use super::session::{self, DeviceSetup};
 use super::{bench_table, described, environment, evaluate_rule, output, peers, seed, trial};
 use crate::bench::{
@@ -118,7 +119,7 @@ fn own<'a>(
         let own = own_candidate(name, resolved, &problems, setup, lane, seed)?;
         if all.is_empty() {
             let kernel = session::kernel_of(&resolved.file)?;
-            session::rehearse(lane, kernel, &problems, &resolved.configuration, &own.recipe)?;
+            rehearsal::rehearse(lane, kernel, &problems, &resolved.configuration, &own.recipe)?;
         }
         all.push(own);
     }

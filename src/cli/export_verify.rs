@@ -19,7 +19,7 @@ use super::export_plan::ExportPlan;
 use super::export_unit::{ExportedVariant, VariantWish};
 use super::export_verified::VerifiedRow;
 use super::trial::{self, AskedCandidate};
-use super::{device_lane, evaluate_rule, session};
+use super::{device_lane, evaluate_rule, rehearsal, session};
 use crate::bench::{BenchOrder, BenchRow, BenchShape, PeerSeat, RowStatus, of_problems, run};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::specialize;
@@ -158,7 +158,7 @@ impl Verifier<'_> {
         let mut lane = device_lane::lane(setup, run_arguments.worker_command.as_deref(), Some(kernel))?;
         let problems: Vec<_> = shapes.iter().map(|own| &own.problem).collect();
         let mut own = vec![bench::own_candidate(OURS, &original, &problems, setup, &lane, *seed)?];
-        session::rehearse(&mut lane, kernel, &problems, &original.configuration, &own[0].recipe)?;
+        rehearsal::rehearse(&mut lane, kernel, &problems, &original.configuration, &own[0].recipe)?;
         if let Some(exported) = &exported {
             own.push(bench::own_candidate(SOURCE, exported, &problems, setup, &lane, *seed)?);
         }

@@ -93,6 +93,7 @@ mod preflight_checks;
 mod profile;
 mod profile_args;
 mod progress;
+mod rehearsal;
 mod render;
 mod report;
 mod report_args;

@@ -7,10 +7,8 @@ use std::time::{Duration, Instant};
 use evo_device::probe::{self, DeviceChoice};
 use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
 use evo_protocol::device::{DeviceInfo, DeviceKind};
-use evo_protocol::plan::{BufferPlan, ProblemPlan};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::explain::conflict;
-use evo_space::genome::Configuration;
 
 use super::args::SandboxMode;
 use super::error::CliError;
@@ -23,9 +21,8 @@ use crate::compile::warm::WarmCompiler;
 use crate::compile::{CompileSetupError, FarmOptions, compile_one};
 use crate::engine::recipe::{KernelRecipe, problems_on};
 use crate::kernel::render::{render_prepare, render_reference, render_single_reference};
-use crate::kernel::resolve::resolve;
-use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec, SpaceFile};
-use crate::supervise::lane::{Lane, LaneError};
+use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
+use crate::supervise::lane::Lane;
 
 /// A device and the compilers for it, neither started yet.
 #[derive(Clone, Debug)]
@@ -240,49 +237,6 @@ fn of_task(
             verdict.message
         ))),
     }
-}
-
-/// Asks a reference by command about the smallest problem, before there is a study or a variant: a command that does
-/// not work is a mistake in the space. Does nothing for other references.
-pub fn rehearse(
-    lane: &mut Lane,
-    kernel: &KernelSpec,
-    problems: &[&ProblemSpec],
-    configuration: &Configuration,
-    recipe: &KernelRecipe,
-) -> Result<(), CliError> {
-    let ReferenceSpec::Command(_) = &kernel.check.reference else { return Ok(()) };
-    let elements = |plan: &ProblemPlan| plan.buffers.iter().map(BufferPlan::elements).sum::<u64>();
-    let plans = problems.iter().filter_map(|problem| resolve(kernel, configuration, problem).ok());
-    let Some(smallest) = plans.min_by_key(elements) else { return Ok(()) };
-    match lane.prepare(recipe.judging().0, &[smallest]) {
-        Ok(()) => Ok(()),
-        Err(LaneError::Refused { error }) => Err(CliError::usage(error.message).with_hint(format!(
-            "nothing of `{}` can be judged without its reference; `docs/space_files.md` says what a command is handed",
-            kernel.name
-        ))),
-        Err(error @ LaneError::OutOfTime) => {
-            Err(CliError::limit(format!("the reference was not computed: {error}")))
-        }
-        Err(error) => Err(CliError::harness(format!("the reference was not computed: {error}"))),
-    }
-}
-
-/// Has a GPU's lane compute the answers of a built-in reference while the first proposals are compiled. On the host device
-/// both would use the same processor.
-pub fn answer_ahead(
-    lane: &mut Lane,
-    kernel: &KernelSpec,
-    problems: &[&ProblemSpec],
-    configuration: &Configuration,
-    recipe: &KernelRecipe,
-) {
-    let is_builtin = matches!(kernel.check.reference, ReferenceSpec::Builtin { .. });
-    if !is_builtin || lane.info().kind != DeviceKind::Cuda {
-        return;
-    }
-    let plans = problems.iter().filter_map(|problem| resolve(kernel, configuration, problem).ok());
-    lane.answer_ahead(recipe.judging().0, plans.collect());
 }
 
 /// A verdict that says nothing about the variant, because evo or the machine failed.

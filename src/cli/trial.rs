@@ -15,6 +15,7 @@ use super::args::TestOneArgs;
 use super::call::Call;
 use super::device_lane;
 use super::error::CliError;
+use super::rehearsal;
 use super::session::{self, DeviceSetup};
 use super::{aim, candidate, described, seed, words};
 use crate::compile::{FULL_CACHE_HINT, full_cache};
@@ -163,7 +164,7 @@ impl AskedCandidate {
         let problems = self.problems(kernel, arguments)?;
         let recipe = session::recipe(kernel, &problems, &self.setup, &lane, self.seed)?;
         if rehearse {
-            session::rehearse(&mut lane, kernel, &problems, &self.candidate.configuration, &recipe)?;
+            rehearsal::rehearse(&mut lane, kernel, &problems, &self.candidate.configuration, &recipe)?;
         }
         Ok(OpenedCandidate { asked: self, lane, recipe })
     }

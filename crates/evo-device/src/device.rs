@@ -12,7 +12,7 @@ use evo_protocol::measurement::TimingMode;
 use evo_protocol::tensor_map::TensorMap;
 use serde::{Deserialize, Serialize};
 
-pub use crate::plain_errors::PlainErrors;
+pub use crate::plain_errors::{PlainErrors, Tolerance};
 
 /// A loaded binary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -163,17 +163,8 @@ pub struct BlockError {
     pub index: u64,
 }
 
-/// Elementwise tolerance.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Tolerance {
-    /// Absolute part.
-    pub atol: f64,
-    /// Part relative to the expected value.
-    pub rtol: f64,
-}
-
 /// A part of a buffer, and where it goes in another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopiedPart {
     /// Offset in the source, bytes.
     pub source: u64,
@@ -189,6 +180,26 @@ impl CopiedPart {
         let ends = |offset: u64, size: u64| offset.checked_add(self.bytes).is_some_and(|end| end <= size);
         ends(self.source, source) && ends(self.target, target)
     }
+}
+
+/// A part of a buffer that is copied to another buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlacedCopy {
+    /// Source.
+    pub from: BufferId,
+    /// Target.
+    pub to: BufferId,
+    /// Where in each of them.
+    pub part: CopiedPart,
+}
+
+/// One of several calls with the same launches: what is copied before and after it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeriesCall {
+    /// Gives buffers their contents.
+    pub before: Vec<PlacedCopy>,
+    /// Keeps what the call leaves in them.
+    pub after: Vec<PlacedCopy>,
 }
 
 /// One of a module's own variables.
@@ -525,6 +536,25 @@ pub trait Device {
 
     /// Enqueues launches in order.
     fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError>;
+
+    /// Enqueues the same launches once for each of several calls, with copies around each. For modules of the task's own: a
+    /// device may leave the copies to the process in which the module runs.
+    ///
+    /// # Errors
+    /// As for `launch` and `copy_part`.
+    fn launch_series(
+        &mut self,
+        module: ModuleId,
+        launches: &[BoundLaunch],
+        calls: &[SeriesCall],
+    ) -> Result<(), DeviceError> {
+        for call in calls {
+            call.before.iter().try_for_each(|own| self.copy_part(own.from, own.to, own.part))?;
+            self.launch(module, launches)?;
+            call.after.iter().try_for_each(|own| self.copy_part(own.from, own.to, own.part))?;
+        }
+        Ok(())
+    }
 
     /// Runs launches of an instrumented module to their end and checks each access. `None` where the device or
     /// the module cannot be watched.

@@ -1,6 +1,13 @@
 //! What a plain loop over outputs and answers counts: the numbers that people know from other tools.
 
-use crate::device::Tolerance;
+/// Elementwise tolerance.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tolerance {
+    /// Absolute part.
+    pub atol: f64,
+    /// Part relative to the expected value.
+    pub rtol: f64,
+}
 
 /// The errors that a plain loop over two lists finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

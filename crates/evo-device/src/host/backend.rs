@@ -199,6 +199,7 @@ impl HostDevice {
         // Where few blocks run at a time, a block that waits for an earlier one would wait for ever behind it.
         job.ascends = seats == 1 || (self.watched.is_some() && !bound.cooperative);
         job.checker = self.checker;
+        job.closely = !checked;
         job.looks_beside = checked && self.store.checks.include(GateCheck::SharedZones);
         self.pool.run(job).map_err(|error| launch::with_entry(error, &bound.entry))
     }

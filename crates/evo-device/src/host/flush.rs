@@ -14,7 +14,10 @@ impl CacheFlush {
     pub fn run(&mut self, cache_bytes: u64) {
         // The size is 0 where the operating system does not tell it, hence the lower bound.
         let bytes = (2 * cache_bytes).clamp(16 << 20, FLUSH_MAX) as usize;
-        self.0.resize(bytes, 0);
+        if self.0.len() != bytes {
+            // Zeros as the system gives them: writing them as well would touch all of it twice.
+            self.0 = vec![0; bytes];
+        }
         self.0.par_chunks_mut(1 << 16).for_each(|chunk| {
             // One write per cache line evicts as much as writing every byte.
             for byte in chunk.iter_mut().step_by(64) {

@@ -39,6 +39,8 @@ pub struct SharedLaunch {
     pub ascends: bool,
     /// The checker of a watched launch, which is told when static shared memory moves.
     pub checker: Option<CheckerHandle>,
+    /// Whether another launch follows closely, as in a timed batch.
+    pub closely: bool,
     next: AtomicU64,
     stop: AtomicBool,
     /// Line of a barrier at which threads waited that others had left before; 0 if there was none.
@@ -63,6 +65,7 @@ impl SharedLaunch {
             looks_beside: true,
             ascends: false,
             checker: None,
+            closely: false,
             next: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             early_exit: AtomicI32::new(0),
@@ -148,6 +151,8 @@ struct BoardState {
     relief: usize,
     /// How many were started for this launch.
     relieved: usize,
+    /// Whether the launch that was begun last is followed closely by another.
+    closely: bool,
     end: bool,
 }
 
@@ -178,7 +183,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl ProcessorPool {
     /// A pool of `threads`, the caller included. A fiber that others wait for gives way after `slice`.
     pub fn new(threads: usize, slice: Duration) -> io::Result<ProcessorPool> {
-        let state = BoardState { epoch: 0, job: None, working: 0, relief: 0, relieved: 0, end: false };
+        let state = BoardState {
+            epoch: 0,
+            job: None,
+            working: 0,
+            relief: 0,
+            relieved: 0,
+            closely: false,
+            end: false,
+        };
         let board = Arc::new(Board {
             state: Mutex::new(state),
             start: Condvar::new(),
@@ -236,6 +249,7 @@ impl ProcessorPool {
             let mut state = lock(&self.board.state);
             state.epoch += 1;
             state.relieved = 0;
+            state.closely = job.closely;
             state.job = Some(Arc::clone(&job));
             self.board.epoch.store(state.epoch, Ordering::Release);
         }
@@ -277,9 +291,11 @@ impl Drop for ProcessorPool {
 }
 
 fn help(board: &Board, mut seat: Seat, number: usize) {
-    let mut seen = 0;
+    let (mut seen, mut closely) = (0, false);
     loop {
-        watch(board, seen);
+        if closely {
+            watch(board, seen);
+        }
         let mut state = lock(&board.state);
         while state.epoch == seen && !state.end {
             state = board.start.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -287,7 +303,7 @@ fn help(board: &Board, mut seat: Seat, number: usize) {
         if state.end {
             return;
         }
-        seen = state.epoch;
+        (seen, closely) = (state.epoch, state.closely);
         let Some(job) = state.job.clone().filter(|job| number < job.seats) else { continue };
         state.working += 1;
         drop(state);
@@ -354,7 +370,8 @@ fn relieve(board: &Board, clocks: &TurnClocks, mut seat: Seat, job: &SharedLaunc
     }
 }
 
-/// Looks for new work for some microseconds: launches of a timed batch follow each other closely.
+/// Looks for new work for some microseconds: launches of a timed batch follow each other closely. A checked launch is a
+/// message away from the next one, which is longer than this.
 fn watch(board: &Board, seen: u64) {
     for _ in 0..500 {
         if board.epoch.load(Ordering::Acquire) != seen {

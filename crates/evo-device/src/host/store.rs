@@ -83,15 +83,28 @@ pub(super) use pass_on_to_store;
 /// Bytes on each side of a buffer that kernels may use where pages do not guard it.
 const UNGUARDED: usize = 64 << 10;
 
+/// How many small buffers are kept for the next ones of their size, and what is small.
+const SPARES: usize = 16;
+const SPARE_BYTES: usize = 64 << 10;
+
 /// Buffers by number, and what decides where they lie.
 #[derive(Debug, Default)]
 pub struct BufferStore {
     buffers: HashMap<BufferId, GuardedBuffer>,
+    /// Whether kernels run in other processes, which reach a buffer only once it is shared.
+    apart: bool,
+    /// Small buffers that are gone and that no other process has seen.
+    spare: Vec<GuardedBuffer>,
     pub conditions: RunConditions,
     pub checks: CheckSet,
 }
 
 impl BufferStore {
+    /// Buffers of kernels that run in other processes.
+    pub fn apart() -> BufferStore {
+        BufferStore { apart: true, ..BufferStore::default() }
+    }
+
     pub fn get(&self, id: BufferId) -> Result<&GuardedBuffer, DeviceError> {
         self.buffers.get(&id).ok_or_else(|| misuse(format!("there is no buffer {}", id.0)))
     }
@@ -107,8 +120,14 @@ impl BufferStore {
 
     /// Makes a buffer of that number.
     pub fn allocate(&mut self, id: BufferId, name: &str, bytes: u64) -> Result<(), DeviceError> {
-        let mut buffer = GuardedBuffer::with_margin(name, bytes, self.margin())
-            .map_err(|error| stop::no_memory(&format!("the {bytes} bytes of `{name}`"), &error))?;
+        let (margin, spare) = (self.margin(), &mut self.spare);
+        let known = spare.iter().position(|own| own.fits(bytes, margin)).map(|at| spare.swap_remove(at));
+        let made = match known {
+            Some(own) => own.in_place_of(name, bytes),
+            None => GuardedBuffer::with_margin(name, bytes, margin),
+        };
+        let mut buffer =
+            made.map_err(|error| stop::no_memory(&format!("the {bytes} bytes of `{name}`"), &error))?;
         buffer.place(self.conditions.placement).map_err(|error| cannot_protect(name, &error))?;
         self.buffers.insert(id, buffer);
         Ok(())
@@ -121,7 +140,13 @@ impl BufferStore {
 
     pub fn free(&mut self, id: BufferId) -> Result<(), DeviceError> {
         self.get(id)?;
-        self.buffers.remove(&id);
+        let gone = self.buffers.remove(&id);
+        // In this process kernels may keep addresses of buffers that are gone, and must fault there.
+        let keeps = |own: &GuardedBuffer| self.apart && !own.is_shared() && own.open_bytes() <= SPARE_BYTES;
+        self.spare.extend(gone.filter(keeps));
+        if self.spare.len() > SPARES {
+            self.spare.remove(0);
+        }
         Ok(())
     }
 
@@ -215,7 +240,9 @@ impl BufferStore {
         if !self.checks.include(GateCheck::GuardZones) {
             return Vec::new();
         }
-        let mut damages: Vec<GuardDamage> = self.buffers.values().flat_map(GuardedBuffer::damage).collect();
+        // Inputs as they were drawn and answers are never shared, and most buffers of a study are of that kind.
+        let reached = self.buffers.values().filter(|buffer| !self.apart || buffer.is_shared());
+        let mut damages: Vec<GuardDamage> = reached.flat_map(GuardedBuffer::damage).collect();
         // Buffers are in a hash map, and what is reported first must not depend on its order.
         damages.sort_by(|a, b| (&a.buffer, a.offset).cmp(&(&b.buffer, b.offset)));
         damages

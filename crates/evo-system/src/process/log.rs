@@ -120,6 +120,8 @@ pub(super) struct LoggedStream {
     /// Absent once the stream has ended.
     stream: Option<File>,
     pub log: CappedLog,
+    /// Where reads go first, made once, because it is read beside each line of a child.
+    room: Box<[u8]>,
 }
 
 impl LoggedStream {
@@ -127,7 +129,7 @@ impl LoggedStream {
         let stream = File::from(stream.into());
         // Non-blocking, because one thread reads this stream while it waits for answers with a deadline.
         rustix::io::ioctl_fionbio(&stream, true)?;
-        Ok(LoggedStream { stream: Some(stream), log })
+        Ok(LoggedStream { stream: Some(stream), log, room: vec![0; BUFFER].into() })
     }
 
     /// What to wait for; nothing once the stream has ended.
@@ -139,10 +141,9 @@ impl LoggedStream {
     /// read.
     pub fn read_some(&mut self) -> usize {
         let Some(stream) = &mut self.stream else { return 0 };
-        let mut buffer = [0u8; BUFFER];
-        match stream.read(&mut buffer) {
+        match stream.read(&mut self.room) {
             Ok(length) if length > 0 => {
-                self.log.push(&buffer[..length]);
+                self.log.push(&self.room[..length]);
                 return length;
             }
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}

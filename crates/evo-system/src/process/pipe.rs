@@ -12,6 +12,9 @@ use super::log::{CappedLog, LoggedStream};
 /// A longer line is not the protocol: ten thousand samples, the most that a worker sends, take some 200 KB.
 pub const LINE_MAX: usize = 256 << 10;
 
+/// Bytes of one read: what a pipe holds.
+const ROOM: usize = 64 << 10;
+
 /// Our ends of one child's pipes.
 #[derive(Debug)]
 pub(super) struct LinePipe {
@@ -20,6 +23,9 @@ pub(super) struct LinePipe {
     pub stderr: LoggedStream,
     outbox: Vec<u8>,
     inbox: Vec<u8>,
+    /// Where reads go first, made once: a worker tells its phase thousands of times a second, and clearing the room
+    /// for each took longer than reading it.
+    room: Box<[u8]>,
     /// Bytes of `inbox` known to hold no line end.
     scanned: usize,
     ended: bool,
@@ -55,6 +61,7 @@ impl LinePipe {
             stderr,
             outbox,
             inbox,
+            room: vec![0; ROOM].into(),
             scanned: 0,
             ended: false,
             line_max: LINE_MAX,
@@ -175,13 +182,18 @@ impl LinePipe {
 
     /// Reads as much as there is; returns whether there was anything.
     fn read_some(&mut self) -> bool {
-        let mut buffer = [0u8; 64 * 1024];
         let before = self.inbox.len();
         // Bounded, so that a child that never ends its line cannot fill our memory.
         while !self.ended && self.inbox.len() <= self.line_max {
-            match self.stdout.read(&mut buffer) {
+            match self.stdout.read(&mut self.room) {
                 Ok(0) => self.ended = true,
-                Ok(count) => self.inbox.extend_from_slice(&buffer[..count]),
+                Ok(count) => {
+                    self.inbox.extend_from_slice(&self.room[..count]);
+                    // The pipe is empty now. Whether it has ended as well shows when it is waited for.
+                    if count < self.room.len() {
+                        break;
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(_) => self.ended = true,

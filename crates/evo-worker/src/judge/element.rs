@@ -5,6 +5,7 @@
 
 use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::dtype::DType;
+use evo_protocol::plan::BufferPlan;
 use half::{bf16, f16};
 use rayon::prelude::*;
 
@@ -147,6 +148,21 @@ pub fn poison(dtype: DType, poison: Poison) -> u32 {
         // 1.2 in bf16 and f32, 1.9 in f16, 0.03 in f64.
         (Poison::D, dtype) if dtype.is_float() => 0x3F9D_3F9D,
         (Poison::D, _) => 0x0101_0101,
+    }
+}
+
+/// Elements of a buffer's contents that hold a pattern, among those that are compared.
+pub fn pattern_elements(bytes: &[u8], plan: &BufferPlan, pattern: u32) -> u64 {
+    let (word, size) = (pattern.to_le_bytes(), plan.dtype.bytes() as usize);
+    let holds = |place: usize| {
+        let at = place * size;
+        let element = bytes.get(at..at + size).unwrap_or_default();
+        !element.is_empty()
+            && element.iter().enumerate().all(|(offset, byte)| *byte == word[(at + offset) % 4])
+    };
+    match plan.places_compared() {
+        Some(places) => places.iter().filter(|place| holds(**place as usize)).count() as u64,
+        None => (0..bytes.len() / size).filter(|place| holds(*place)).count() as u64,
     }
 }
 

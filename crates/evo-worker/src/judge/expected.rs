@@ -206,9 +206,8 @@ fn look_closer(
     // The last bit of a round number leaves nothing of what it is for.
     if case.family != Family::Round {
         single_precision::try_luck(&case.plan, bytes, answers, naive)?;
-        let mut run = |bytes: &[Vec<u8>]| naive.answers(bytes);
-        perturb::estimate_noise(&case.plan, bytes, case.family, answers, &mut run)?;
-        single_precision::find_uncertain(&case.plan, bytes, answers, &mut run)?;
+        perturb::estimate_noise(&case.plan, bytes, case.family, answers, naive)?;
+        single_precision::find_uncertain(&case.plan, bytes, answers, naive)?;
     }
     Ok(looks)
 }
@@ -327,9 +326,6 @@ fn mostly_noise(plan: &ProblemPlan, answer: &ReferenceAnswer) -> Option<String> 
     noise.then(|| format!("`{}` is mostly the reference's own rounding", buffer.name))
 }
 
-/// Elements that one task looks at.
-const CHUNK: usize = 1 << 16;
-
 /// What may make an answer useless.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Oddities {
@@ -349,27 +345,36 @@ pub struct Oddities {
 impl Oddities {
     fn of(answer: &ReferenceAnswer, family: Family) -> Oddities {
         let expected = &answer.expected;
-        let all = || expected.par_iter().with_min_len(CHUNK);
-        let first_special = all().position_first(|value| !value.is_finite());
-        let overflows = |trusted: &Vec<f64>| all().zip(trusted).any(|(e, t)| !t.is_finite() && e.is_finite());
+        let first_special = first(expected, |value| !value.is_finite());
+        let overflows = |trusted: &Vec<f64>| {
+            let pairs = trusted.par_chunks(CHUNK).zip(expected.par_chunks(CHUNK));
+            pairs.any(|(t, e)| t.iter().zip(e).any(|(t, e)| !t.is_finite() && e.is_finite()))
+        };
         // Plain inputs are to be met as they are, whatever single precision makes of them, and so are special ones.
         let single = answer.single.as_ref().filter(|_| !matches!(family, Family::Normal | Family::Special));
         let special = first_special.is_some();
         Oddities {
             elements: expected.len() as u64,
             finite: match special {
-                true => all().filter(|value| value.is_finite()).count() as u64,
+                true => expected.iter().filter(|value| value.is_finite()).count() as u64,
                 false => expected.len() as u64,
             },
-            first_nan: match special {
-                true => all().position_first(|value| value.is_nan()).map(|index| index as u64),
-                false => None,
-            },
+            first_nan: first(expected, f64::is_nan).filter(|_| special).map(|index| index as u64),
             first_special: first_special.map(|index| (index as u64, expected[index])),
             max: reference::max_abs(expected),
             overflows: answer.trusted.as_ref().or(single).is_some_and(overflows),
         }
     }
+}
+
+/// Elements that one task looks at: waking a thread takes longer than looking at a few thousand.
+const CHUNK: usize = 1 << 16;
+
+/// The first value for which `holds` does, on all cores where they are many.
+fn first(values: &[f64], holds: impl Fn(f64) -> bool + Sync) -> Option<usize> {
+    values.par_chunks(CHUNK).enumerate().find_map_first(|(number, some)| {
+        some.iter().position(|value| holds(*value)).map(|place| number * CHUNK + place)
+    })
 }
 
 /// Why an answer for a buffer cannot be used to judge a kernel, if so.

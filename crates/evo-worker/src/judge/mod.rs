@@ -37,6 +37,8 @@ mod module_state;
 mod moves;
 mod naive;
 mod naive_answers;
+mod naive_buffers;
+mod naive_series;
 mod near;
 mod npy;
 mod npy_header;

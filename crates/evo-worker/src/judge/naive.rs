@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-use evo_device::device::{BufferId, Device, ModuleId};
+use evo_device::device::{Device, ModuleId};
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{BufferPlan, ProblemPlan, Role, SIZE_VARIABLE};
+use evo_protocol::plan::ProblemPlan;
 
 use super::element::{self, Poison};
-use super::expected::compared_as;
-use super::naive_answers::NaiveAnswers;
-use super::naive_answers::NaiveReference;
+use super::naive_answers::{NaiveAnswers, NaiveReference};
+use super::naive_buffers::{buffers_of, fill_sizes, left_out, may_be_left_out, start_of, values_of};
+use super::naive_series;
 use super::npy::task_error;
 use super::pool::Pool;
 use super::run;
@@ -41,6 +41,19 @@ impl NaiveReference for NaiveRunner<'_> {
         naive_outputs(self.device, self.pool, self.modules.own, self.plan, inputs, dtype)
     }
 
+    fn answers_each(&mut self, inputs: &[Vec<Vec<u8>>]) -> Result<Vec<NaiveAnswers>, DeviceError> {
+        let module = self.modules.own.filter(|_| inputs.len() > 1 && naive_series::takes(self.plan));
+        let Some(module) = module else { return inputs.iter().map(|own| self.answers(own)).collect() };
+        let taken = taken_as(self.plan, self.wide.then_some(DType::F64));
+        let starts = |own: &Vec<Vec<u8>>| {
+            let all = self.plan.buffers.iter().zip(&taken.buffers).zip(own);
+            all.map(|((declared, buffer), bytes)| start_of(declared, buffer, bytes)).collect()
+        };
+        let starts: Vec<Vec<Vec<u8>>> = inputs.iter().map(starts).collect();
+        let series = naive_series::run(self.device, self.pool, module, &taken, &starts);
+        series.map_err(reference_trouble)
+    }
+
     fn single(&mut self, inputs: &[Vec<u8>]) -> Result<Option<NaiveAnswers>, DeviceError> {
         if self.modules.single.is_none() {
             return Ok(None);
@@ -67,15 +80,12 @@ fn naive_outputs(
     dtype: Option<DType>,
 ) -> Result<NaiveAnswers, DeviceError> {
     let module = module.ok_or_else(|| task_error("the reference kernel was not loaded"))?;
-    let taken = dtype.map_or(Cow::Borrowed(plan), |dtype| Cow::Owned(retyped(plan, dtype)));
+    let taken = taken_as(plan, dtype);
     let mut run = || -> Result<NaiveAnswers, DeviceError> {
-        let mut buffers: Vec<BufferId> = Vec::new();
-        for ((declared, buffer), bytes) in plan.buffers.iter().zip(&taken.buffers).zip(inputs) {
-            // Not where the variant finds it: in single precision its buffers are of one size with these.
-            let name = format!("{} (reference)", buffer.name);
-            let own = pool.working(device, &name, run::allocated_bytes(buffer))?;
-            pool.note(own, None);
-            device.protect(own, false)?;
+        let buffers = buffers_of(device, pool, &taken)?;
+        let all = plan.buffers.iter().zip(&taken.buffers).zip(inputs).zip(&buffers);
+        for (((declared, buffer), bytes), own) in all {
+            let own = *own;
             match (buffer.role, run::starts_as(buffer)) {
                 (role, _) if role.is_read() && buffer.dtype != declared.dtype => {
                     device
@@ -88,7 +98,6 @@ fn naive_outputs(
                     device.write(own, &element::narrow(&values, buffer.dtype))?;
                 }
             }
-            buffers.push(own);
         }
         let launches = run::bind(&taken.reference_launches, &buffers, &taken)?;
         // At a size of 0 there may be nothing to launch.
@@ -110,11 +119,11 @@ fn naive_outputs(
         let mut outputs = Vec::new();
         for (position, buffer) in taken.buffers.iter().enumerate() {
             if buffer.role.is_answer() {
-                left_out(device, buffers[position], buffer)?;
-                let words = compared_as(buffer.dtype);
-                let mut values = element::widen(&device.read(buffers[position])?, words);
-                values.truncate((buffer.elements() * buffer.dtype.bytes() / words.bytes()) as usize);
-                outputs.push((position, values));
+                if may_be_left_out(buffer) {
+                    let pattern = element::poison(buffer.dtype, Poison::A);
+                    left_out(buffer, run::count_pattern(device, buffers[position], buffer, pattern)?)?;
+                }
+                outputs.push((position, values_of(buffer, &device.read(buffers[position])?)));
             }
         }
         Ok(outputs)
@@ -122,43 +131,9 @@ fn naive_outputs(
     run().map_err(reference_trouble)
 }
 
-/// Gives the reference the sizes and parameters that it reads by name.
-fn fill_sizes(
-    device: &mut dyn Device,
-    pool: &mut Pool,
-    module: ModuleId,
-    plan: &ProblemPlan,
-) -> Result<(), DeviceError> {
-    let size = |name: &String| (name.clone(), plan.sizes.get(name).copied().unwrap_or_default());
-    let sizes = plan.reference_sizes.iter().map(size);
-    let parameters = plan.reference_parameters.iter();
-    // The loader lets nothing else through.
-    let parameters = parameters.filter_map(|(name, value)| Some((name.clone(), value.as_int()?)));
-    for (name, value) in sizes.chain(parameters) {
-        let own = pool.working(device, &format!("size {name} (reference)"), 4)?;
-        device.protect(own, false)?;
-        device.write(own, &(value as i32).to_le_bytes())?;
-        device.write_variable(module, &format!("{SIZE_VARIABLE}{name}"), own)?;
-    }
-    Ok(())
-}
-
-/// An error if the reference leaves elements of an output as they were: then nothing tells what is right there.
-fn left_out(device: &mut dyn Device, own: BufferId, buffer: &BufferPlan) -> Result<(), DeviceError> {
-    // Integers may happen to equal the pattern.
-    if buffer.role != Role::Output || run::starts_as(buffer).is_some() || !buffer.dtype.is_float() {
-        return Ok(());
-    }
-    let count = run::count_pattern(device, own, buffer, element::poison(buffer.dtype, Poison::A))?;
-    let count = count.min(buffer.elements());
-    if count == 0 {
-        return Ok(());
-    }
-    let (name, elements) = (&buffer.name, buffer.elements());
-    Err(task_error(format!(
-        "the reference leaves {count} of {elements} elements of `{name}` unwritten\nhint: an output is written in full; \
-         if some elements are to stay as they are, give `{name}` the role `inout`"
-    )))
+/// The plan as the reference takes it.
+fn taken_as(plan: &ProblemPlan, dtype: Option<DType>) -> Cow<'_, ProblemPlan> {
+    dtype.map_or(Cow::Borrowed(plan), |dtype| Cow::Owned(retyped(plan, dtype)))
 }
 
 /// The plan as a kernel of one floating-point type takes it. Scalars keep the value that their own type holds.
@@ -180,4 +155,85 @@ pub(super) fn reference_trouble(error: DeviceError) -> DeviceError {
     let sticky = error.sticky;
     let own = task_error(format!("the reference kernel failed: {error}"));
     if sticky { own.sticky() } else { own }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use evo_protocol::dtype::DType;
+    use evo_protocol::plan::{ArgumentRef, LaunchPlan, Role};
+
+    use super::*;
+    use crate::judge::fake::{Call, FakeDevice};
+    use crate::judge::reference::testing::{buffer, plan};
+
+    /// `y[i] = 2 x[i] + z[i]`, `z` counted up, for vectors of an odd length; `kernel` may do otherwise.
+    fn asked(
+        inputs: &[Vec<Vec<u8>>],
+        together: bool,
+        kernel: impl Fn(&mut Call<'_>) + 'static,
+    ) -> Result<Vec<NaiveAnswers>, DeviceError> {
+        let of = |name, role| buffer(name, DType::F32, &[5], role);
+        let buffers = vec![of("x", Role::Input), of("y", Role::Output), of("z", Role::Inout)];
+        let mut own = plan("tiny:N=5", &[("N", 5)], buffers);
+        own.reference_launches = vec![LaunchPlan {
+            entry: "naive".into(),
+            grid: [1; 3],
+            block: [1; 3],
+            shared_bytes: 0,
+            cluster: None,
+            cooperative: false,
+            programmatic: false,
+            l2_persist: None,
+            arguments: (0..3).map(ArgumentRef::Buffer).collect(),
+        }];
+        let kernel = Rc::new(move |call: &mut Call<'_>| {
+            kernel(call);
+            Ok(())
+        });
+        let mut device = FakeDevice::new(vec![("naive", kernel)]);
+        let module = device.load(b"naive", &["naive".into()])?;
+        let modules = NaiveModules { own: Some(module), single: None, prepare: None };
+        let (device, pool) = (&mut device, &mut Pool::new(1 << 20));
+        let mut runner = NaiveRunner { device, pool, modules, plan: &own, wide: false };
+        match together {
+            true => runner.answers_each(inputs),
+            false => inputs.iter().map(|own| runner.answers(own)).collect(),
+        }
+    }
+
+    fn honest(call: &mut Call<'_>) {
+        let (x, z) = (call.load(0), call.load(2));
+        for index in 0..5 {
+            call.store(1, index, 2.0 * x[index as usize] + z[index as usize]);
+            call.store(2, index, z[index as usize] + 1.0);
+        }
+    }
+
+    fn inputs() -> Vec<Vec<Vec<u8>>> {
+        let values = |first: f64| element::narrow(&[first, 1.0, -2.0, 0.5, 7.0], DType::F32);
+        (0..4).map(|run| vec![values(f64::from(run)), vec![0; 20], values(-3.0)]).collect()
+    }
+
+    #[test]
+    fn runs_together_answer_what_runs_one_by_one_answer() {
+        let (inputs, one) = (inputs(), inputs()[0].clone());
+        let together = asked(&inputs, true, honest).unwrap();
+        assert_eq!(together, asked(&inputs, false, honest).unwrap());
+        assert_eq!(together[3], [(1, vec![3.0, 3.0, -6.0, 1.5, 21.0]), (2, vec![-2.0, 2.0, -1.0, 1.5, 8.0])]);
+        assert_eq!(asked(&[one], true, honest).unwrap(), together[..1]);
+    }
+
+    #[test]
+    fn an_element_that_one_run_leaves_out_is_the_tasks_fault() {
+        let forgetful = |call: &mut Call<'_>| {
+            let third = call.load(0)[0] == 2.0;
+            (0..5).filter(|index| !third || *index != 4).for_each(|index| call.store(1, index, 1.0));
+        };
+        let [together, apart] =
+            [true, false].map(|together| asked(&inputs(), together, forgetful).unwrap_err());
+        assert_eq!(together, apart);
+        assert!(together.message.contains("leaves 1 of 5 elements of `y` unwritten"), "{together}");
+    }
 }

@@ -5,13 +5,15 @@ use evo_protocol::device::DeviceError;
 /// Outputs by buffer position.
 pub type NaiveAnswers = Vec<(usize, Vec<f64>)>;
 
-/// Runs the user's naive kernel on these inputs (by buffer position).
-pub type NaiveKernel<'a> = dyn FnMut(&[Vec<u8>]) -> Result<NaiveAnswers, DeviceError> + 'a;
-
 /// The user's naive kernel, or command, as often as it is asked.
 pub trait NaiveReference {
     /// Its answers to these inputs, by buffer position.
     fn answers(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, DeviceError>;
+
+    /// Its answers to several inputs at one shape, in their order.
+    fn answers_each(&mut self, inputs: &[Vec<Vec<u8>>]) -> Result<Vec<NaiveAnswers>, DeviceError> {
+        inputs.iter().map(|own| self.answers(own)).collect()
+    }
 
     /// The same in single precision, where `answers` computes in double precision and there is such a build.
     fn single(&mut self, _inputs: &[Vec<u8>]) -> Result<Option<NaiveAnswers>, DeviceError> {

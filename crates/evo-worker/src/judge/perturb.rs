@@ -19,7 +19,7 @@ use rayon::prelude::*;
 
 use super::element;
 use super::inputs::{self, Family};
-use super::naive_answers::NaiveKernel;
+use super::naive_answers::{NaiveAnswers, NaiveReference};
 use super::reference::{ReferenceAnswer, finite_sums, rms};
 
 /// Elements that one task looks at.
@@ -50,6 +50,8 @@ const STEPS: u32 = 5;
 pub const SHARE_MAX: f64 = 0.01;
 /// From this share on an answer is mostly noise.
 const NOISE_SHARE: f64 = 0.05;
+/// Bytes of a run up to which several are asked for at once: above, a run takes much longer than a message.
+const TOGETHER_BYTES: usize = 1 << 16;
 
 /// Fills in the noise of floating-point answers.
 pub fn estimate_noise(
@@ -57,25 +59,44 @@ pub fn estimate_noise(
     bytes: &[Vec<u8>],
     family: Family,
     answers: &mut [ReferenceAnswer],
-    naive: &mut NaiveKernel<'_>,
+    naive: &mut dyn NaiveReference,
 ) -> Result<(), DeviceError> {
     count_jumps(plan, bytes, answers, naive)?;
     let float = |answer: &&mut ReferenceAnswer| plan.buffers[answer.buffer].dtype.is_float();
     let smallest = answers.iter_mut().filter(float).map(|answer| answer.expected.len()).min();
     let Some(smallest) = smallest else { return Ok(()) };
-    for run in 0..if smallest < FEW { RUNS_FEW } else { RUNS } {
-        for (buffer, values) in naive(&nudged(plan, bytes, run))? {
+    let runs = 0..if smallest < FEW { RUNS_FEW } else { RUNS };
+    each_answer(naive, runs.map(|run| nudged(plan, bytes, run)), |answered| {
+        for (buffer, values) in answered {
             if let Some(answer) = answers.iter_mut().filter(float).find(|own| own.buffer == buffer) {
                 let distances = distances(&answer.expected, &values);
                 widen(&mut answer.distances, &distances);
                 add(answer, family, &finite(distances));
             }
         }
-    }
+    })?;
     // What a reference in double precision rounds away is nothing to a kernel; `single_precision` shows the rest.
     let alike = matches!(family, Family::Constant | Family::Ramp | Family::Mixed);
     if alike && answers.iter().all(|own| own.single.is_none()) {
         add_second_differences(plan, bytes, family, answers, naive)?;
+    }
+    Ok(())
+}
+
+/// Takes the answers to several inputs, which are asked for together where that is little memory.
+fn each_answer(
+    naive: &mut dyn NaiveReference,
+    inputs: impl Iterator<Item = Vec<Vec<u8>>>,
+    mut take: impl FnMut(NaiveAnswers),
+) -> Result<(), DeviceError> {
+    let mut inputs = inputs.peekable();
+    let bytes: usize = inputs.peek().map_or(0, |own| own.iter().map(Vec::len).sum());
+    if bytes <= TOGETHER_BYTES {
+        naive.answers_each(&inputs.collect::<Vec<_>>())?.into_iter().for_each(take);
+        return Ok(());
+    }
+    for own in inputs {
+        take(naive.answers(&own)?);
     }
     Ok(())
 }
@@ -92,16 +113,16 @@ pub fn nudge_again(
     plan: &ProblemPlan,
     bytes: &[Vec<u8>],
     answers: &mut [ReferenceAnswer],
-    naive: &mut NaiveKernel<'_>,
+    naive: &mut dyn NaiveReference,
 ) -> Result<(), DeviceError> {
-    for run in RUNS_FEW..RUNS_FEW + RUNS_MORE {
-        for (buffer, values) in naive(&nudged(plan, bytes, run))? {
+    let runs = RUNS_FEW..RUNS_FEW + RUNS_MORE;
+    each_answer(naive, runs.map(|run| nudged(plan, bytes, run)), |answered| {
+        for (buffer, values) in answered {
             for answer in answers.iter_mut().filter(|own| own.buffer == buffer) {
                 widen(&mut answer.distances, &distances(&answer.expected, &values));
             }
         }
-    }
-    Ok(())
+    })
 }
 
 /// How far apart two lists are, element by element.
@@ -134,7 +155,7 @@ fn add_second_differences(
     bytes: &[Vec<u8>],
     family: Family,
     answers: &mut [ReferenceAnswer],
-    naive: &mut NaiveKernel<'_>,
+    naive: &mut dyn NaiveReference,
 ) -> Result<(), DeviceError> {
     let scaled = |factor: f64| {
         changed(plan, bytes, is_free, |_, buffer, bytes| {
@@ -144,9 +165,7 @@ fn add_second_differences(
         })
     };
     let mut runs = Vec::new();
-    for step in 1..=STEPS {
-        runs.push(naive(&scaled(1.0 + f64::from(step) * STEP))?);
-    }
+    each_answer(naive, (1..=STEPS).map(|step| scaled(1.0 + f64::from(step) * STEP)), |own| runs.push(own))?;
     for answer in answers.iter_mut().filter(|own| plan.buffers[own.buffer].dtype.is_float()) {
         let of = |run: &Vec<(usize, Vec<f64>)>| {
             run.iter().find(|own| own.0 == answer.buffer).map(|own| own.1.clone())
@@ -174,7 +193,7 @@ fn count_jumps(
     plan: &ProblemPlan,
     bytes: &[Vec<u8>],
     answers: &mut [ReferenceAnswer],
-    naive: &mut NaiveKernel<'_>,
+    naive: &mut dyn NaiveReference,
 ) -> Result<(), DeviceError> {
     let whole = |answer: &ReferenceAnswer| !plan.buffers[answer.buffer].dtype.is_float();
     let real = |buffer: &BufferPlan| buffer.dtype.is_float() && inputs::varies(buffer);
@@ -182,19 +201,21 @@ fn count_jumps(
         return Ok(());
     }
     let mut jumped: Vec<Vec<bool>> = answers.iter().map(|own| vec![false; own.expected.len()]).collect();
-    for run in 0..RUNS_WHOLE {
-        let nudged = changed(plan, bytes, inputs::varies, |position, buffer, bytes| {
+    let jiggled = |run: u32| {
+        changed(plan, bytes, inputs::varies, |position, buffer, bytes| {
             let own = jiggle(bytes, buffer.dtype, u64::from(run) << 32 | position as u64);
             within(buffer, bytes, own)
-        });
-        for (buffer, values) in naive(&nudged)? {
+        })
+    };
+    each_answer(naive, (0..RUNS_WHOLE).map(jiggled), |answered| {
+        for (buffer, values) in answered {
             for (answer, jumped) in answers.iter().zip(&mut jumped).filter(|(own, _)| own.buffer == buffer) {
                 for ((own, other), jumped) in answer.expected.iter().zip(&values).zip(jumped) {
                     *jumped |= own != other;
                 }
             }
         }
-    }
+    })?;
     for (answer, jumped) in answers.iter_mut().zip(jumped).filter(|(own, _)| whole(own)) {
         let count = jumped.into_iter().filter(|own| *own).count() as u64;
         // An answer of which more than a part jumps follows the bits of its inputs, a hash for example.

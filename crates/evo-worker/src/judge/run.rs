@@ -438,18 +438,10 @@ pub fn count_pattern(
     plan: &BufferPlan,
     pattern: u32,
 ) -> Result<u64, DeviceError> {
-    let Some(places) = plan.places_compared() else {
-        return device.count_pattern(buffer, plan.dtype, pattern);
-    };
-    let (bytes, size) = (device.read(buffer)?, plan.dtype.bytes() as usize);
-    let word = pattern.to_le_bytes();
-    let holds = |place: &&u64| {
-        let at = **place as usize * size;
-        let element = bytes.get(at..at + size).unwrap_or_default();
-        !element.is_empty()
-            && element.iter().enumerate().all(|(offset, byte)| *byte == word[(at + offset) % 4])
-    };
-    Ok(places.iter().filter(holds).count() as u64)
+    match plan.view {
+        None => device.count_pattern(buffer, plan.dtype, pattern),
+        Some(_) => Ok(element::pattern_elements(&device.read(buffer)?, plan, pattern)),
+    }
 }
 
 /// Damaged guard zones. They are rewritten.

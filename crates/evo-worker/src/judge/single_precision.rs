@@ -17,8 +17,8 @@ use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
 
 use super::element;
+use super::naive_answers::NaiveAnswers;
 use super::naive_answers::NaiveReference;
-use super::naive_answers::{NaiveAnswers, NaiveKernel};
 use super::perturb::{self, FEW};
 use super::reference::ReferenceAnswer;
 
@@ -118,7 +118,7 @@ pub fn find_uncertain(
     plan: &ProblemPlan,
     bytes: &[Vec<u8>],
     answers: &mut [ReferenceAnswer],
-    naive: &mut NaiveKernel<'_>,
+    naive: &mut dyn NaiveReference,
 ) -> Result<(), DeviceError> {
     let unit = |dtype: DType| element::precision(dtype).map_or(0.0, |own| own.unit);
     let found = |own: &ReferenceAnswer| uncertain(own, unit(plan.buffers[own.buffer].dtype));

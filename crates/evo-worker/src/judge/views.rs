@@ -32,6 +32,11 @@ impl NaiveReference for ViewedReference<'_> {
         Ok(self.look_at(answers))
     }
 
+    fn answers_each(&mut self, inputs: &[Vec<Vec<u8>>]) -> Result<Vec<NaiveAnswers>, DeviceError> {
+        let answers = self.whole.answers_each(inputs)?;
+        Ok(answers.into_iter().map(|own| self.look_at(own)).collect())
+    }
+
     fn single(&mut self, inputs: &[Vec<u8>]) -> Result<Option<NaiveAnswers>, DeviceError> {
         let answers = self.whole.single(inputs)?;
         Ok(answers.map(|own| self.look_at(own)))

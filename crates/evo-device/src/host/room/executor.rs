@@ -98,6 +98,10 @@ impl Executor {
                 device.launch(module, &launches)?;
                 RoomAnswer::Done
             }
+            RoomOrder::Series { launches, calls } => {
+                device.launch_series(module, &launches, &calls)?;
+                RoomAnswer::Done
+            }
             RoomOrder::Watch { launches, watch } => {
                 RoomAnswer::Watched(device.launch_watched(module, &launches, &watch)?)
             }

@@ -6,7 +6,10 @@ use evo_protocol::measurement::TimingMode;
 use serde::{Deserialize, Serialize};
 
 use super::ending::Asked;
-use crate::device::{BoundArgument, BoundLaunch, BufferId, RunConditions, VariableState, Watch, WatchReport};
+use crate::device::{
+    BoundArgument, BoundLaunch, BufferId, PlacedCopy, RunConditions, SeriesCall, VariableState, Watch,
+    WatchReport,
+};
 
 /// A request. Descriptors come in the order of `map`; `Load` has the module's before them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -46,6 +49,11 @@ pub enum RoomOrder {
     },
     Launch {
         launches: Vec<BoundLaunch>,
+    },
+    /// The same launches once for each call, in one message: at small shapes messages take longer than launches.
+    Series {
+        launches: Vec<BoundLaunch>,
+        calls: Vec<SeriesCall>,
     },
     Watch {
         launches: Vec<BoundLaunch>,
@@ -102,6 +110,11 @@ impl RoomOrder {
             RoomOrder::Watch { launches, watch } => {
                 let watched = watch.buffers.iter().map(|own| own.buffer);
                 of(launches).into_iter().chain(watched).collect()
+            }
+            RoomOrder::Series { launches, calls } => {
+                let both = |own: &PlacedCopy| [own.from, own.to];
+                let copied = calls.iter().flat_map(|own| own.before.iter().chain(&own.after)).flat_map(both);
+                of(launches).into_iter().chain(copied).collect()
             }
             RoomOrder::WriteVariable { buffer, .. } | RoomOrder::ReadVariable { buffer, .. } => vec![*buffer],
             _ => Vec::new(),

@@ -22,7 +22,7 @@ use super::queue::RunQueueWaits;
 use super::wire::{DESCRIPTORS_MAX, RoomMessage, RoomSocket};
 use crate::device::{
     BlockError, BoundLaunch, BufferId, Comparison, CopiedPart, Device, GuardDamage, ModuleId, RunConditions,
-    SampleOrder, Tolerance, VariableState, Watch, WatchReport,
+    SampleOrder, SeriesCall, Tolerance, VariableState, Watch, WatchReport,
 };
 use crate::host::flush::CacheFlush;
 use crate::host::store::{BufferStore, misuse, pass_on_to_store};
@@ -88,7 +88,7 @@ impl RoomDevice {
             nursery,
             tenants: HashMap::new(),
             parked: HashMap::new(),
-            store: BufferStore::default(),
+            store: BufferStore::apart(),
             protected: HashSet::new(),
             next: 0,
             flush: CacheFlush::default(),
@@ -450,6 +450,16 @@ impl Device for RoomDevice {
 
     fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
         self.expect_done(module, RoomOrder::Launch { launches: launches.to_vec() })
+    }
+
+    fn launch_series(
+        &mut self,
+        module: ModuleId,
+        launches: &[BoundLaunch],
+        calls: &[SeriesCall],
+    ) -> Result<(), DeviceError> {
+        let order = RoomOrder::Series { launches: launches.to_vec(), calls: calls.to_vec() };
+        self.expect_done(module, order)
     }
 
     fn launch_watched(

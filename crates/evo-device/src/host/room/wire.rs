@@ -1,5 +1,6 @@
 //! Messages between a worker and its executors: JSON in packets, with descriptors beside them.
 
+use std::cell::RefCell;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,7 +26,11 @@ const CONTINUED: u8 = b'+';
 
 /// One end of a connection.
 #[derive(Debug)]
-pub struct RoomSocket(OwnedFd);
+pub struct RoomSocket {
+    descriptor: OwnedFd,
+    /// Room for a packet, made once: clearing it for each message cost more than reading one.
+    room: RefCell<Vec<u8>>,
+}
 
 /// What came.
 #[derive(Debug)]
@@ -46,16 +51,16 @@ impl RoomSocket {
     pub fn pair() -> io::Result<(RoomSocket, RoomSocket)> {
         let flags = SocketFlags::CLOEXEC;
         let (one, other) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        Ok((RoomSocket(one), RoomSocket(other)))
+        Ok((RoomSocket::of(one), RoomSocket::of(other)))
     }
 
     /// An end that this process was given.
     pub fn of(descriptor: OwnedFd) -> RoomSocket {
-        RoomSocket(descriptor)
+        RoomSocket { descriptor, room: RefCell::default() }
     }
 
     pub fn into_descriptor(self) -> OwnedFd {
-        self.0
+        self.descriptor
     }
 
     /// Sends a message with descriptors.
@@ -77,7 +82,7 @@ impl RoomSocket {
             return Err(io::Error::other("too many descriptors for one message"));
         }
         loop {
-            match rustix::net::sendmsg(&self.0, parts, &mut control, SendFlags::NOSIGNAL) {
+            match rustix::net::sendmsg(&self.descriptor, parts, &mut control, SendFlags::NOSIGNAL) {
                 Ok(_) => return Ok(()),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -88,7 +93,8 @@ impl RoomSocket {
     /// Waits for a message; nothing once the other end is closed.
     pub fn receive(&self) -> io::Result<Option<RoomMessage>> {
         let mut message = RoomMessage { bytes: Vec::new(), descriptors: Vec::new() };
-        let mut room = vec![0; PACKET + 1];
+        let mut room = self.room.borrow_mut();
+        room.resize(PACKET + 1, 0);
         loop {
             let count = self.receive_packet(&mut room, &mut message.descriptors, RecvFlags::CMSG_CLOEXEC)?;
             match room[..count].split_first() {
@@ -123,7 +129,7 @@ impl RoomSocket {
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let parts = &mut [IoSliceMut::new(room)];
         let received = loop {
-            match rustix::net::recvmsg(&self.0, parts, &mut control, flags) {
+            match rustix::net::recvmsg(&self.descriptor, parts, &mut control, flags) {
                 Err(rustix::io::Errno::INTR) => {}
                 other => break other?,
             }
@@ -139,7 +145,7 @@ impl RoomSocket {
 
 impl AsFd for RoomSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.descriptor.as_fd()
     }
 }
 
@@ -177,7 +183,7 @@ mod tests {
         part(b"x", &[one.as_fd(), one.as_fd()]);
         assert!(other.receive().is_err());
         std::thread::scope(|scope| {
-            scope.spawn(|| while one.send_packet(&[IoSlice::new(&[CONTINUED; 9000])], &[]).is_ok() {});
+            scope.spawn(move || while one.send_packet(&[IoSlice::new(&[CONTINUED; 9000])], &[]).is_ok() {});
             assert!(other.receive().is_err(), "longer than a message may be");
             rustix::net::shutdown(&other, rustix::net::Shutdown::Both).unwrap();
         });

@@ -56,13 +56,28 @@ impl StackResidue {
         let top = unsafe { call_on_pattern(run, arguments, self.pattern, self.depth) };
         let looked_at = if self.depth == DEPTH_MAX { DEPTH_MAX } else { MARGIN };
         let bottom = top - self.depth;
-        let written = (bottom..bottom + looked_at).step_by(8).find(|&address| {
-            let pattern = u64::from(self.pattern) << 32 | u64::from(self.pattern);
-            // SAFETY: the stack is open there, and nothing lives below the call that has returned.
-            unsafe { (address as *const u64).read_volatile() != pattern }
-        });
+        let pattern = u64::from(self.pattern) << 32 | u64::from(self.pattern);
+        // SAFETY: the stack is open there, and nothing lives below the call that has returned.
+        let written = unsafe { first_other(bottom as *const u64, looked_at / 8, pattern) };
         (self.depth, written.map_or(0, |address| top - address))
     }
+}
+
+/// Address of the first word that is not the pattern. Each thread of a checked run pays for this, so words are looked at
+/// together. Read by pointer, and in the caller's frame: this is a stack, whose upper end others use.
+///
+/// # Safety
+/// So many words from `start` on are readable.
+#[inline(always)]
+unsafe fn first_other(start: *const u64, words: usize, pattern: u64) -> Option<usize> {
+    const TOGETHER: usize = 32;
+    // SAFETY: as the caller promises.
+    let differs = |at: usize| unsafe { start.add(at).read() ^ pattern };
+    let some = (0..words).step_by(TOGETHER).find(|from| {
+        let end = words.min(from + TOGETHER);
+        (*from..end).fold(0, |all, at| all | differs(at)) != 0
+    })?;
+    (some..words).find(|at| differs(*at) != 0).map(|at| start as usize + 8 * at)
 }
 
 /// Fills `bytes` below the stack pointer and the vector registers that a call may use, then calls; gives the
@@ -148,6 +163,18 @@ mod tests {
         assert_eq!(residue.depth, 10_048);
         residue.learn(10_048, 0);
         assert_eq!(residue.depth, 10_048);
+    }
+
+    #[test]
+    fn the_deepest_write_is_found_wherever_it_is() {
+        let mut words = vec![7; 300];
+        // SAFETY: a vector of so many words.
+        let first = |words: &[u64]| unsafe { first_other(words.as_ptr(), words.len(), 7) };
+        assert_eq!((first(&words), first(&[])), (None, None));
+        for place in [299, 64, 63, 33, 32, 31, 0] {
+            words[place] = 8;
+            assert_eq!(first(&words), Some(words.as_ptr() as usize + 8 * place));
+        }
     }
 
     #[cfg(target_arch = "x86_64")]

@@ -8,7 +8,7 @@ use evo_protocol::dtype::DType;
 use rayon::prelude::*;
 
 use super::operands::{
-    Noise, Operands, ReferenceAnswer, Tensor, UNIT_F32, has_trusted, pieces, require, rms,
+    Noise, Operands, ReferenceAnswer, Tensor, UNIT_F32, has_trusted, require, rms, rows_per_task,
 };
 use crate::judge::element::round_f32;
 
@@ -24,6 +24,11 @@ struct Extents {
 }
 
 impl Extents {
+    /// How many heads are worth a task.
+    fn pairs_per_task(&self) -> usize {
+        rows_per_task(2 * self.queries * self.keys * self.depth)
+    }
+
     /// Number of keys that query `row` sees.
     fn visible(&self, row: usize) -> usize {
         if self.causal {
@@ -90,9 +95,9 @@ fn extents(
 /// The fp64 answer, and the largest magnitude of a visible scaled logit.
 fn exact(q: &Tensor<'_>, k: &Tensor<'_>, v: &Tensor<'_>, extents: Extents) -> (Vec<f64>, f64) {
     let Extents { queries, keys, depth, .. } = extents;
-    let at_once = pieces(queries * keys * depth);
     let mut out = vec![0.0f64; q.values.len()];
-    let maxima = out.par_chunks_mut(queries * depth).with_min_len(at_once).enumerate().map(|(pair, out)| {
+    let pairs = out.par_chunks_mut(queries * depth).with_min_len(extents.pairs_per_task());
+    let maxima = pairs.enumerate().map(|(pair, out)| {
         let start = extents.start_kv(pair);
         // Transposed, so that the inner loop runs over keys and vectorizes without reordering any sum.
         let transposed = transpose(&k.values[start..][..keys * depth], keys, depth);
@@ -126,9 +131,9 @@ fn exact(q: &Tensor<'_>, k: &Tensor<'_>, v: &Tensor<'_>, extents: Extents) -> (V
 /// f32 accumulation, powers rounded to the inputs' type before the second product, as libraries do.
 fn trusted(q: &Tensor<'_>, k: &Tensor<'_>, v: &Tensor<'_>, extents: Extents, dtype: DType) -> Vec<f64> {
     let Extents { queries, keys, depth, .. } = extents;
-    let at_once = pieces(queries * keys * depth);
     let mut out = vec![0.0f64; q.values.len()];
-    out.par_chunks_mut(queries * depth).with_min_len(at_once).enumerate().for_each(|(pair, out)| {
+    let pairs = out.par_chunks_mut(queries * depth).with_min_len(extents.pairs_per_task());
+    pairs.enumerate().for_each(|(pair, out)| {
         let start = extents.start_kv(pair);
         let narrow = |values: &[f64]| values.iter().map(|value| *value as f32).collect::<Vec<f32>>();
         let transposed = transpose(&narrow(&k.values[start..][..keys * depth]), keys, depth);

@@ -4,7 +4,7 @@ use evo_protocol::device::DeviceError;
 use rayon::prelude::*;
 
 use super::operands::{
-    Noise, Operands, ReferenceAnswer, UNIT_F32, has_trusted, pieces, require, rms, to_f32,
+    Noise, Operands, ReferenceAnswer, UNIT_F32, has_trusted, require, rms, rows_per_task, to_f32,
 };
 use crate::judge::element::round_f32;
 
@@ -24,8 +24,11 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceEr
     let expected = product(a.values, b.values, (m, k, n));
     let trusted = has_trusted(dtype).then(|| {
         let product = product(&to_f32(a.values), &to_f32(b.values), (m, k, n));
-        let all = product.into_par_iter().with_min_len(pieces(1));
-        all.map(|value| f64::from(round_f32(value, dtype))).collect()
+        product
+            .into_par_iter()
+            .with_min_len(rows_per_task(1))
+            .map(|value| f64::from(round_f32(value, dtype)))
+            .collect()
     });
     // A sum of K products of random sign, each rounded once, in any order.
     let natural = (k as f64).sqrt() * rms(a.values) * rms(b.values);
@@ -51,7 +54,8 @@ where
     if n == 0 {
         return c;
     }
-    c.par_chunks_mut(ROWS * n).with_min_len(pieces(ROWS * n * k)).enumerate().for_each(|(task, rows)| {
+    let tasks = c.par_chunks_mut(ROWS * n).with_min_len(rows_per_task(ROWS * n * k));
+    tasks.enumerate().for_each(|(task, rows)| {
         for column in (0..n).step_by(COLUMNS) {
             let columns = column..(column + COLUMNS).min(n);
             for step in (0..k).step_by(STEPS) {

@@ -140,9 +140,10 @@ pub fn to_f32(values: &[f64]) -> Vec<f32> {
 /// Values that one task adds up.
 const CHUNK: usize = 1 << 16;
 
-/// How many pieces of so many elements (or products) one task takes: fewer than so many are not worth a thread.
-pub fn pieces(elements: usize) -> usize {
-    (CHUNK / elements.max(1)).max(1)
+/// How many rows of so many operations are worth a task. Waking a thread, which then looks for more work for a while,
+/// takes as long as some ten thousand operations, and most cases of a study are small shapes.
+pub fn rows_per_task(operations: usize) -> usize {
+    (CHUNK / operations.max(1)).max(1)
 }
 
 /// Sums over pairs of neighboring values of two equally long slices, on all cores. Chunks are added in their

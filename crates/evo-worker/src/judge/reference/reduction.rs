@@ -2,7 +2,7 @@
 
 use evo_protocol::device::DeviceError;
 
-use super::operands::{Noise, Operands, ReferenceAnswer, UNIT_F32, has_trusted, pieces, rms};
+use super::operands::{Noise, Operands, ReferenceAnswer, UNIT_F32, has_trusted, rms};
 use crate::judge::element::round_f32;
 
 pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceError> {
@@ -31,15 +31,19 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceEr
     }])
 }
 
+/// Fewer values are not worth waking a thread for.
+const TASK: usize = 1 << 16;
+
 /// Pairwise, so that fp64 rounding stays out of sight for any N.
 fn sum(values: &[f64]) -> f64 {
     if values.len() <= 256 {
         return values.iter().sum();
     }
     let (left, right) = values.split_at(values.len() / 2);
-    let (left, right) = match values.len() > pieces(1) {
-        true => rayon::join(|| sum(left), || sum(right)),
-        false => (sum(left), sum(right)),
+    // The same pairs either way, so that the sum does not depend on it.
+    let (left, right) = match values.len() < TASK {
+        true => (sum(left), sum(right)),
+        false => rayon::join(|| sum(left), || sum(right)),
     };
     left + right
 }

@@ -3,7 +3,7 @@
 use evo_protocol::device::DeviceError;
 use rayon::prelude::*;
 
-use super::operands::{Noise, Operands, ReferenceAnswer, has_trusted, pieces, require};
+use super::operands::{Noise, Operands, ReferenceAnswer, has_trusted, require, rows_per_task};
 use crate::judge::element::round_f32;
 
 /// Added to the mean square, as in the common definitions.
@@ -16,9 +16,9 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceEr
     require(w.shape[0] == columns, "rmsnorm", "`x[ROWS,COLS]` and `w[COLS]` with the same COLS")?;
     let (buffer, dtype) = operands.output("rmsnorm", "y", &[rows, columns])?;
     let width = columns.max(1);
-    let rows_at_once = pieces(width);
     let mut expected = vec![0.0f64; rows * columns];
-    expected.par_chunks_mut(width).with_min_len(rows_at_once).zip(x.values.par_chunks(width)).for_each(
+    let least = rows_per_task(width);
+    expected.par_chunks_mut(width).with_min_len(least).zip(x.values.par_chunks(width)).for_each(
         |(out, row)| {
             let mean = row.iter().map(|x| x * x).sum::<f64>() / columns as f64;
             let factor = 1.0 / (mean + EPSILON).sqrt();
@@ -29,7 +29,7 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceEr
     );
     let trusted = has_trusted(dtype).then(|| {
         let mut values = vec![0.0f64; rows * columns];
-        values.par_chunks_mut(width).with_min_len(rows_at_once).zip(x.values.par_chunks(width)).for_each(
+        values.par_chunks_mut(width).with_min_len(least).zip(x.values.par_chunks(width)).for_each(
             |(out, row)| {
                 let square: f32 = row.iter().map(|x| *x as f32 * *x as f32).sum();
                 let factor = 1.0 / (square / columns as f32 + EPSILON as f32).sqrt();

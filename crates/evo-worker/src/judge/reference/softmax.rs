@@ -3,7 +3,7 @@
 use evo_protocol::device::DeviceError;
 use rayon::prelude::*;
 
-use super::operands::{Noise, Operands, ReferenceAnswer, UNIT_F32, has_trusted, max_abs, pieces, rms};
+use super::operands::{Noise, Operands, ReferenceAnswer, UNIT_F32, has_trusted, max_abs, rms, rows_per_task};
 use crate::judge::element::round_f32;
 
 pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceError> {
@@ -12,8 +12,9 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceEr
     let (buffer, dtype) = operands.output("softmax", "y", &[rows, columns])?;
     let mut expected = vec![0.0f64; rows * columns];
     let width = columns.max(1);
-    let rows_at_once = pieces(8 * width);
-    expected.par_chunks_mut(width).with_min_len(rows_at_once).zip(x.values.par_chunks(width)).for_each(
+    // An exponential counts for eight.
+    let least = rows_per_task(8 * width);
+    expected.par_chunks_mut(width).with_min_len(least).zip(x.values.par_chunks(width)).for_each(
         |(out, row)| {
             // Subtracting the maximum keeps `exp` in range for the magnified input families.
             let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -27,7 +28,7 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceEr
     );
     let trusted = has_trusted(dtype).then(|| {
         let mut values = vec![0.0f64; rows * columns];
-        values.par_chunks_mut(width).with_min_len(rows_at_once).zip(x.values.par_chunks(width)).for_each(
+        values.par_chunks_mut(width).with_min_len(least).zip(x.values.par_chunks(width)).for_each(
             |(out, row)| {
                 let max = row.iter().fold(f32::NEG_INFINITY, |max, x| max.max(*x as f32));
                 let powers: Vec<f32> = row.iter().map(|x| (*x as f32 - max).exp()).collect();

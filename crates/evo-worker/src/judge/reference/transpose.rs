@@ -3,14 +3,15 @@
 use evo_protocol::device::DeviceError;
 use rayon::prelude::*;
 
-use super::operands::{Noise, Operands, ReferenceAnswer, pieces};
+use super::operands::{Noise, Operands, ReferenceAnswer, rows_per_task};
 
 pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceError> {
     let x = operands.input("transpose", "x", 2)?;
     let (rows, columns) = (x.shape[0], x.shape[1]);
     let (buffer, _) = operands.output("transpose", "y", &[columns, rows])?;
     let mut expected = vec![0.0f64; rows * columns];
-    expected.par_chunks_mut(rows.max(1)).with_min_len(pieces(rows)).enumerate().for_each(|(column, out)| {
+    let lines = expected.par_chunks_mut(rows.max(1)).with_min_len(rows_per_task(rows));
+    lines.enumerate().for_each(|(column, out)| {
         for (row, value) in out.iter_mut().enumerate() {
             *value = x.values[row * columns + column];
         }
