@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -23,8 +24,8 @@ use super::limits::{LimitArgs, TotalLimit};
 use super::mcp_args::McpArgs;
 use super::micro_args::MicroArgs;
 use super::mutator::args::{MutatorArgs, SweepMutatorArgs};
-use super::one_args::jobs;
 pub use super::one_args::{SandboxMode, SpaceAccessArgs, TestOneArgs};
+use super::one_args::{jobs, sampling};
 use super::profile_args::ProfileArgs;
 use super::report_args::{ReportArgs, WatchArgs};
 use super::sanitize_args::{SanitizeArgs, SanitizeWhen, sanitize_when};
@@ -314,6 +315,9 @@ pub struct SweepArgs {
     /// Whom compute-sanitizer looks at, and then demand its answer [default: finalists and every=5 on a GPU, not demanded]
     #[arg(long, value_name = "finalists|every=N|off", value_parser = sanitize_when)]
     pub sanitize: Option<SanitizeWhen>,
+    /// Longest time to sample one problem in one timing mode, `100ms` to `5s` [default: as long as a better interval is in sight]
+    #[arg(long = "limit-sampling", value_name = "TIME", value_parser = sampling, allow_negative_numbers = true)]
+    pub limit_sampling: Option<Duration>,
     #[command(flatten)]
     pub workers: WorkersArgs,
     #[command(flatten)]

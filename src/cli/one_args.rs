@@ -159,7 +159,7 @@ pub enum SandboxMode {
 }
 
 /// The time of a sampling, as a flag takes it: milliseconds or seconds.
-fn sampling(text: &str) -> Result<Duration, String> {
+pub fn sampling(text: &str) -> Result<Duration, String> {
     let (number, unit) = match text.strip_suffix("ms") {
         Some(number) => (number, 1),
         None => (text.strip_suffix('s').unwrap_or_default(), 1_000),

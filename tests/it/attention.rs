@@ -6,7 +6,7 @@ use std::path::Path;
 use assert_cmd::Command;
 use serde_json::Value;
 
-use crate::support;
+use crate::support::{self, BRIEF, timed_on_host};
 use crate::toolchain;
 
 fn evo(folder: &tempfile::TempDir) -> Command {
@@ -20,11 +20,18 @@ fn evo(folder: &tempfile::TempDir) -> Command {
 
 /// Judges a configuration on the host device; gives the verdict up to its first colon, and the whole answer.
 fn judged(folder: &tempfile::TempDir, words: &[&str]) -> (String, Value) {
-    let limits = ["--device", "host", "--limit-sampling", "200ms", "--json"];
-    let output = evo(folder).arg("test-one").args(words).args(limits).output().unwrap();
+    let mut command = evo(folder);
+    command.arg("test-one").args(words).args(["--device", "host", "--json"]).args(BRIEF.split(' '));
+    let output = command.output().unwrap();
     let whole: Value = serde_json::from_slice(&output.stdout).unwrap();
     let verdict = whole["verdict"].as_str().unwrap_or_else(|| panic!("{whole:#}"));
     (verdict.split(':').next().unwrap_or(verdict).to_string(), whole)
+}
+
+/// The same, at those of its problems that a shipped space times here.
+fn judged_at_timed(folder: &tempfile::TempDir, space: &str, words: &[&str]) -> (String, Value) {
+    let problems = timed_on_host(space);
+    judged(folder, &words.iter().copied().chain(problems.iter().map(String::as_str)).collect::<Vec<_>>())
 }
 
 /// A space and its template in a folder of their own, for edits.
@@ -48,18 +55,16 @@ fn each_body_of_decoding_passes_every_gate_on_the_host() {
     for words in [
         ["attention_decode", "BODY=cores", "ROWS=4", "NUM_WARPS=2", "BLOCK_N=32", "COMBINE=last"],
         ["attention_decode_d64", "BODY=mma", "ROWS=16", "NUM_WARPS=4", "BLOCK_N=16", "COMBINE=kernel"],
-        [
-            "attention_decode_bf16",
-            "BODY=swap",
-            "ROWS=16",
-            "NUM_WARPS=2",
-            "LAYOUT=pad",
-            "COMBINE=programmatic",
-        ],
     ] {
-        let (verdict, whole) = judged(&folder, &[words.as_slice(), &["MIN_KEYS=64", "STAGES=2"]].concat());
+        let more = ["MIN_KEYS=64", "STAGES=2", "BLOCKS=66"];
+        let (verdict, whole) = judged_at_timed(&folder, words[0], &[words.as_slice(), &more].concat());
         assert_eq!(verdict, "pass", "{words:?}: {whole:#}");
     }
+    // All problems, also those that are only checked.
+    let words = "attention_decode_bf16 BODY=swap ROWS=16 NUM_WARPS=2 LAYOUT=pad COMBINE=programmatic MIN_KEYS=64 \
+                 STAGES=2 BLOCKS=66";
+    let (verdict, whole) = judged(&folder, &words.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(verdict, "pass", "{words}: {whole:#}");
 }
 
 /// Rows of all heads side by side, and the logarithms of the sums as a second output, against a reference of their own; on
@@ -68,14 +73,18 @@ fn each_body_of_decoding_passes_every_gate_on_the_host() {
 fn either_layout_and_every_rung_pass_every_gate_on_the_host() {
     let folder = tempfile::tempdir().unwrap();
     let small = ["BLOCK_M=32", "BLOCK_N=32", "NUM_WARPS=2"];
+    // Queries without a key, and many heads of one query, beside what is timed.
+    let checked = ["s1_s3", "s2_s1", "s239_s1", "s64_s128", "s113_s203", "s108_s256"];
+    let checked: Vec<&str> = checked.iter().flat_map(|name| ["--problem", name]).collect();
     for words in [
         ["attention_layouts", "MATH=scalar", "Q_IN_REGS=0"].as_slice(),
-        ["attention_layouts", "MATH=hybrid", "RESCALE=lazy"].as_slice(),
+        &[["attention_layouts", "MATH=hybrid", "RESCALE=lazy"].as_slice(), &checked].concat(),
     ] {
-        let (verdict, whole) = judged(&folder, &[words, &small].concat());
+        let (verdict, whole) = judged_at_timed(&folder, "attention_layouts", &[words, &small].concat());
         assert_eq!(verdict, "pass", "{words:?}: {whole:#}");
     }
-    let (verdict, whole) = judged(&folder, &["attention_decode_layouts", "COMBINE=last"]);
+    let words = ["attention_decode_layouts", "COMBINE=last", "BLOCKS=66", "--problem", "s1_s3"];
+    let (verdict, whole) = judged_at_timed(&folder, "attention_decode_layouts", &words);
     assert_eq!(verdict, "pass", "{whole:#}");
 }
 
@@ -90,10 +99,10 @@ fn widths_are_padded_without_reading_more() {
     assert!(padded.contains("352") && padded.contains("(80 + (8 if"), "{padded}");
     fs::write(folder.path().join("attention_mma_d80.toml"), padded).unwrap();
     let words = ["./attention_mma_d80.toml", "BLOCK_M=32", "BLOCK_N=16", "NUM_WARPS=2"];
-    let (verdict, whole) = judged(&folder, &words);
+    let (verdict, whole) = judged_at_timed(&folder, "attention_mma_d80", &words);
     assert_eq!(verdict, "pass", "{whole:#}");
     let wide = ["attention_mma_d96", "BLOCK_M=32", "BLOCK_N=32", "NUM_WARPS=4", "KV_GROUPS=2"];
-    let (verdict, whole) = judged(&folder, &wide);
+    let (verdict, whole) = judged_at_timed(&folder, "attention_mma_d96", &wide);
     assert_eq!(verdict, "pass", "{whole:#}");
 }
 
@@ -112,8 +121,8 @@ fn decoding_takes_other_widths_of_a_head() {
             .replace("default = 32, help = \"keys a tile\"", &format!("default = {keys}, help = \"keys\""));
         assert_ne!(text, space);
         fs::write(folder.path().join("attention_decode.toml"), text).unwrap();
-        let words = ["./attention_decode.toml", body, rows, "MIN_KEYS=64"];
-        let (verdict, whole) = judged(&folder, &words);
+        let words = ["./attention_decode.toml", body, rows, "MIN_KEYS=64", "BLOCKS=66"];
+        let (verdict, whole) = judged_at_timed(&folder, "attention_decode", &words);
         assert_eq!(verdict, "pass", "{width}: {whole:#}");
     }
 }
@@ -185,7 +194,8 @@ fn softmaxes_by_turns_pass_every_gate_on_the_host() {
     let words = "./attention_hopper.toml TURNS=2 ROW_GROUPS=2 BLOCK_N=32 STAGES=2 PRODUCER=warp MIN_BLOCKS=1";
     let judged_with = |overlap: &str| judged(&folder, &[words.split(' ').collect(), vec![overlap]].concat());
     for overlap in ["OVERLAP=parts", "OVERLAP=tiles"] {
-        let (verdict, whole) = judged_with(overlap);
+        let words: Vec<&str> = words.split(' ').chain([overlap]).collect();
+        let (verdict, whole) = judged_at_timed(&folder, "attention_hopper", &words);
         assert_eq!(verdict, "pass", "{overlap}: {whole:#}");
     }
     let line = "<{ end_turn(2, \"step\") }><{ await_output(\"before\") }>";
@@ -204,7 +214,8 @@ fn weights_in_shared_memory_pass_every_gate_on_the_host() {
     let words = "./attention_hopper.toml P_IN_REGS=0 ROW_GROUPS=2 STAGES=1 PRODUCER=warp MIN_BLOCKS=1";
     let judged_with = |more: &[&str]| judged(&folder, &[words.split(' ').collect(), more.to_vec()].concat());
     for more in [["BLOCK_N=80", "OVERLAP=parts"], ["BLOCK_N=64", "OVERLAP=tiles"]] {
-        let (verdict, whole) = judged_with(&more);
+        let words: Vec<&str> = words.split(' ').chain(more).collect();
+        let (verdict, whole) = judged_at_timed(&folder, "attention_hopper", &words);
         assert_eq!(verdict, "pass", "{more:?}: {whole:#}");
     }
     let told = "    evo::fence_proxy_async();\n#pragma unroll\n    for (int group = 0";

@@ -158,8 +158,8 @@ fn a_portfolio_is_its_members() {
     let root = stage.path();
     let none = check(root, "scale.toml --candidate @portfolio", 2, "error");
     assert!(none["error"]["message"].as_str().unwrap().contains("no study of `scale`"), "{none}");
-    let words = "sweep scale.toml --device host --seed 1 --finalists 1 --budget 4";
-    let swept = support::evo(root, words).output().unwrap();
+    let words = format!("sweep scale.toml --device host --seed 1 --finalists 1 --budget 4 {BRIEF}");
+    let swept = support::evo(root, &words).output().unwrap();
     assert!(swept.status.success(), "{}", String::from_utf8_lossy(&swept.stderr));
     let seen = check(root, "scale.toml --candidate @portfolio --candidate WORK=500 --mode hot", 0, "pass");
     let names: Vec<&str> =

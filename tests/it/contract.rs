@@ -300,7 +300,8 @@ fn answers_keep_their_fields_and_gain_the_envelope() {
 #[test]
 fn the_leaderboard_keeps_its_version() {
     let folder = stage();
-    check(folder.path(), "sweep scale.toml --device host --budget 2 --finalists 1 --json", 0, "pass", "");
+    let words = format!("sweep scale.toml --device host --budget 2 --finalists 1 {BRIEF} --json");
+    check(folder.path(), &words, 0, "pass", "");
     let board = check(folder.path(), "leaderboard --json", 0, "pass", "");
     assert_eq!((&board["version"], &board["sections"][0]["kernel"]), (&2.into(), &"scale".into()));
     let stored = fs::read_to_string(folder.path().join("evidence/leaderboard.json")).unwrap();

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::scale::stage_with;
-use crate::support::{self, DECISIVE, answer};
+use crate::support::{self, BRIEF, DECISIVE, answer};
 
 /// `y = 2 x`, after `WORK` steps that change nothing.
 const TEMPLATE: &str = r#"
@@ -250,8 +250,8 @@ fn one_number_of_two_kinds_is_told_apart() {
     let none = check(root, "test scale.toml @1 --device host", 2, "error");
     let hint = "`evo restore scale @1 --to FOLDER` writes evaluation 1 of `evo evaluate`";
     assert_eq!(none["error"]["hint"], hint);
-    let words = "sweep scale.toml --device host --budget 2 --seed 3 --finalists 1";
-    assert!(support::evo(root, words).output().unwrap().status.success());
+    let words = format!("sweep scale.toml --device host --budget 2 --seed 3 --finalists 1 {BRIEF}");
+    assert!(support::evo(root, &words).output().unwrap().status.success());
     let output = support::evo(root, "test scale.toml @1 --device host").output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("evaluation of study `scale-host`; `evo restore scale @1"), "{told}");

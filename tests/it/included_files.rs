@@ -8,6 +8,7 @@ use evo::journal::reader;
 use evo::journal::replay::History;
 use evo_protocol::evaluation::Evaluation;
 
+use crate::support::BRIEF;
 use crate::sweep::{Bench, KERNEL, NAIVE, SPACE, text};
 
 /// The kernel multiplies by what `inc/op.h` says; the reference by what `inc/right.h` says.
@@ -90,7 +91,8 @@ fn a_macro_in_the_compilers_command_is_judged_again() {
 fn studies_before_and_after_an_edit_share_nothing() {
     let bench = bench();
     let run = |words: &[&str]| bench.run(words);
-    let sweep = ["sweep", "scale.toml", "--device", "host", "--seed", "1", "--finalists", "1", "--no-prior"];
+    let words = format!("sweep scale.toml --device host --seed 1 --finalists 1 --no-prior {BRIEF}");
+    let sweep: Vec<&str> = words.split(' ').collect();
     let first = run(&[&sweep[..], &["--study", "first"]].concat());
     assert!(first.status.success(), "{}", text(&first.stderr));
     for (header, wanted) in [("op.h", "`inc/op.h` has changed"), ("right.h", "`inc/right.h` has changed")] {

@@ -254,7 +254,7 @@ fn harmed_study() -> (tempfile::TempDir, History, Value) {
     (own, before, light)
 }
 
-const SWEEP: &str = "sweep ./sums.toml --device host --json";
+const SWEEP: &str = "sweep ./sums.toml --device host --limit-sampling 100ms --json";
 
 #[test]
 fn a_journal_and_reports_show_harmed_copies() {

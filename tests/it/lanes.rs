@@ -11,6 +11,7 @@ use evo::journal::reader;
 use evo::journal::record::{JournalRecord, RunEnd};
 use evo::journal::replay::History;
 
+use crate::support::BRIEF;
 use crate::sweep::Bench;
 
 /// Everything that the small kernel's space has.
@@ -35,7 +36,7 @@ fn sweep(bench: &Bench, out: &str, more: &[&str]) -> Command {
         out,
         "--no-prior",
     ];
-    words.extend(more);
+    words.extend(BRIEF.split(' ').chain(more.iter().copied()));
     bench.command(&words)
 }
 

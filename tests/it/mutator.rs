@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::json_schema;
 use crate::skip::has_programs;
-use crate::support::{answer, cache};
+use crate::support::{DECISIVE, answer, cache};
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/mutator");
 const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/mutators/fake.py");
@@ -60,7 +60,9 @@ fn the_example_finds_the_planted_mistake_and_its_cure_is_confirmed() {
     let root = folder.path();
     let words =
         ["sweep", "rows.toml", "--device", "host", "--gen", "1", "--pop", "3", "--seed", "5", "--json"];
-    let mutator = ["--mutator", "python3 mutate.py", "--mutator-proposals", "3", "--mutator-rounds", "2"];
+    let mutator = format!("--finalists 1 --mutator-proposals 3 --mutator-rounds 2 {DECISIVE}");
+    let mutator: Vec<&str> =
+        ["--mutator", "python3 mutate.py"].into_iter().chain(mutator.split(' ')).collect();
     let output = evo(root, &[&words[..], &mutator].concat());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let own = object(&output, "sweep")["mutator"].clone();
@@ -249,20 +251,8 @@ fn large_stage() -> TempDir {
     folder
 }
 
-const LONG: [&str; 12] = [
-    "sweep",
-    "rows.toml",
-    "--device",
-    "host",
-    "--gen",
-    "15",
-    "--pop",
-    "4",
-    "--seed",
-    "5",
-    "--finalists",
-    "0",
-];
+const LONG: [&str; 12] =
+    ["sweep", "rows.toml", "--device", "host", "--gen", "9", "--pop", "4", "--seed", "5", "--finalists", "0"];
 
 /// The messages that evo sent in the last run.
 fn sent(root: &Path) -> Vec<Value> {
@@ -292,13 +282,13 @@ fn a_search_goes_on_while_a_mutator_thinks() {
     assert_eq!(mutator["proposals"][0]["name"], "the search went on", "{mutator:#}");
     assert_eq!((&mutator["rounds"], &mutator["asked_beside"]), (&json!(1), &json!(1)), "{mutator:#}");
     // Not one evaluation less than without a mutator.
-    assert_eq!(own["evaluations"], 60, "{own:#}");
+    assert_eq!(own["evaluations"], 36, "{own:#}");
 
     // It was told what the search knew by then.
     let asked = sent(root).into_iter().find(|message| message["type"] == "propose").unwrap();
     let knows = &asked["knows"];
     let evaluations = knows["evaluations"].as_u64().unwrap();
-    assert!((20..60).contains(&evaluations), "{knows:#}");
+    assert!((20..36).contains(&evaluations), "{knows:#}");
     assert!(knows["importance"].as_array().is_some_and(|own| !own.is_empty()), "{knows:#}");
     let expected = knows["expected"].as_array().unwrap();
     assert!(!expected.is_empty() && expected.len() <= 10, "{knows:#}");
@@ -349,6 +339,7 @@ fn a_champion_that_the_search_finds_later_takes_its_place_again() {
     let words =
         ["sweep", "rows.toml", "--device", "host", "--strategy", "exhaustive", "--seed", "5", "--json"];
     let rounds = ["--finalists", "1", "--mutator-rounds", "1", "--mutator", &mutator];
+    let rounds = [&rounds[..], &DECISIVE.split(' ').collect::<Vec<_>>()].concat();
     let output = evo(root, &[&words[..], &rounds].concat());
     let told = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{told}");

@@ -432,7 +432,7 @@ fn odd_words_get_a_hint_of_their_own_command() {
 #[test]
 fn the_history_of_a_space_file_is_that_of_its_kernel() {
     let desk = Desk::new();
-    desk.run(&["sweep", "scale.toml", "--device", "host", "--finalists", "1"]);
+    desk.run(&["sweep", "scale.toml", "--device", "host", "--finalists", "1", "--limit-sampling", "100ms"]);
     for command in ["history", "summary"] {
         let output = desk.run(&[command, "scale.toml"]);
         assert_eq!(output.status.code(), Some(0), "{}", err(&output));

@@ -8,8 +8,8 @@ use evo::journal::replay::History;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support;
 use crate::support::scale::stage_with;
+use crate::support::{self, BRIEF};
 
 /// `y = 2 x`, with work that one problem needs and the other does not: `SHORT` steps where there are few elements, and
 /// `LONG` where there are many.
@@ -39,7 +39,7 @@ LONG = { values = [1, 100, 200, 300, 400, 500, 600, 700, 800], default = 800 }
 
 /// The command's object, its stderr and the study's summary.
 fn sweep(root: &Path, words: &str) -> (Value, String, Value) {
-    let line = format!("sweep scale.toml --device host --study s --finalists 1 --json {words}");
+    let line = format!("sweep scale.toml --device host --study s {BRIEF} --json {words}");
     let output = support::evo(root, &line).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{words}: {stderr}");
@@ -64,7 +64,7 @@ fn each_problem_is_searched_for_and_a_resumed_study_goes_on_so() {
     let stage = stage();
     let root = stage.path();
     let words = "--per-problem --strategy evolve --seed 3 --no-prior";
-    let (object, said, study) = sweep(root, &format!("{words} --budget 14"));
+    let (object, said, study) = sweep(root, &format!("{words} --finalists 1 --budget 14"));
     assert!(said.contains("the search is for the best configuration of each of 2 problems"), "{said}");
     assert_eq!(study["header"]["per_problem"], true);
     let ends = object["per_problem"].as_array().unwrap();
@@ -82,7 +82,7 @@ fn each_problem_is_searched_for_and_a_resumed_study_goes_on_so() {
     let before = aims(root);
     assert_eq!(before.iter().flatten().count() as u64, aimed(&object));
     // The journal keeps it: nobody asks for it again.
-    let (object, _, study) = sweep(root, "--resume --budget 20");
+    let (object, _, study) = sweep(root, "--resume --finalists 0 --budget 20");
     assert_eq!(
         (object["evaluations"].as_u64(), study["header"]["per_problem"].as_bool()),
         (Some(20), Some(true))
@@ -100,7 +100,7 @@ fn where_it_changes_nothing_it_says_so() {
     let stage = stage();
     let check = |words: &str, why: &str| {
         let (object, said, study) =
-            sweep(stage.path(), &format!("--per-problem --seed 1 --budget 6 {words}"));
+            sweep(stage.path(), &format!("--per-problem --finalists 0 --seed 1 --budget 6 {words}"));
         let told = format!("`--per-problem` changes nothing: {why}");
         assert!(said.contains(&told), "{words}: {said}");
         assert!(object.get("per_problem").is_none() && study["header"].get("per_problem").is_none());
@@ -113,9 +113,9 @@ fn where_it_changes_nothing_it_says_so() {
 #[test]
 fn a_study_of_the_mean_says_that_it_changes() {
     let stage = stage();
-    let (_, _, study) = sweep(stage.path(), "--strategy evolve --seed 1 --budget 6");
+    let (_, _, study) = sweep(stage.path(), "--strategy evolve --finalists 0 --seed 1 --budget 6");
     assert!(study["header"].get("per_problem").is_none());
-    let words = "--strategy evolve --resume --per-problem --budget 9";
+    let words = "--strategy evolve --resume --per-problem --finalists 0 --budget 9";
     let (_, said, study) = sweep(stage.path(), words);
     assert!(
         said.contains("was searched for the least mean before; from now on for the best of each"),

@@ -7,7 +7,7 @@ use std::path::Path;
 use assert_cmd::Command;
 use serde_json::Value;
 
-use crate::support;
+use crate::support::{self, BRIEF, timed_on_host};
 
 const TEMPLATE: &str = "attention_hopper.cu.j2";
 
@@ -28,8 +28,8 @@ fn on_two(folder: &tempfile::TempDir, space: &str, edit: impl Fn(String) -> Stri
 fn judged(folder: &tempfile::TempDir, space: &str, words: &str) -> (String, Value) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
     command.current_dir(folder.path()).env("EVO_CACHE_DIR", support::cache());
-    let limits = ["--device", "host", "--limit-sampling", "200ms", "--json"];
-    command.args(["test-one", &format!("./{space}.toml")]).args(words.split(' ')).args(limits);
+    command.args(["test-one", &format!("./{space}.toml")]).args(words.split(' '));
+    command.args(["--device", "host", "--json"]).args(BRIEF.split(' '));
     let output = command.output().unwrap();
     let whole: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
@@ -55,7 +55,8 @@ fn blocks_that_stay_pass_every_gate_on_the_host() {
         ),
     ] {
         on_two(&folder, space, |text| text);
-        let (verdict, whole) = judged(&folder, space, &format!("{words} MIN_BLOCKS=1"));
+        let problems = timed_on_host(space).join(" ");
+        let (verdict, whole) = judged(&folder, space, &format!("{words} MIN_BLOCKS=1 {problems}"));
         assert_eq!(verdict, "pass", "{words}: {whole:#}");
     }
 }

@@ -11,7 +11,7 @@ use evo_protocol::evaluation::Evaluation;
 use evo_space::value::Value as Parameter;
 use serde_json::Value;
 
-use crate::support;
+use crate::support::{self, BRIEF};
 
 /// What a sweep of the space found.
 struct Swept {
@@ -35,7 +35,13 @@ fn sweep(lies: bool) -> Swept {
     }
     let words = ["sweep", "planted.toml", "--device", "host", "--study", "s", "--strategy", "exhaustive"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-    command.current_dir(folder.path()).args(words).args(["--finalists", "2", "--no-prior", "--seed", "7"]);
+    command.current_dir(folder.path()).args(words).args(BRIEF.split(' ')).args([
+        "--finalists",
+        "2",
+        "--no-prior",
+        "--seed",
+        "7",
+    ]);
     let output = command.env("EVO_CACHE_DIR", support::cache()).stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let journal = reader::read(&folder.path().join("evidence/s/journal.jsonl")).unwrap();

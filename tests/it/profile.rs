@@ -22,6 +22,7 @@ use tempfile::TempDir;
 
 use crate::contract::{check, stage};
 use crate::lane::{job_of, options, own_worker};
+use crate::support::BRIEF;
 
 const PATIENT: Duration = Duration::from_secs(120);
 
@@ -420,7 +421,7 @@ fn a_mistake_in_the_command_line_ends_before_anything_is_run() {
 fn a_sweep_profiles_its_champion_where_it_is_asked_to() {
     let folder = stage();
     let words = "sweep scale.toml --device host --budget 2 --seed 1 --profile finalists --json";
-    let swept = check(folder.path(), &format!("{words} --finalists 1"), 0, "pass", "");
+    let swept = check(folder.path(), &format!("{words} --finalists 1 {BRIEF}"), 0, "pass", "");
     let told = &swept["profile"];
     assert_eq!((&told["status"], &told["bottleneck"]), (&"not_run".into(), &"unknown".into()));
     assert_eq!(told["reason"], "the host device has no counters");
@@ -434,7 +435,7 @@ fn a_sweep_profiles_its_champion_where_it_is_asked_to() {
     assert!(kept["result"]["known_without_counters"]["ctas"].is_u64());
     // The line that repeats it names the same file.
     let again = kept["repro"].as_str().unwrap().strip_prefix("evo ").unwrap();
-    let object = check(folder.path(), &format!("{again} --json"), 1, "not_run", "no_device");
+    let object = check(folder.path(), &format!("{again} {BRIEF} --json"), 1, "not_run", "no_device");
     assert_eq!(folder.path().join(object["profile_file"].as_str().unwrap()), path);
     let nothing = format!("{words} --finalists 0 --study other");
     let none = check(folder.path(), &nothing, 0, "pass", "");

@@ -6,7 +6,7 @@ use std::fs;
 use assert_cmd::Command;
 use serde_json::Value;
 
-use crate::support::BRIEF;
+use crate::support::{BRIEF, timed_on_host};
 use crate::toolchain;
 
 fn evo(folder: &tempfile::TempDir) -> Command {
@@ -169,8 +169,11 @@ fn kernels_for_hopper_pass_every_gate_on_the_host() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(judged(&folder, &[["attention_hopper_bf16"].as_slice(), &ATTENTION_HOPPER].concat()), "pass");
     // Heads and rows at any distance, and the logarithms of the sums, of both sets of warpgroups.
+    let problems = timed_on_host("attention_hopper_layouts");
     let layouts = [["attention_hopper_layouts", "EPILOGUE=direct"].as_slice(), &ATTENTION_HOPPER].concat();
-    assert_eq!(judged(&folder, &layouts), "pass");
+    let checked = ["--problem", "s1_s3", "--problem", "s2_s1", "--problem", "s239_s1"];
+    let words = layouts.into_iter().chain(checked).chain(problems.iter().map(String::as_str));
+    assert_eq!(judged(&folder, &words.collect::<Vec<_>>()), "pass");
     assert_eq!(judged(&folder, &[["gemm_hopper"].as_slice(), &GEMM_HOPPER].concat()), "pass");
 }
 

@@ -167,7 +167,7 @@ extern "C" __global__ void mask(const float* x, float* y, int rows, int, int) {
 fn a_sweep_judges_each_configuration_once() {
     let (folder, _) = folder(&[]);
     let words = "sweep ./mask.toml --budget 4 --finalists 1 --device host --seed 3 --out evidence --study s";
-    let output = evo(folder.path(), words).output().unwrap();
+    let output = evo(folder.path(), &format!("{words} {BRIEF}")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let journal = fs::read_to_string(folder.path().join("evidence/s/journal.jsonl")).unwrap();
     let records = journal.lines().filter(|line| line.contains("\"kind\":\"evaluation\""));

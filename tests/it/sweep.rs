@@ -9,7 +9,7 @@ use evo::journal::reader;
 use evo::journal::replay::History;
 use serde_json::Value;
 
-use crate::support;
+use crate::support::{self, BRIEF};
 
 pub const KERNEL: &str = r#"
 extern "C" __global__ void scale(const float *x, float *y, int n) {
@@ -87,7 +87,7 @@ impl Bench {
     /// `sweep scale.toml --device host` with more words, in study `s`.
     pub fn sweep(&self, words: &[&str]) -> Vec<String> {
         let fixed = ["sweep", "scale.toml", "--device", "host", "--study", "s"];
-        fixed.iter().chain(words).map(|word| word.to_string()).collect()
+        fixed.into_iter().chain(BRIEF.split(' ')).chain(words.iter().copied()).map(String::from).collect()
     }
 
     fn start(&self, words: &[String]) -> Child {
@@ -167,6 +167,8 @@ fn a_sweep_ends_with_a_ranked_table_and_a_leaderboard() {
     for file in ["study.json", "gen-000.json", "results.csv"] {
         assert!(bench.path().join("evidence/s").join(file).exists(), "{file}");
     }
+    let journal = std::fs::read_to_string(bench.path().join("evidence/s/journal.jsonl")).unwrap();
+    assert!(journal.contains("each sampled for 100 ms at most, as asked for"), "{journal}");
     let study: Value =
         serde_json::from_slice(&std::fs::read(bench.path().join("evidence/s/study.json")).unwrap()).unwrap();
     assert_eq!(study["header"]["verdict_version"], evo_protocol::verdict::VERDICT_VERSION);
@@ -222,7 +224,7 @@ fn a_sanitizer_that_is_demanded_and_absent_confirms_nothing() {
     let last = |bench: &Bench, more: &[&str]| {
         let fixed =
             ["sweep", "scale.toml", "--device", "host", "--finalists", "1", "--json", "--budget", "4"];
-        let all: Vec<&str> = fixed.iter().chain(more).copied().collect();
+        let all: Vec<&str> = fixed.into_iter().chain(BRIEF.split(' ')).chain(more.iter().copied()).collect();
         let output = bench.run(&all);
         let object: Value = serde_json::from_str(text(&output.stdout).lines().last().unwrap()).unwrap();
         (output.status.code(), object, text(&output.stdout))
@@ -329,7 +331,8 @@ fn a_later_and_shorter_study_leaves_the_champion_and_a_rebuild_agrees() {
     let sweep = |study: &str, more: &[&str]| {
         let fixed =
             ["sweep", "scale.toml", "--device", "host", "--no-prior", "--study", study, "--seed", "1"];
-        let output = bench.run(&[&fixed[..], more].concat());
+        let all: Vec<&str> = fixed.into_iter().chain(BRIEF.split(' ')).chain(more.iter().copied()).collect();
+        let output = bench.run(&all);
         assert!(output.status.success(), "{}", text(&output.stderr));
         text(&output.stderr)
     };

@@ -270,8 +270,9 @@ fn parts_of_a_sum_are_compared_by_what_they_add_up_to() {
 #[test]
 fn the_board_says_what_is_not_checked() {
     let folder = folder([COMPACT, ANY_ORDER, NAIVE_ORDER]);
-    let sweep = "sweep ./space.toml --strategy exhaustive --device host --seed 3 --finalists 1";
-    assert!(evo(folder.path(), sweep).output().unwrap().status.success());
+    let sweep =
+        format!("sweep ./space.toml --strategy exhaustive --device host --seed 3 --finalists 1 {BRIEF}");
+    assert!(evo(folder.path(), &sweep).output().unwrap().status.success());
     let board = evo(folder.path(), "leaderboard").output().unwrap();
     let board = String::from_utf8(board.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
     let words = "`y` is compared in ascending order: which place holds which element is not checked";

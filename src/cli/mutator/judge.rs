@@ -51,6 +51,7 @@ pub struct JudgeSetting {
     pub sandbox: SandboxMode,
     pub access: SpaceAccessArgs,
     pub limits: LimitArgs,
+    pub limit_sampling: Option<Duration>,
     /// Of one candidate, at most.
     pub time: Duration,
 }
@@ -62,7 +63,7 @@ pub fn arguments(own: JudgeSetting) -> EvaluateArgs {
         device: own.device,
         seed: Some(own.seed),
         worker_command: own.worker_command,
-        limit_sampling: None,
+        limit_sampling: own.limit_sampling,
         access: own.access,
         limits: own.limits,
         sandbox: own.sandbox,

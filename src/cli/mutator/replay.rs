@@ -53,6 +53,7 @@ pub fn run(own: &MutatorReplayArgs, call: &Call) -> Result<Answer, CliError> {
         sandbox: own.sandbox,
         access: own.access.clone(),
         limits: own.limits.clone(),
+        limit_sampling: None,
         time: own.time,
     });
     let until = Instant::now() + own.time;

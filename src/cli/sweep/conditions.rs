@@ -2,6 +2,7 @@
 //! names the edit.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::worker::CheckPlan;
@@ -25,6 +26,8 @@ pub struct JudgedUnder<'a> {
     /// How the device is set up, as far as that changes its times.
     pub settings: &'a BTreeMap<String, String>,
     pub sandbox: SandboxMode,
+    /// What sampling one problem in one mode may take, where that is limited.
+    pub sampling_max: Option<Duration>,
     pub kernel: &'a KernelSpec,
     pub check: &'a CheckPlan,
     pub references: &'a [ContentHash],
@@ -37,6 +40,10 @@ impl JudgedUnder<'_> {
         let mut conditions = Conditions::default();
         conditions.add("gates", self.gates);
         conditions.add("ranking", self.kernel.objective.ranking.as_str());
+        // Where it is not, nothing is said, so that results from before there was the limit are still taken over.
+        if let Some(most) = self.sampling_max {
+            conditions.add("longest sampling", format!("{} ms", most.as_millis()));
+        }
         self.add_device(&mut conditions);
         self.add_check(&mut conditions);
         self.add_inputs(&mut conditions);
@@ -151,6 +158,7 @@ mod tests {
         gates: String,
         device: DeviceInfo,
         sandbox: SandboxMode,
+        sampling_max: Option<Duration>,
         kernel: KernelSpec,
         check: CheckPlan,
         references: Vec<ContentHash>,
@@ -166,16 +174,18 @@ mod tests {
             gates: "evo 1".into(),
             device: fake::header().device,
             sandbox: SandboxMode::On,
+            sampling_max: None,
             kernel,
             check,
             references: vec![ContentHash::of(b"reference")],
             inputs: vec![input(InputRole::Compiler, "c++ 12"), input(InputRole::Data, "x.npy")],
         };
         change(&mut parts);
-        let Parts { gates, device, sandbox, kernel, check, references, inputs } = &parts;
-        let sandbox = *sandbox;
+        let Parts { gates, device, sandbox, sampling_max, kernel, check, references, inputs } = &parts;
+        let (sandbox, sampling_max) = (*sandbox, *sampling_max);
         let settings = &BTreeMap::new();
-        JudgedUnder { gates, device, settings, sandbox, kernel, check, references, inputs }.conditions()
+        JudgedUnder { gates, device, settings, sandbox, sampling_max, kernel, check, references, inputs }
+            .conditions()
     }
 
     #[test]
@@ -192,6 +202,7 @@ mod tests {
         check(|parts| parts.device.limits.shared_optin_bytes = 1, "`device limits`");
         check(|parts| parts.device.flops_f32 = Some(1e12), "`device rates`");
         check(|parts| parts.sandbox = SandboxMode::Off, "`sandbox`");
+        check(|parts| parts.sampling_max = Some(Duration::from_millis(100)), "`longest sampling`");
         check(|parts| parts.check.rtol = Some(0.5), "`check rtol`");
         check(|parts| parts.check.seeds += 1, "`check seeds`");
         check(|parts| parts.check.families = vec!["normal".into()], "`check families`");

@@ -70,7 +70,8 @@ impl LiveSubject {
                 session::setup_on(lanes::choice(orders, &arguments.device)?, arguments.jobs)
             }
         };
-        let setup = setup.fenced(arguments.sandbox).within(&arguments.limits);
+        let mut setup = setup.fenced(arguments.sandbox).within(&arguments.limits);
+        setup.sampling_max = arguments.limit_sampling;
         // Only for its errors, before anything is started; `start` asks again.
         let chosen = session::problems(kernel, setup.choice.kind, &arguments.problems)?;
         let limits = limits_of(&setup.choice);
@@ -191,6 +192,7 @@ impl LiveSubject {
             device: lane.info(),
             settings: &lanes::settings(lane),
             sandbox: self.setup.sandbox,
+            sampling_max: self.setup.sampling_max,
             kernel,
             check,
             references: &references,

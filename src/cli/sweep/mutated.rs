@@ -145,6 +145,7 @@ impl Rounds<'_> {
             sandbox: sweep.sandbox,
             access: sweep.access.clone(),
             limits: sweep.limits.clone(),
+            limit_sampling: sweep.limit_sampling,
             time,
         });
         let mutated = MutatedSweep {

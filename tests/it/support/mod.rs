@@ -10,6 +10,8 @@ use std::sync::OnceLock;
 use std::time::UNIX_EPOCH;
 use std::{env, fs};
 
+use evo::kernel::catalog;
+
 /// For commands whose test is not about precise times: as many samples as the machine's noise calls for would take up
 /// to 5 s for each problem and mode, while tests run side by side and disturb each other.
 pub const BRIEF: &str = "--limit-sampling 100ms";
@@ -24,6 +26,15 @@ pub fn evo(folder: &Path, words: &str) -> Command {
     command.current_dir(folder).args(words.split_whitespace()).env("EVO_CACHE_DIR", cache());
     command.stdin(Stdio::null());
     command
+}
+
+/// `--problem` for what a shipped space times on the host device: two problems. Tails, masks and groups of heads are among
+/// its small shapes too. Its other problems are larger, and one configuration of a template meets all of them.
+pub fn timed_on_host(space: &str) -> Vec<String> {
+    let file = catalog::open(space).unwrap();
+    let timed =
+        file.kernel.as_ref().unwrap().problems.iter().filter(|own| own.device.as_deref() == Some("host"));
+    timed.flat_map(|own| ["--problem".to_string(), own.name.clone()]).collect()
 }
 
 /// The compile cache of tests that are not about caches or compilers: many of them compile the same kernels.

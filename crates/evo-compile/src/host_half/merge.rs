@@ -4,6 +4,7 @@
 //! with the file that includes them. All others stay included, by the compiler. Only files below the include folders are
 //! read, which the author of the space file names.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::lines::{DirectiveLine, SourceLines, included_name};
@@ -40,7 +41,8 @@ pub fn merge(
     has_host_code: &dyn Fn(&str) -> bool,
 ) -> Option<MergedSource> {
     let folders: Vec<PathBuf> = folders.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
-    let mut merger = Merger { folders, has_host_code, files: 0, out: String::new(), changes: Vec::new() };
+    let (files, out, changes, known) = (0, String::new(), Vec::new(), HashMap::new());
+    let mut merger = Merger { folders, has_host_code, files, out, changes, known };
     let own = own.replace(['\\', '"', '\n'], "_");
     merger.put(text, &own, None, 0)?;
     let merged = MergedSource { text: merger.out, changes: merger.changes };
@@ -76,6 +78,29 @@ struct Merger<'a> {
     files: usize,
     out: String,
     changes: Vec<FileChange>,
+    /// Of files that were asked: headers of a library are reached in thousands of ways.
+    known: HashMap<PathBuf, KnownLead>,
+}
+
+/// At which depths a file is known to lead to host code, or not to: from a greater depth fewer files can be reached.
+#[derive(Debug, Default)]
+struct KnownLead {
+    yes_to: Option<usize>,
+    no_from: Option<usize>,
+}
+
+impl KnownLead {
+    fn at(&self, depth: usize) -> Option<bool> {
+        let yes = self.yes_to.filter(|own| depth <= *own).map(|_| true);
+        yes.or(self.no_from.filter(|own| depth >= *own).map(|_| false))
+    }
+
+    fn learn(&mut self, depth: usize, leads: bool) {
+        match leads {
+            true => self.yes_to = self.yes_to.max(Some(depth)),
+            false => self.no_from = Some(self.no_from.map_or(depth, |own| own.min(depth))),
+        }
+    }
 }
 
 /// A file that a directive names.
@@ -147,10 +172,16 @@ impl Merger<'_> {
     }
 
     /// Whether a file, or one that it includes, holds host code.
-    fn leads_to_host_code(&self, file: &Included, depth: usize) -> bool {
-        if (self.has_host_code)(&file.text) {
-            return true;
+    fn leads_to_host_code(&mut self, file: &Included, depth: usize) -> bool {
+        if let Some(leads) = self.known.get(&file.path).and_then(|own| own.at(depth)) {
+            return leads;
         }
+        let leads = (self.has_host_code)(&file.text) || self.includes_host_code(file, depth);
+        self.known.entry(file.path.clone()).or_default().learn(depth, leads);
+        leads
+    }
+
+    fn includes_host_code(&mut self, file: &Included, depth: usize) -> bool {
         let Some(lines) = SourceLines::read(&file.text).filter(|_| depth < DEPTH_MAX) else { return false };
         let mut included = lines.directives.iter().filter(|own| own.word == "include");
         included.any(|directive| {
@@ -229,6 +260,53 @@ mod tests {
         assert_eq!(marked, expected);
         let places = [1, 4, 5, 8].map(|line| own.place(line));
         assert_eq!(places, ["line 1", "host.h:1", "host.h:2", "k.cu:3"]);
+    }
+
+    /// Without what is known, the last of these files would be looked at 2^15 times.
+    #[test]
+    fn a_file_that_is_reached_in_many_ways_is_looked_at_few_times() {
+        let name = |at: usize| format!("{at}.h");
+        let twice = |at: usize| format!("#include \"{0}.h\"\n#include \"{0}.h\"\n", at + 1);
+        let mut files: Vec<(String, String)> = (0..15).map(|at| (name(at), twice(at))).collect();
+        let calls = std::cell::Cell::new(0);
+        for (last, expected) in [("plain\n", false), ("HOST\n", true)] {
+            files.truncate(15);
+            files.push((name(15), last.to_string()));
+            let all: Vec<(&str, &str)> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
+            let folder = folder(&all);
+            calls.set(0);
+            let has_host_code = |text: &str| {
+                calls.set(calls.get() + 1);
+                text.contains("HOST")
+            };
+            let mut merger = Merger {
+                folders: vec![folder.path().canonicalize().unwrap()],
+                has_host_code: &has_host_code,
+                files: 0,
+                out: String::new(),
+                changes: Vec::new(),
+                known: HashMap::new(),
+            };
+            let first = merger.find("0.h", true, None).unwrap();
+            assert_eq!(merger.leads_to_host_code(&first, 0), expected, "{last}");
+            assert!(calls.get() <= 16, "{}", calls.get());
+        }
+    }
+
+    /// From a greater depth a file is not reached that is from a smaller one, in whichever order they are asked.
+    #[test]
+    fn what_is_known_at_a_depth_says_nothing_of_others() {
+        let mut own = KnownLead::default();
+        assert_eq!(own.at(3), None);
+        own.learn(9, false);
+        own.learn(4, true);
+        assert_eq!(
+            [3, 4, 5, 8, 9, 10].map(|depth| own.at(depth)),
+            [Some(true), Some(true), None, None, Some(false), Some(false)]
+        );
+        own.learn(6, true);
+        own.learn(7, false);
+        assert_eq!([6, 7].map(|depth| own.at(depth)), [Some(true), Some(false)]);
     }
 
     #[test]
