@@ -3,6 +3,7 @@
 use evo_protocol::device::DeviceError;
 
 use super::*;
+use crate::judge::run::PhaseSink;
 
 #[test]
 fn a_crash_keeps_its_case_and_stickiness() {
@@ -97,34 +98,36 @@ fn no_memory_is_a_verdict_and_gates_without_work_did_not_run() {
     assert_eq!(answer.verdict.unwrap().kind, VerdictKind::HarnessError);
 }
 
+/// The cases whose data is made ready while something is done.
+fn made_ready(judge: &mut Judge, work: impl FnOnce(&mut Judge, &mut PhaseSink<'_>)) -> Vec<String> {
+    let mut names = Vec::new();
+    work(judge, &mut |phase, name: &str| {
+        if phase == Phase::Preparing {
+            names.push(name.to_string());
+        }
+    });
+    names
+}
+
 #[test]
 fn what_was_answered_ahead_is_not_computed_again() {
     let mut judge = judge_of(kernel(honest), check_plan("gemm"));
     let plans = [gemm(5, 7, 16), gemm(16, 16, 16)];
-    let prepared = |judge: &mut Judge, work: &mut dyn FnMut(&mut Judge, &mut dyn FnMut(Phase, &str))| {
-        let mut names = Vec::new();
-        work(judge, &mut |phase, name: &str| {
-            if phase == Phase::Preparing {
-                names.push(name.to_string());
-            }
-        });
-        names
-    };
     // Without launches, as they are not known yet.
     let bare = plans.clone().map(|plan| ProblemPlan { launches: Vec::new(), ..plan });
-    let ahead = prepared(&mut judge, &mut |judge, phase| {
+    let ahead = made_ready(&mut judge, |judge, phase| {
         judge.rehearse(&check_plan("gemm"), &bare, phase).unwrap();
     });
     assert_eq!(ahead[..2], ["gemm_5_7_16 seed 0 normal", "gemm_16_16_16 seed 0 normal"], "what all meet");
     assert!(ahead.len() > 10, "{ahead:?}");
     let mut gate = |plans: &[ProblemPlan]| {
-        prepared(&mut judge, &mut |judge, phase| {
+        made_ready(&mut judge, |judge, phase| {
             let answer = judge.gate(0, Gate::FullShapes, Depth::Full, plans, phase);
             assert!(answer.verdict.is_none(), "{:?}", answer.verdict);
         })
     };
-    let range: Vec<String> = gate(&plans).into_iter().filter(|name| ahead.contains(name)).collect();
-    assert!(range.is_empty(), "{range:?}");
+    let again: Vec<String> = gate(&plans).into_iter().filter(|name| ahead.contains(name)).collect();
+    assert!(again.is_empty(), "{again:?}");
     assert!(!gate(&[gemm(33, 8, 300)]).is_empty(), "another problem");
 }
 
