@@ -16,6 +16,10 @@ pub(super) fn lane_depth(lanes: usize) -> usize {
 /// Variants under way before anything has been evaluated.
 const FIRST: u64 = 8;
 
+/// The same where time is limited and there are as many compilers. Every one of them is chosen blindly, and where compiling
+/// is fast they take the device's time from those that are not (2026-11-28, with 16 compilers).
+const FIRST_MOST: usize = 16;
+
 /// What the device takes in while one variant compiles is a mean; its tasks come in bursts of short ones.
 const MARGIN: f64 = 1.25;
 
@@ -104,7 +108,7 @@ impl Ahead {
         let at_first = match need.is_limited {
             true => at_first(need.evaluated, lanes).min(useful),
             // Compilers that take seconds would idle until the first outcome.
-            false => at_first(need.evaluated, lanes).max(jobs),
+            false => at_first(need.evaluated, lanes).max(jobs.min(FIRST_MOST)),
         };
         let (Some(compile), Some(lane)) = (self.compile.value(), self.lane.value()) else {
             return most.min(at_first);
@@ -238,6 +242,7 @@ mod tests {
         let mut ahead = Ahead::default();
         assert_eq!(ahead.target(need), 4);
         assert_eq!(ahead.target(Need { is_limited: false, ..need }), 16, "idle compilers cost nothing");
+        assert_eq!(ahead.target(Need { is_limited: false, jobs: 64, ..need }), 16, "but blind ones do");
         ahead.submitted(0, 16, Duration::ZERO);
         ahead.answered(0, Duration::from_secs(3));
         [5.0, 0.02, 0.02].iter().for_each(|seconds| ahead.done(*seconds));
