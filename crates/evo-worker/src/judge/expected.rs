@@ -407,7 +407,7 @@ pub fn unusable(plan: &ProblemPlan, family: Family, position: usize, odd: &Oddit
 /// `reference_hash` is the naive kernel's binary.
 pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>) -> ContentHash {
     let plan = &case.plan;
-    let mut text = format!("evo expected 8\n{}\n{:?}\n", plan.name, plan.sizes);
+    let mut text = format!("evo expected 9\n{}\n{:?}\n", plan.name, plan.sizes);
     let CheckPlan { atol, rtol, trusted_factor, fast_math, flushes_subnormals, .. } = check;
     text.push_str(&format!("{atol:?} {rtol:?} {trusted_factor} {fast_math} {flushes_subnormals}\n"));
     // Workspace is left out: its size follows from the configuration, and answers do not.
