@@ -173,8 +173,9 @@ fn a_module_of_kernelbench_is_judged() {
     assert!(space.contains("shape = [\"rows\", 12]") && space.contains("sizes = { rows = 17 }"), "{space}");
     let sum = "    float sum = linear_bias[i % 10];\n    for (int k = 0; k < 12; ++k) sum += x[i / 10 * 12 + k] * \
                linear_weight[i % 10 * 12 + k];\n";
-    let right = format!("{sum}    out[i] = sum > 0.0f ? sum : sum * 0.0f;");
-    walk(folder, "linear_relu", &right, &format!("{sum}    out[i] = sum;"));
+    let right = format!("{sum}    out[i] = sum <= 0.0f ? 0.0f : sum;");
+    // It keeps a NaN, as it should, and makes one of -Inf.
+    walk(folder, "linear_relu", &right, &format!("{sum}    out[i] = sum > 0.0f ? sum : sum * 0.0f;"));
 }
 
 /// With PyTorch itself, two problems from a file to a verdict.
@@ -192,7 +193,7 @@ fn modules_run_with_pytorch_itself() {
         folder,
         "linear_relu",
         "    float sum = linear_bias[i % 10];\n    for (int k = 0; k < 12; ++k) sum += x[i / 10 * 12 + k] * \
-         linear_weight[i % 10 * 12 + k];\n    out[i] = sum > 0.0f ? sum : sum * 0.0f;",
+         linear_weight[i % 10 * 12 + k];\n    out[i] = sum <= 0.0f ? 0.0f : sum;",
     );
     let softmax = |row: &str| {
         format!(

@@ -42,10 +42,15 @@ impl Case {
 /// The largest problem of at most so many elements meets the families that explore the data type's range; the
 /// smallest of all where none is so small. Others have no other values, and a large one's answers are expensive.
 const RANGE_ELEMENTS: u64 = 1 << 16;
+/// A case of fewer elements shows little of that range: where a small shape is a single row, one NaN is all of its answer.
+const RANGE_ELEMENTS_FEW: u64 = 1 << 10;
+/// As `explored`: this candidate does not meet the range of its data type at these problems.
+pub const RANGE_KNOWN: u64 = u64::MAX;
 
 /// The cases of several problems. `Quick` runs one each. `Full` runs every seed with the file's own inputs
 /// and every other family once. Families vary the arithmetic and seeds vary the values; their product would
-/// find the same faults many times. `explored` says that this candidate has met the range of its data type. `Deep` adds
+/// find the same faults many times. `explored` is how many elements the largest case had at which this
+/// candidate has met the range of its data type, 0 where it has not. `Deep` adds
 /// zeros at the largest problem, where counters overflow and branches go one way only because very much is equal, the
 /// other kind of sorted rows, which a long row shows best, and integers that are all at one end of their range, where long
 /// sums of products are largest, or of any length: there are enough of them for what one value in thousands shows.
@@ -53,11 +58,16 @@ pub fn cases(
     check: &CheckPlan,
     plans: &[&ProblemPlan],
     depth: Depth,
-    explored: bool,
+    explored: u64,
 ) -> Result<Vec<Case>, DeviceError> {
     let size = |plan: &&ProblemPlan| Case::first(plan).elements();
     let small = plans.iter().filter(|plan| size(plan) <= RANGE_ELEMENTS).max_by_key(|plan| size(plan));
-    let chosen = small.or_else(|| plans.iter().min_by_key(|plan| size(plan))).filter(|_| !explored);
+    let again = |plan: &&&ProblemPlan| (explored + 1..=RANGE_ELEMENTS).contains(&size(plan));
+    let chosen = match explored {
+        0 => small.or_else(|| plans.iter().min_by_key(|plan| size(plan))),
+        1..RANGE_ELEMENTS_FEW => small.filter(again),
+        _ => None,
+    };
     let mut out = Vec::new();
     for plan in plans {
         let explores = chosen.is_some_and(|chosen| std::ptr::eq(*chosen, *plan));

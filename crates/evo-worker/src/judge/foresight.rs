@@ -24,6 +24,7 @@ use super::inputs::{self, Family};
 use super::naive::NaiveModules;
 use super::run::PhaseSink;
 use super::state::Judge;
+use super::wrong;
 
 /// What a compiler takes for the first variant, about: one that is ready must not wait.
 const AHEAD_MAX: Duration = Duration::from_millis(300);
@@ -72,7 +73,7 @@ impl Judge {
     ) -> Result<(), DeviceError> {
         // Prepared inputs need a candidate's modules.
         let plans: Vec<&ProblemPlan> = plans.iter().filter(|plan| plan.prepare_launches.is_empty()).collect();
-        let mut cases = case::cases(check, &plans, Depth::Full, true)?;
+        let mut cases = case::cases(check, &plans, Depth::Full, case::RANGE_KNOWN)?;
         // Every variant meets the first case of a problem, only contenders meet the others.
         let is_first = |case: &Case| case.seed_index == 0 && case.family == Family::Normal;
         cases.sort_by_key(|case| !is_first(case));
@@ -130,7 +131,7 @@ impl Judge {
         if command_of(&check).is_none() {
             return Ok(());
         }
-        let explored = own.history.iter().any(|result| result.family.explores_range());
+        let explored = wrong::explored(&own.history);
         let all: Vec<&ProblemPlan> = plans.iter().collect();
         let cases = match gate {
             // As many as time allows: nobody knows which before.

@@ -52,9 +52,9 @@ pub(super) fn check(
     phase: &mut PhaseSink<'_>,
 ) -> Result<GateAnswer, DeviceError> {
     let check = judge.slot(slot)?.candidate.check.clone();
-    // Small shapes come first, so large ones need not go over the range of the data type again.
+    // Small shapes come first, so large ones need not go over the range of the data type again if these showed it.
     let history = &judge.slot(slot)?.history;
-    let explored = history.iter().any(|result| result.family.explores_range());
+    let explored = wrong::explored(history);
     let met_small = history.iter().any(|result| result.name.starts_with("tiny:"));
     let (fitting, others): (Vec<&ProblemPlan>, Vec<&ProblemPlan>) =
         plans.iter().partition(|plan| fits_files(&check.reference, plan));

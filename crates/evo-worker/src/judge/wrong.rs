@@ -60,6 +60,12 @@ impl CaseResult {
     }
 }
 
+/// Elements of the largest case at which a candidate has met the range of its data type; 0 for none.
+pub fn explored(history: &[CaseResult]) -> u64 {
+    let met = history.iter().filter(|result| result.family.explores_range());
+    met.map(|result| result.elements).max().unwrap_or(0)
+}
+
 /// Adds the case to a verdict's evidence and message.
 pub fn about(verdict: Verdict, case: &Case) -> Verdict {
     let mut verdict = verdict

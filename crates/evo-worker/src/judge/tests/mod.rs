@@ -365,6 +365,23 @@ fn finalists_meet_more_shapes_and_more_seeds() {
 }
 
 #[test]
+fn a_range_that_a_single_row_could_not_show_is_met_again() {
+    let (plans, check) = (shapes(), check_plan("gemm"));
+    let all: Vec<&ProblemPlan> = plans.iter().collect();
+    let asked = |explored| {
+        let cases = case::cases(&check, &all, Depth::Full, explored).unwrap();
+        let special = cases.iter().filter(|own| own.family == Family::Special);
+        special.map(|own| own.plan.name.clone()).collect::<Vec<_>>()
+    };
+    let largest = Case::first(&plans[2]).elements();
+    assert_eq!(asked(0), [plans[2].name.as_str()]);
+    assert_eq!(asked(12), [plans[2].name.as_str()]);
+    assert_eq!(asked(largest), [""; 0], "what is as large shows no more");
+    assert_eq!(asked(1 << 10), [""; 0]);
+    assert_eq!(asked(case::RANGE_KNOWN), [""; 0]);
+}
+
+#[test]
 fn seeds_are_tried_without_small_shapes_too() {
     let mut judge = judge_of(kernel(honest), check_plan("gemm"));
     let full = judge.gate(0, Gate::FullShapes, Depth::Deep, &shapes(), &mut { QUIET });
@@ -372,7 +389,7 @@ fn seeds_are_tried_without_small_shapes_too() {
     let plans = shapes();
     let largest = plans.iter().collect::<Vec<_>>();
     let names = |depth| {
-        let cases = case::cases(&check_plan("gemm"), &largest, depth, true).unwrap();
+        let cases = case::cases(&check_plan("gemm"), &largest, depth, case::RANGE_KNOWN).unwrap();
         cases.iter().map(Case::name).filter(|name| name.ends_with("zero")).collect::<Vec<_>>()
     };
     assert_eq!(names(Depth::Full), [""; 0]);
