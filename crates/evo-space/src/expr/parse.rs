@@ -60,13 +60,16 @@ pub fn parse(text: &str) -> Result<Parsed, ExprError> {
     Ok(Parsed { root, names: parser.names, uses: parser.uses })
 }
 
+/// So many names are compared faster than one of them is hashed. A file may have thousands in one expression.
+const FEW_NAMES: usize = 16;
+
 struct Parser<'a> {
     tokens: Vec<ExprToken>,
     /// The next token.
     at: usize,
     depth: usize,
     names: Vec<Arc<str>>,
-    /// Where each name is in `names`.
+    /// Where each name is in `names`; nothing while there are few.
     places: HashMap<Arc<str>, usize>,
     uses: Vec<(usize, Span)>,
     text: &'a str,
@@ -305,14 +308,28 @@ impl Parser<'_> {
         if self.take("(") {
             return self.call(word, span);
         }
-        let slot = self.places.get(word).copied().unwrap_or_else(|| {
-            let name: Arc<str> = Arc::from(word);
-            self.places.insert(Arc::clone(&name), self.names.len());
-            self.names.push(name);
-            self.names.len() - 1
-        });
+        let slot = self.slot(word);
         self.uses.push((slot, span.clone()));
         Ok(Tree { kind: Kind::Name(slot), span })
+    }
+
+    /// The place of a name among those of the expression, which is new if need be.
+    fn slot(&mut self, word: &str) -> usize {
+        let known = match self.places.is_empty() {
+            true => self.names.iter().position(|name| &**name == word),
+            false => self.places.get(word).copied(),
+        };
+        if let Some(slot) = known {
+            return slot;
+        }
+        let slot = self.names.len();
+        self.names.push(Arc::from(word));
+        if slot == FEW_NAMES {
+            self.places = self.names.iter().cloned().zip(0..).collect();
+        } else if slot > FEW_NAMES {
+            self.places.insert(Arc::clone(&self.names[slot]), slot);
+        }
+        slot
     }
 
     fn call(&mut self, name: &str, span: Span) -> Parse {

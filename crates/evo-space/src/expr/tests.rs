@@ -106,6 +106,19 @@ fn names_come_with_their_places() {
 }
 
 #[test]
+fn few_names_and_many_are_told_apart() {
+    for count in [15, 16, 17, 18, 40] {
+        let names: Vec<String> = (0..count).chain(0..count).map(|own| format!("N{own}")).collect();
+        let expr = Expr::parse(&names.join(" + ")).unwrap();
+        let found: Vec<String> = expr.names().into_iter().map(|(name, _)| name.to_string()).collect();
+        assert_eq!(found, names, "{count}");
+        let scope = |name: &str| name[1..].parse().ok().map(|own: i64| Value::Int(1 << own));
+        let sum = 2 * ((1i64 << count) - 1);
+        assert_eq!(expr.evaluate(&scope).unwrap(), Value::Int(sum), "{count}");
+    }
+}
+
+#[test]
 fn no_input_overflows_the_stack() {
     let deep = |open: &str, close: &str| format!("{}1{}", open.repeat(20_000), close.repeat(20_000));
     for text in [
