@@ -46,6 +46,16 @@ pub struct BoundLaunch {
     pub arguments: Vec<BoundArgument>,
 }
 
+impl BoundLaunch {
+    /// The buffers that the entry point receives, one that it receives twice as well.
+    pub fn buffers(&self) -> impl Iterator<Item = BufferId> + '_ {
+        self.arguments.iter().filter_map(|argument| match argument {
+            BoundArgument::Buffer(buffer) | BoundArgument::TensorMap { buffer, .. } => Some(*buffer),
+            BoundArgument::Scalar(_) => None,
+        })
+    }
+}
+
 /// A window of the L2 cache.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BoundWindow {

@@ -263,13 +263,15 @@ impl HostDevice {
     fn time(&mut self, module: ModuleId, order: SampleOrder<'_>) -> Result<Vec<f64>, DeviceError> {
         let SampleOrder { rotation, mode, samples, .. } = order;
         let batch = if mode == TimingMode::Hot { order.batch.max(1) } else { 1 };
+        let module_bytes = self.module(module)?.data_bytes;
         let mut times = Vec::with_capacity(samples as usize);
         for sample in 0..samples as usize {
             self.launches = self.launches.wrapping_add(1);
-            if mode == TimingMode::Cold {
-                self.flush.run(self.info.l2_bytes);
-            }
             let first = if mode == TimingMode::Hot && batch > 1 { 0 } else { sample };
+            if mode == TimingMode::Cold {
+                let call = &rotation[first % rotation.len()];
+                self.flush.run(self.info.l2_bytes, &self.store, call, module_bytes);
+            }
             let start = Instant::now();
             for call in first..first + batch as usize {
                 self.run(module, &rotation[call % rotation.len()], false)?;

@@ -1,28 +1,131 @@
-//! Pushing everything else out of the processor's caches, before a cold sample.
+//! Pushing a call's data out of the processor's caches, before a cold sample.
 
 use rayon::prelude::*;
 
+use super::store::BufferStore;
+use crate::device::BoundLaunch;
+
 /// Most bytes that a flush of the last-level cache writes; twice the cache where that is less.
 const FLUSH_MAX: u64 = 256 << 20;
+/// A module with more data of its own, such as tables in variables, is not flushed buffer by buffer: the call might find
+/// what it works on in the caches.
+const MODULE_MAX: u64 = 64 << 10;
+/// Buffers that are this small beside what a flush of the whole cache writes are flushed line by line, which takes
+/// microseconds in place of milliseconds.
+const SHARE_OF_SWEEP: u64 = 8;
+/// Bytes of a cache line on every processor that evo's host device knows.
+const LINE: usize = 64;
 
 /// Memory to be written in the way of everything else.
 #[derive(Debug, Default)]
 pub struct CacheFlush(Vec<u8>);
 
 impl CacheFlush {
-    /// Writes twice as much as the last-level cache of `cache_bytes` holds.
-    pub fn run(&mut self, cache_bytes: u64) {
+    /// Puts the buffers of a call out of all caches: their lines, or by writing twice as much as the last-level cache of
+    /// `cache_bytes` holds, where they are large or the module has `module_bytes` of data beside them.
+    pub fn run(&mut self, cache_bytes: u64, store: &BufferStore, call: &[BoundLaunch], module_bytes: u64) {
         // The size is 0 where the operating system does not tell it, hence the lower bound.
-        let bytes = (2 * cache_bytes).clamp(16 << 20, FLUSH_MAX) as usize;
+        let sweep = (2 * cache_bytes).clamp(16 << 20, FLUSH_MAX);
+        let buffers = call.iter().flat_map(BoundLaunch::buffers);
+        let buffers: Vec<&[u8]> =
+            buffers.filter_map(|own| store.get(own).ok()).map(|own| own.bytes()).collect();
+        let bytes: u64 = buffers.iter().map(|own| own.len() as u64).sum();
+        let is_small = module_bytes <= MODULE_MAX && bytes <= sweep / SHARE_OF_SWEEP;
+        if !is_small || !put_out(&buffers) {
+            self.sweep(sweep as usize);
+        }
+    }
+
+    fn sweep(&mut self, bytes: usize) {
         if self.0.len() != bytes {
             // Zeros as the system gives them: writing them as well would touch all of it twice.
             self.0 = vec![0; bytes];
         }
         self.0.par_chunks_mut(1 << 16).for_each(|chunk| {
             // One write per cache line evicts as much as writing every byte.
-            for byte in chunk.iter_mut().step_by(64) {
+            for byte in chunk.iter_mut().step_by(LINE) {
                 *byte = byte.wrapping_add(1);
             }
         });
+    }
+}
+
+/// Puts lines out of the caches of all cores, whichever process has them mapped; whether this processor lets a program.
+#[cfg(target_arch = "x86_64")]
+fn put_out(buffers: &[&[u8]]) -> bool {
+    use std::arch::x86_64::{_mm_clflush, _mm_mfence};
+
+    // What is written before this is seen to be written, and what is read after it is read from memory.
+    // SAFETY: every x86-64 processor has it.
+    unsafe { _mm_mfence() };
+    for buffer in buffers {
+        let lines = buffer.iter().step_by(LINE).chain(buffer.last());
+        // SAFETY: the instruction reads nothing and changes no contents; the address lies in a live slice.
+        lines.for_each(|byte| unsafe { _mm_clflush(std::ptr::from_ref(byte)) });
+    }
+    // SAFETY: as above.
+    unsafe { _mm_mfence() };
+    true
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn put_out(_: &[&[u8]]) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{BoundArgument, BufferId};
+
+    const CACHE: u64 = 8 << 20;
+
+    fn call(buffers: &[u32]) -> Vec<BoundLaunch> {
+        let arguments = buffers.iter().map(|own| BoundArgument::Buffer(BufferId(*own)));
+        let scalar = BoundArgument::Scalar(vec![1, 0, 0, 0]);
+        vec![BoundLaunch {
+            entry: "k".into(),
+            grid: [1; 3],
+            block: [1; 3],
+            shared_bytes: 0,
+            cluster: None,
+            cooperative: false,
+            programmatic: false,
+            l2_persist: None,
+            arguments: arguments.chain([scalar]).collect(),
+        }]
+    }
+
+    /// Whether everything is swept out, for buffers of these sizes.
+    fn sweeps(sizes: &[u64], module_bytes: u64) -> bool {
+        let mut store = BufferStore::apart();
+        let numbers: Vec<u32> = (0..sizes.len() as u32).collect();
+        for (number, bytes) in numbers.iter().zip(sizes) {
+            let own = BufferId(*number);
+            store.allocate(own, "x", *bytes).unwrap();
+            store.fill(own, 0x1234_5678).unwrap();
+        }
+        let mut flush = CacheFlush::default();
+        flush.run(CACHE, &store, &call(&numbers), module_bytes);
+        for number in numbers {
+            let bytes = store.read(BufferId(number)).unwrap();
+            assert!(bytes.chunks_exact(4).all(|word| word == 0x1234_5678u32.to_le_bytes()));
+        }
+        !flush.0.is_empty()
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn small_calls_are_put_out_line_by_line() {
+        assert!(!sweeps(&[4096, 12, 0, 1], 20_000));
+        assert!(!sweeps(&[], 0));
+        assert!(!sweeps(&[1 << 20, 1 << 20], MODULE_MAX));
+    }
+
+    #[test]
+    fn large_ones_and_modules_with_data_are_swept_out() {
+        assert!(sweeps(&[1 << 20, (1 << 20) + 4], 0));
+        assert!(sweeps(&[4096], MODULE_MAX + 1));
+        assert!(sweeps(&[4096], u64::MAX));
     }
 }

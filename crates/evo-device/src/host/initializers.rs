@@ -76,6 +76,20 @@ pub fn silence(binary: &mut [u8]) -> Result<(), Unreadable> {
     Ok(())
 }
 
+/// How much memory a module has beside its code once it is loaded: variables, tables, what is written into the file;
+/// `u64::MAX` where the file is not readable.
+pub fn data_bytes(binary: &[u8]) -> u64 {
+    let read = || -> object::read::Result<u64> {
+        let header = Header::parse(binary)?;
+        let endian = header.endian()?;
+        let loaded = header.program_headers(endian, binary)?.iter();
+        let loaded = loaded.filter(|own| own.p_type(endian) == elf::PT_LOAD);
+        let data = loaded.filter(|own| own.p_flags(endian).0 & elf::PF_X.0 == 0);
+        Ok(data.map(|own| own.p_memsz(endian)).fold(0, u64::saturating_add))
+    };
+    read().unwrap_or(u64::MAX)
+}
+
 fn inspect(binary: &[u8]) -> Result<Option<String>, Unreadable> {
     for entry in dynamic_table(binary)? {
         let named = RUNS.iter().find(|(tag, _)| *tag == entry.tag);
@@ -154,6 +168,7 @@ mod tests {
     #[test]
     fn garbage_is_an_error_and_not_a_panic() {
         assert!(find(b"").is_err());
+        assert_eq!(data_bytes(b"text"), u64::MAX);
         assert!(find(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 9, 9]).is_err());
         assert_eq!(check(b"text").unwrap_err().kind, VerdictKind::LoadError);
     }

@@ -86,6 +86,8 @@ pub struct HostModule {
     pub variables: HostVariables,
     /// Static shared variables between zones.
     pub zoned: Arc<[SharedVariable]>,
+    /// Memory that it has beside its code.
+    pub data_bytes: u64,
     _library: Library,
     // The name under which the loader knows the library must stay this file's.
     _file: File,
@@ -142,6 +144,7 @@ impl HostModule {
             image,
             variables,
             zoned: zoned.into(),
+            data_bytes: initializers::data_bytes(binary),
             _library: library,
             _file: file,
         })

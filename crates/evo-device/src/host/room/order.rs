@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ending::Asked;
 use crate::device::{
-    BoundArgument, BoundLaunch, BufferId, PlacedCopy, RunConditions, SeriesCall, VariableState, Watch,
-    WatchReport,
+    BoundLaunch, BufferId, PlacedCopy, RunConditions, SeriesCall, VariableState, Watch, WatchReport,
 };
 
 /// A request. Descriptors come in the order of `map`; `Load` has the module's before them.
@@ -98,12 +97,7 @@ impl RoomOrder {
     /// The buffers that kernels get.
     pub fn buffers(&self) -> Vec<BufferId> {
         let of = |launches: &[BoundLaunch]| -> Vec<BufferId> {
-            let arguments = launches.iter().flat_map(|launch| &launch.arguments);
-            let buffer = |argument: &BoundArgument| match argument {
-                BoundArgument::Buffer(buffer) | BoundArgument::TensorMap { buffer, .. } => Some(*buffer),
-                BoundArgument::Scalar(_) => None,
-            };
-            arguments.filter_map(buffer).collect()
+            launches.iter().flat_map(BoundLaunch::buffers).collect()
         };
         let mut all = match self {
             RoomOrder::Launch { launches } | RoomOrder::Stage { call: launches, .. } => of(launches),

@@ -54,6 +54,8 @@ pub struct RoomDevice {
 struct ParkedModule {
     binary: Arc<[u8]>,
     entries: Vec<String>,
+    /// Memory that it has beside its code.
+    data_bytes: u64,
 }
 
 /// A module and the executor in which it runs.
@@ -210,9 +212,11 @@ impl RoomDevice {
         // The caches are the processor's, so they are flushed here, where much memory may be used.
         let single = SampleOrder { mode: TimingMode::Eager, samples: 1, batch: 1, ..*order };
         let mut times = Vec::with_capacity(order.samples as usize);
-        for call in (0..order.rotation.len() as u32).cycle().take(order.samples as usize) {
-            self.flush.run(self.info.l2_bytes);
-            times.extend(self.sample_staged(module, Some(call), &single)?);
+        let module_bytes = self.tenants.get(&module).ok_or_else(|| no_module(module))?.module.data_bytes;
+        let calls = order.rotation.iter().enumerate();
+        for (number, call) in calls.cycle().take(order.samples as usize) {
+            self.flush.run(self.info.l2_bytes, &self.store, call, module_bytes);
+            times.extend(self.sample_staged(module, Some(number as u32), &single)?);
         }
         Ok(times)
     }
@@ -354,7 +358,9 @@ impl Device for RoomDevice {
 
     fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
         initializers::check(binary)?;
-        let tenant = self.bear(ParkedModule { binary: Arc::from(binary), entries: entries.to_vec() })?;
+        let data_bytes = initializers::data_bytes(binary);
+        let module = ParkedModule { binary: Arc::from(binary), entries: entries.to_vec(), data_bytes };
+        let tenant = self.bear(module)?;
         let id = ModuleId(self.next_number());
         self.tenants.insert(id, tenant);
         Ok(id)
