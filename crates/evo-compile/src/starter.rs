@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use evo_protocol::check::GateCheck;
+use evo_protocol::device::DeviceKind;
 use evo_space::genome::ContentHash;
 
 use super::cache::Cache;
@@ -23,8 +24,14 @@ use evo_system::scratch::ScratchFolder;
 /// may start at once on a busy machine.
 const SETUP_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Compilers yield to the device's lane and to the engine, which are few and must not wait.
-const NICENESS: i32 = 5;
+/// Compilers yield to the device's lane and to the engine, which are few and must not wait. On the host device kernels are
+/// timed on the compilers' own cores, where a compiler beside a timed thread gets a tenth.
+fn niceness(kind: DeviceKind) -> i32 {
+    match kind {
+        DeviceKind::Host => 10,
+        DeviceKind::Cuda | DeviceKind::Replay => 5,
+    }
+}
 
 /// The longest answer: it lists every file that a source includes, a thousand and more with some libraries.
 const ANSWER_MAX: usize = 4 << 20;
@@ -83,7 +90,11 @@ impl WorkerStarter {
         // compiler would run out of memory long before it had used what it may.
         command.env("MALLOC_ARENA_MAX", "1");
         let memory_bytes = self.options.memory_bytes;
-        let limits = ResourceLimits { memory_bytes, niceness: NICENESS, ..ResourceLimits::default() };
+        let limits = ResourceLimits {
+            memory_bytes,
+            niceness: niceness(self.options.kind),
+            ..ResourceLimits::default()
+        };
         process::limit(&mut command, limits);
         let log = CappedLog::new(diagnose::LOG_MAX);
         let conversation = Conversation::start(command, wire::VERSION, group.clone(), log)

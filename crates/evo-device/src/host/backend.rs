@@ -265,6 +265,9 @@ impl HostDevice {
         let batch = if mode == TimingMode::Hot { order.batch.max(1) } else { 1 };
         let module_bytes = self.module(module)?.data_bytes;
         let mut times = Vec::with_capacity(samples as usize);
+        if rotation.iter().flatten().any(|launch| launch.grid.iter().any(|extent| *extent > 1)) {
+            self.pool.rouse();
+        }
         for sample in 0..samples as usize {
             self.launches = self.launches.wrapping_add(1);
             let first = if mode == TimingMode::Hot && batch > 1 { 0 } else { sample };

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use evo_protocol::device::DeviceError;
 
@@ -22,6 +22,9 @@ use super::runner::{BlockSequence, WINDOW, Work};
 use super::seat::{LaunchMemory, Seat};
 use super::tls;
 use super::zones::SharedVariable;
+
+/// As long as that is waited for helpers that were roused: less than what a message may take beyond its samples.
+const ROUSE_MAX: Duration = Duration::from_micros(300);
 
 /// A launch that all processor threads share.
 pub struct SharedLaunch {
@@ -151,9 +154,20 @@ struct BoardState {
     relief: usize,
     /// How many were started for this launch.
     relieved: usize,
-    /// Whether the launch that was begun last is followed closely by another.
-    closely: bool,
+    /// How the helpers wait for the launch after the one that was begun last.
+    wait: Wait,
     end: bool,
+}
+
+/// How long a helper looks for the next launch before it sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    /// Not at all: a checked launch is a message away from the next one.
+    Asleep,
+    /// Some microseconds: launches of a timed batch follow each other closely.
+    Closely,
+    /// Until the launch that a clock is about to be started for.
+    Roused,
 }
 
 struct Board {
@@ -162,6 +176,8 @@ struct Board {
     done: Condvar,
     /// Mirror of the state's epoch, watched for a moment before a thread goes to sleep.
     epoch: AtomicU64,
+    /// How many helpers look for a launch at this moment because they were roused.
+    roused: AtomicUsize,
 }
 
 /// The processor threads.
@@ -189,7 +205,7 @@ impl ProcessorPool {
             working: 0,
             relief: 0,
             relieved: 0,
-            closely: false,
+            wait: Wait::Asleep,
             end: false,
         };
         let board = Arc::new(Board {
@@ -197,6 +213,7 @@ impl ProcessorPool {
             start: Condvar::new(),
             done: Condvar::new(),
             epoch: AtomicU64::new(0),
+            roused: AtomicUsize::new(0),
         });
         // Made on this thread, so that running out of address space is the caller's error.
         let seats = (0..threads.max(1)).map(|_| Seat::new()).collect::<io::Result<Vec<Seat>>>()?;
@@ -243,13 +260,32 @@ impl ProcessorPool {
         }
     }
 
+    /// Has all helpers awake for a launch that follows at once. A processor that sleeps is as much as a millisecond late on
+    /// a virtual machine, or one on which compilers run: a short kernel would be over by then, and have taken twice as long.
+    pub fn rouse(&self) {
+        if self.helpers.is_empty() {
+            return;
+        }
+        {
+            let mut state = lock(&self.board.state);
+            state.epoch += 1;
+            state.wait = Wait::Roused;
+            self.board.epoch.store(state.epoch, Ordering::Release);
+        }
+        self.board.start.notify_all();
+        let began = Instant::now();
+        while self.board.roused.load(Ordering::Acquire) < self.helpers.len() && began.elapsed() < ROUSE_MAX {
+            std::hint::spin_loop();
+        }
+    }
+
     fn run_together(&mut self, job: SharedLaunch) -> Result<Option<i32>, DeviceError> {
         let job = Arc::new(job);
         {
             let mut state = lock(&self.board.state);
             state.epoch += 1;
             state.relieved = 0;
-            state.closely = job.closely;
+            state.wait = if job.closely { Wait::Closely } else { Wait::Asleep };
             state.job = Some(Arc::clone(&job));
             self.board.epoch.store(state.epoch, Ordering::Release);
         }
@@ -291,11 +327,9 @@ impl Drop for ProcessorPool {
 }
 
 fn help(board: &Board, mut seat: Seat, number: usize) {
-    let (mut seen, mut closely) = (0, false);
+    let (mut seen, mut wait) = (0, Wait::Asleep);
     loop {
-        if closely {
-            watch(board, seen);
-        }
+        board.watch(seen, wait);
         let mut state = lock(&board.state);
         while state.epoch == seen && !state.end {
             state = board.start.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -303,7 +337,7 @@ fn help(board: &Board, mut seat: Seat, number: usize) {
         if state.end {
             return;
         }
-        (seen, closely) = (state.epoch, state.closely);
+        (seen, wait) = (state.epoch, state.wait);
         let Some(job) = state.job.clone().filter(|job| number < job.seats) else { continue };
         state.working += 1;
         drop(state);
@@ -370,13 +404,28 @@ fn relieve(board: &Board, clocks: &TurnClocks, mut seat: Seat, job: &SharedLaunc
     }
 }
 
-/// Looks for new work for some microseconds: launches of a timed batch follow each other closely. A checked launch is a
-/// message away from the next one, which is longer than this.
-fn watch(board: &Board, seen: u64) {
-    for _ in 0..500 {
-        if board.epoch.load(Ordering::Acquire) != seen {
-            return;
+impl Board {
+    /// Looks for new work before a helper goes to sleep.
+    fn watch(&self, seen: u64, wait: Wait) {
+        let is_new = || self.epoch.load(Ordering::Acquire) != seen;
+        match wait {
+            Wait::Asleep => {}
+            Wait::Closely => {
+                for _ in 0..500 {
+                    if is_new() {
+                        return;
+                    }
+                    std::hint::spin_loop();
+                }
+            }
+            Wait::Roused => {
+                self.roused.fetch_add(1, Ordering::Release);
+                let began = Instant::now();
+                while !is_new() && began.elapsed() < 2 * ROUSE_MAX {
+                    std::hint::spin_loop();
+                }
+                self.roused.fetch_sub(1, Ordering::Release);
+            }
         }
-        std::hint::spin_loop();
     }
 }

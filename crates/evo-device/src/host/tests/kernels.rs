@@ -41,6 +41,31 @@ fn samples_are_times_of_one_call() {
 }
 
 #[test]
+fn every_call_is_whole_whether_threads_were_awake_or_not() {
+    let text = "__global__ void k(int* out) { if (threadIdx.x == 0) atomicAdd(out, 1); }";
+    let mut bench = Bench::new(text, "k");
+    let out = bench.buffer("out", &[0i32; 1]);
+    let (several, one) = (bench.bound(7, 32, 0, vec![buffer(out)]), bench.bound(1, 32, 0, vec![buffer(out)]));
+    let mut blocks = 0;
+    for turn in 0..60 {
+        let mode = [TimingMode::Hot, TimingMode::Cold, TimingMode::Eager][turn % 3];
+        let batch = if mode == TimingMode::Hot { 2 } else { 1 };
+        for (bound, own) in [(&several, 7), (&one, 1)] {
+            let rotation = &[vec![bound.clone()]];
+            let order = SampleOrder { rotation, mode, samples: 2, batch, untouched: false };
+            bench.device.sample(bench.module, order).unwrap();
+            bench.device.launch(bench.module, std::slice::from_ref(bound)).unwrap();
+            blocks += own * (2 * batch as i32 + 1);
+        }
+        if turn % 4 == 0 {
+            // Longer than any thread looks for work before it sleeps.
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+    assert_eq!(bench.values::<i32>(out), [blocks]);
+}
+
+#[test]
 fn arguments_and_bounds_are_compared_with_the_signature() {
     let mut bench = Bench::new(ADD, "add");
     let x = bench.buffer("a", &[1f32; 16]);
