@@ -47,6 +47,11 @@ pub struct BoundLaunch {
 }
 
 impl BoundLaunch {
+    /// Blocks of its grid.
+    pub fn blocks(&self) -> u64 {
+        self.grid.iter().map(|&extent| u64::from(extent)).fold(1, u64::saturating_mul)
+    }
+
     /// The buffers that the entry point receives, one that it receives twice as well.
     pub fn buffers(&self) -> impl Iterator<Item = BufferId> + '_ {
         self.arguments.iter().filter_map(|argument| match argument {

@@ -179,7 +179,7 @@ impl HostDevice {
             clock: conditions.clock,
             untouched: None,
         };
-        let blocks = bound.grid.iter().fold(1usize, |all, &extent| all.saturating_mul(extent as usize));
+        let blocks = usize::try_from(bound.blocks()).unwrap_or(usize::MAX);
         // The blocks of a cooperative launch wait for each other.
         let alone = self.watched == Some(BlockTurns::OneByOne) && !bound.cooperative;
         // Each block of a cluster takes stacks of its own.
@@ -265,15 +265,13 @@ impl HostDevice {
         let batch = if mode == TimingMode::Hot { order.batch.max(1) } else { 1 };
         let module_bytes = self.module(module)?.data_bytes;
         let mut times = Vec::with_capacity(samples as usize);
-        if rotation.iter().flatten().any(|launch| launch.grid.iter().any(|extent| *extent > 1)) {
-            self.pool.rouse();
-        }
+        self.pool.rouse(rotation.iter().flatten().map(BoundLaunch::blocks).max().unwrap_or(0));
         for sample in 0..samples as usize {
             self.launches = self.launches.wrapping_add(1);
             let first = if mode == TimingMode::Hot && batch > 1 { 0 } else { sample };
             if mode == TimingMode::Cold {
-                let call = &rotation[first % rotation.len()];
-                self.flush.run(self.info.l2_bytes, &self.store, call, module_bytes);
+                let call = self.store.contents(&rotation[first % rotation.len()]);
+                self.flush.run(self.info.l2_bytes, &call, module_bytes);
             }
             let start = Instant::now();
             for call in first..first + batch as usize {

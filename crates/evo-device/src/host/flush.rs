@@ -2,9 +2,6 @@
 
 use rayon::prelude::*;
 
-use super::store::BufferStore;
-use crate::device::BoundLaunch;
-
 /// Most bytes that a flush of the last-level cache writes; twice the cache where that is less.
 const FLUSH_MAX: u64 = 256 << 20;
 /// A module with more data of its own, such as tables in variables, is not flushed buffer by buffer: the call might find
@@ -23,15 +20,12 @@ pub struct CacheFlush(Vec<u8>);
 impl CacheFlush {
     /// Puts the buffers of a call out of all caches: their lines, or by writing twice as much as the last-level cache of
     /// `cache_bytes` holds, where they are large or the module has `module_bytes` of data beside them.
-    pub fn run(&mut self, cache_bytes: u64, store: &BufferStore, call: &[BoundLaunch], module_bytes: u64) {
+    pub fn run(&mut self, cache_bytes: u64, buffers: &[&[u8]], module_bytes: u64) {
         // The size is 0 where the operating system does not tell it, hence the lower bound.
         let sweep = (2 * cache_bytes).clamp(16 << 20, FLUSH_MAX);
-        let buffers = call.iter().flat_map(BoundLaunch::buffers);
-        let buffers: Vec<&[u8]> =
-            buffers.filter_map(|own| store.get(own).ok()).map(|own| own.bytes()).collect();
         let bytes: u64 = buffers.iter().map(|own| own.len() as u64).sum();
         let is_small = module_bytes <= MODULE_MAX && bytes <= sweep / SHARE_OF_SWEEP;
-        if !is_small || !put_out(&buffers) {
+        if !is_small || !put_out(buffers) {
             self.sweep(sweep as usize);
         }
     }
@@ -76,41 +70,16 @@ fn put_out(_: &[&[u8]]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{BoundArgument, BufferId};
 
     const CACHE: u64 = 8 << 20;
 
-    fn call(buffers: &[u32]) -> Vec<BoundLaunch> {
-        let arguments = buffers.iter().map(|own| BoundArgument::Buffer(BufferId(*own)));
-        let scalar = BoundArgument::Scalar(vec![1, 0, 0, 0]);
-        vec![BoundLaunch {
-            entry: "k".into(),
-            grid: [1; 3],
-            block: [1; 3],
-            shared_bytes: 0,
-            cluster: None,
-            cooperative: false,
-            programmatic: false,
-            l2_persist: None,
-            arguments: arguments.chain([scalar]).collect(),
-        }]
-    }
-
     /// Whether everything is swept out, for buffers of these sizes.
-    fn sweeps(sizes: &[u64], module_bytes: u64) -> bool {
-        let mut store = BufferStore::apart();
-        let numbers: Vec<u32> = (0..sizes.len() as u32).collect();
-        for (number, bytes) in numbers.iter().zip(sizes) {
-            let own = BufferId(*number);
-            store.allocate(own, "x", *bytes).unwrap();
-            store.fill(own, 0x1234_5678).unwrap();
-        }
+    fn sweeps(sizes: &[usize], module_bytes: u64) -> bool {
+        let buffers: Vec<Vec<u8>> = sizes.iter().map(|bytes| vec![0x5a; *bytes]).collect();
+        let call: Vec<&[u8]> = buffers.iter().map(Vec::as_slice).collect();
         let mut flush = CacheFlush::default();
-        flush.run(CACHE, &store, &call(&numbers), module_bytes);
-        for number in numbers {
-            let bytes = store.read(BufferId(number)).unwrap();
-            assert!(bytes.chunks_exact(4).all(|word| word == 0x1234_5678u32.to_le_bytes()));
-        }
+        flush.run(CACHE, &call, module_bytes);
+        assert!(buffers.iter().flatten().all(|byte| *byte == 0x5a));
         !flush.0.is_empty()
     }
 

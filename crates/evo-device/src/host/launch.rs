@@ -62,7 +62,7 @@ fn check_geometry(bound: &BoundLaunch, limits: &DeviceLimits, seats: usize) -> R
         ));
     }
     check_cluster(bound, limits)?;
-    let blocks: u64 = bound.grid.iter().map(|&extent| u64::from(extent)).fold(1, u64::saturating_mul);
+    let blocks = bound.blocks();
     if bound.cooperative && blocks > seats as u64 {
         let message =
             format!("a cooperative launch of {blocks} blocks, {seats} can be resident (one per core)");

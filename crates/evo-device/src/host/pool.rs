@@ -166,8 +166,8 @@ enum Wait {
     Asleep,
     /// Some microseconds: launches of a timed batch follow each other closely.
     Closely,
-    /// Until the launch that a clock is about to be started for.
-    Roused,
+    /// Until the launch that a clock is about to be started for, those that will take part in it.
+    Roused { seats: usize },
 }
 
 struct Board {
@@ -260,21 +260,23 @@ impl ProcessorPool {
         }
     }
 
-    /// Has all helpers awake for a launch that follows at once. A processor that sleeps is as much as a millisecond late on
-    /// a virtual machine, or one on which compilers run: a short kernel would be over by then, and have taken twice as long.
-    pub fn rouse(&self) {
-        if self.helpers.is_empty() {
+    /// Has helpers awake for a launch of so many blocks that follows at once: one that sleeps comes late, most of all where
+    /// its core runs a compiler, and a short kernel may be over by then.
+    pub fn rouse(&self, blocks: u64) {
+        let others = usize::try_from(blocks.saturating_sub(1)).unwrap_or(usize::MAX);
+        let wanted = self.helpers.len().min(others);
+        if wanted == 0 {
             return;
         }
         {
             let mut state = lock(&self.board.state);
             state.epoch += 1;
-            state.wait = Wait::Roused;
+            state.wait = Wait::Roused { seats: wanted + 1 };
             self.board.epoch.store(state.epoch, Ordering::Release);
         }
         self.board.start.notify_all();
         let began = Instant::now();
-        while self.board.roused.load(Ordering::Acquire) < self.helpers.len() && began.elapsed() < ROUSE_MAX {
+        while self.board.roused.load(Ordering::Acquire) < wanted && began.elapsed() < ROUSE_MAX {
             std::hint::spin_loop();
         }
     }
@@ -329,7 +331,7 @@ impl Drop for ProcessorPool {
 fn help(board: &Board, mut seat: Seat, number: usize) {
     let (mut seen, mut wait) = (0, Wait::Asleep);
     loop {
-        board.watch(seen, wait);
+        board.watch(seen, wait, number);
         let mut state = lock(&board.state);
         while state.epoch == seen && !state.end {
             state = board.start.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -406,9 +408,10 @@ fn relieve(board: &Board, clocks: &TurnClocks, mut seat: Seat, job: &SharedLaunc
 
 impl Board {
     /// Looks for new work before a helper goes to sleep.
-    fn watch(&self, seen: u64, wait: Wait) {
+    fn watch(&self, seen: u64, wait: Wait, number: usize) {
         let is_new = || self.epoch.load(Ordering::Acquire) != seen;
         match wait {
+            Wait::Roused { seats } if number >= seats => {}
             Wait::Asleep => {}
             Wait::Closely => {
                 for _ in 0..500 {
@@ -418,7 +421,7 @@ impl Board {
                     std::hint::spin_loop();
                 }
             }
-            Wait::Roused => {
+            Wait::Roused { .. } => {
                 self.roused.fetch_add(1, Ordering::Release);
                 let began = Instant::now();
                 while !is_new() && began.elapsed() < 2 * ROUSE_MAX {

@@ -9,7 +9,9 @@ use evo_protocol::verdict::VerdictKind;
 
 use super::memory::GuardedBuffer;
 use super::{numbers, stop};
-use crate::device::{BlockError, BufferId, Comparison, CopiedPart, GuardDamage, RunConditions, Tolerance};
+use crate::device::{
+    BlockError, BoundLaunch, BufferId, Comparison, CopiedPart, GuardDamage, RunConditions, Tolerance,
+};
 
 /// What both host devices do with buffers in the same way: ask their field `store`. A macro, because these are methods of
 /// the trait `Device` and not of a part of it.
@@ -111,6 +113,12 @@ impl BufferStore {
 
     pub fn get_mut(&mut self, id: BufferId) -> Result<&mut GuardedBuffer, DeviceError> {
         self.buffers.get_mut(&id).ok_or_else(|| misuse(format!("there is no buffer {}", id.0)))
+    }
+
+    /// What the buffers of a call hold; those that are gone are left out.
+    pub fn contents(&self, call: &[BoundLaunch]) -> Vec<&[u8]> {
+        let buffers = call.iter().flat_map(BoundLaunch::buffers);
+        buffers.filter_map(|own| self.buffers.get(&own)).map(GuardedBuffer::bytes).collect()
     }
 
     /// Bytes beside a buffer that are open and not looked at.

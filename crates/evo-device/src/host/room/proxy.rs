@@ -215,7 +215,7 @@ impl RoomDevice {
         let module_bytes = self.tenants.get(&module).ok_or_else(|| no_module(module))?.module.data_bytes;
         let calls = order.rotation.iter().enumerate();
         for (number, call) in calls.cycle().take(order.samples as usize) {
-            self.flush.run(self.info.l2_bytes, &self.store, call, module_bytes);
+            self.flush.run(self.info.l2_bytes, &self.store.contents(call), module_bytes);
             times.extend(self.sample_staged(module, Some(number as u32), &single)?);
         }
         Ok(times)

@@ -1,6 +1,30 @@
 //! What a module keeps from call to call.
 
 use super::*;
+use crate::host::initializers;
+
+#[test]
+fn the_memory_of_a_module_is_known_before_it_is_loaded() {
+    let bytes = |declaration: &str| {
+        let text = format!(
+            "{declaration} extern \"C\" __global__ void k(float* y) {{ y[0] = table[threadIdx.x]; }}"
+        );
+        initializers::data_bytes(&compile(&text, &["k"]))
+    };
+    let small = bytes("__device__ float table[4];");
+    assert!(small < 64 << 10, "{small}");
+    for large in [
+        "__device__ float table[1 << 18];",
+        "__device__ float table[1 << 18] = {1, 2};",
+        "__constant__ float table[1 << 18] = {1};",
+    ] {
+        assert!(
+            bytes(large) >= (1 << 20) && bytes(large) < (1 << 20) + (64 << 10),
+            "{large}: {}",
+            bytes(large)
+        );
+    }
+}
 
 #[test]
 fn variables_are_found_hashed_and_restored() {
