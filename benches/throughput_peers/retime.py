@@ -41,31 +41,34 @@ def main(path):
         try:
             kernel = cp.RawModule(code=source, options=("-std=c++17", *defines)).get_function(space.entry)
             grid, block = space.launch(configuration)
+            shared = space.shared_bytes(configuration)
             out.fill(cp.nan)
-            kernel(grid, block, tuple(arguments))
+            kernel(grid, block, tuple(arguments), shared_mem=shared)
             if not bool(cp.allclose(out, expected, atol=space.peer["atol"], rtol=1e-4)):
                 failed[key] = "wrong answer"
                 continue
-            first = batch(cp, kernel, grid, block, arguments, 3)
-            ready[key] = (kernel, grid, block, max(1, round(BATCH_MS / first)))
+            launch = (kernel, grid, block, shared)
+            first = batch(cp, launch, arguments, 3)
+            ready[key] = (launch, max(1, round(BATCH_MS / first)))
         except Exception as error:
             failed[key] = f"{type(error).__name__}: {error}"[:500]
     samples = {key: [] for key in ready}
     for _ in range(ROUNDS):
-        for key, (kernel, grid, block, count) in ready.items():
-            kernel(grid, block, tuple(arguments))
-            samples[key].append(1e6 * batch(cp, kernel, grid, block, arguments, count))
+        for key, (launch, count) in ready.items():
+            batch(cp, launch, arguments, 1)
+            samples[key].append(1e6 * batch(cp, launch, arguments, count))
     times = {key: statistics.median(values) for key, values in samples.items()}
     spread = {key: (max(v) - min(v)) / times[key] for key, v in samples.items()}
     print(json.dumps({"times_ns": times, "spread": spread, "failed": failed, "cupy": cp.__version__}))
 
 
-def batch(cp, kernel, grid, block, arguments, count):
+def batch(cp, launch, arguments, count):
     """Milliseconds a launch, over `count` launches."""
+    kernel, grid, block, shared = launch
     start, end = cp.cuda.Event(), cp.cuda.Event()
     start.record()
     for _ in range(count):
-        kernel(grid, block, tuple(arguments))
+        kernel(grid, block, tuple(arguments), shared_mem=shared)
     end.record()
     end.synchronize()
     return cp.cuda.get_elapsed_time(start, end) / count

@@ -15,11 +15,13 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 
 # problem: extents that the grid covers, x first, as names of sizes; divisors: what a block covers of them.
-# atol: for Kernel Tuner's `numpy.allclose`, about ten times the largest rounding error seen.
+# atol: for Kernel Tuner's `numpy.allclose`, about ten times the largest rounding error seen. shared: bytes of dynamic
+# shared memory, of sizes and parameters.
 KERNELS = {
     "gemm": {"problem": ["N", "M"], "divisors": ["NWG", "MWG"], "block": ["NDIM", "MDIM"], "atol": 1e-2},
     "convolution": {"problem": ["W", "H"], "divisors": ["BX*TX", "BY*TY"], "block": ["BX", "BY"], "atol": 1e-3},
     "scale_add": {"problem": ["C", "R"], "divisors": ["BX*ITEMS*VEC", "BY*ROWS"], "block": ["BX", "BY"], "atol": 1e-5},
+    "layer_norm": {"problem": ["R"], "divisors": ["1"], "block": ["THREADS"], "atol": 1e-4, "shared": "4*C*CACHED"},
 }
 
 
@@ -36,7 +38,7 @@ class Space:
         self.source = HERE / self.file["kernel"]["source"]
         self.entry = self.file["launches"][0]["entry"]
         self.parameters = {name: p["values"] for name, p in self.file["parameters"].items()}
-        self.constraints = [c["require"] for c in self.file["constraints"]]
+        self.constraints = [c["require"] for c in self.file.get("constraints", [])]
         (problem,) = [p for p in self.file["problems"] if p["device"] == device]
         self.problem, self.sizes = problem["name"], problem["sizes"]
         self.peer = KERNELS[kernel]
@@ -63,6 +65,9 @@ class Space:
             for size, divisor in zip(self.peer["problem"], self.peer["divisors"])
         ]
         return tuple(grid), tuple(configuration[name] for name in self.peer["block"])
+
+    def shared_bytes(self, configuration):
+        return eval(self.peer.get("shared", "0"), {"__builtins__": {}}, {**self.sizes, **configuration})
 
     def arguments(self):
         """The entry point's arguments in order: (name, role, shape) of buffers, (name, "scalar", value) of scalars."""
@@ -117,4 +122,10 @@ def _scale_add(inputs):
     return inputs["x"].astype(np.float64) * scale[:, None] + shift[None, :]
 
 
-ANSWERS = {"gemm": _gemm, "convolution": _convolution, "scale_add": _scale_add}
+def _layer_norm(inputs):
+    x = inputs["x"].astype(np.float64)
+    factor = 1 / np.sqrt(x.var(axis=1, keepdims=True) + np.float64(np.float32(1e-5)))
+    return (x - x.mean(axis=1, keepdims=True)) * factor * inputs["gamma"] + inputs["beta"]
+
+
+ANSWERS = {"gemm": _gemm, "convolution": _convolution, "scale_add": _scale_add, "layer_norm": _layer_norm}

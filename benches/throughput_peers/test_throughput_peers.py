@@ -145,7 +145,7 @@ class Readers(unittest.TestCase):
 @unittest.skipIf(np is None, "NumPy is not installed")
 class Spaces(unittest.TestCase):
     def test_each_space_has_its_points_and_both_tools_launch_the_same_blocks(self):
-        for kernel, count in {"gemm": 7344, "convolution": 8032, "scale_add": 8280}.items():
+        for kernel, count in {"gemm": 7344, "convolution": 8032, "scale_add": 8280, "layer_norm": 40}.items():
             space = spaces.Space(kernel)
             launch = space.file["launches"][0]
             points = list(space.valid())
@@ -162,7 +162,7 @@ class Spaces(unittest.TestCase):
             space = spaces.Space(kernel)
             file = tomllib.loads(space.with_files("cuda"))
             self.assertEqual(file["parameters"], space.file["parameters"])
-            self.assertEqual(file["constraints"], space.file["constraints"])
+            self.assertEqual(file.get("constraints"), space.file.get("constraints"))
             self.assertEqual(file["check"].pop("tiny"), "none")
             self.assertEqual(file["check"]["reference"], space.file["check"]["reference"])
             self.assertEqual([p["device"] for p in file["problems"]], ["cuda"])

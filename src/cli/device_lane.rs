@@ -55,11 +55,11 @@ pub fn lane_options(
         command => command,
     };
     let foreign = command.is_some();
-    let builtin = kernel.and_then(|kernel| match &kernel.check.reference {
-        ReferenceSpec::Builtin { name } => Some(name.as_str()),
-        _ => None,
+    let reference = kernel.map(|kernel| match &kernel.check.reference {
+        ReferenceSpec::Builtin { name } => name.as_str(),
+        _ => on_device::OWN,
     });
-    let (support_cubin, reference_kernels) = own_kernels(setup, builtin)?;
+    let (support_cubin, reference_kernels) = own_kernels(setup, reference)?;
     Ok(LaneOptions {
         // A command of the user's own says for itself what it wants.
         command: match setup.sandbox {
@@ -119,8 +119,8 @@ pub fn support_cubin(setup: &DeviceSetup) -> Result<Option<PathBuf>, CliError> {
     Ok(Some(support::kernels(DeviceKind::Cuda, &setup.choice.arch, own, &setup.farm.cache)?))
 }
 
-/// A built-in reference, or all of them, as kernels of this device, compiled. None where the device has no kernels for
-/// it.
+/// A built-in reference, what a reference of the user's needs, or all of it, as kernels of this device, compiled. None where
+/// the device has no kernels for it.
 pub fn reference_kernels(setup: &DeviceSetup, name: Option<&str>) -> Result<Option<PathBuf>, CliError> {
     let Some(text) = on_device::source(name) else { return Ok(None) };
     let entries = on_device::entries(name);
@@ -128,18 +128,18 @@ pub fn reference_kernels(setup: &DeviceSetup, name: Option<&str>) -> Result<Opti
     Ok(Some(support::kernels(setup.choice.kind, &setup.choice.arch, own, &setup.farm.cache)?))
 }
 
-/// The helper kernels and those of a built-in reference. On the host neither is needed, because the processor is the
+/// The helper kernels and those for a reference. On the host neither is needed, because the processor is the
 /// device.
 fn own_kernels(
     setup: &DeviceSetup,
-    builtin: Option<&str>,
+    reference: Option<&str>,
 ) -> Result<(Option<PathBuf>, Option<ReferenceKernels>), CliError> {
     if setup.choice.kind != DeviceKind::Cuda {
         return Ok((None, None));
     }
     // Each takes the compiler some hundred milliseconds, once per cache.
     std::thread::scope(|scope| {
-        let references = builtin.map(|name| (name, scope.spawn(|| reference_kernels(setup, builtin))));
+        let references = reference.map(|name| (name, scope.spawn(|| reference_kernels(setup, reference))));
         let support = support_cubin(setup)?;
         let Some((name, references)) = references else { return Ok((support, None)) };
         let path = references.join().map_err(|_| CliError::harness("a compiling thread panicked"))??;

@@ -55,6 +55,9 @@ fn the_self_test_finds_no_difference() {
         let own = |check: &&Json| check["name"].as_str().is_some_and(|own| own.starts_with(name));
         assert!(checks.iter().filter(own).count() >= 9, "{name}: {checks:?}");
     }
+    for name in ["draw bell f32", "draw range i64", "convert f16", "measure"] {
+        assert!(checks.iter().any(|check| check["name"] == json!(name)), "{name}: {checks:?}");
+    }
     assert!(checks.iter().all(|check| check["passed"] == json!(true)), "{checks:?}");
 }
 
@@ -78,16 +81,19 @@ fn a_kernel_that_is_wrong_is_found() {
     );
 }
 
-fn lane(kernels: ReferenceKernels, cache: &tempfile::TempDir) -> Lane {
-    let options = LaneOptions {
+fn options(kernels: ReferenceKernels, cache: &tempfile::TempDir) -> LaneOptions {
+    LaneOptions {
         command: Some(vec![env!("CARGO_BIN_EXE_evo").into(), "worker".into()]),
         device: "host".into(),
         cache: cache.path().join("expected"),
         support_cubin: None,
         reference_kernels: Some(kernels),
         leased: false,
-    };
-    Lane::start_with(options, LaneLimits::default()).unwrap()
+    }
+}
+
+fn lane(kernels: ReferenceKernels, cache: &tempfile::TempDir) -> Lane {
+    Lane::start_with(options(kernels, cache), LaneLimits::default()).unwrap()
 }
 
 fn rmsnorm(vector: i64) -> evo::supervise::job::Job {
@@ -121,6 +127,51 @@ fn a_reference_on_which_both_do_not_agree_is_nobodys_verdict() {
     assert!(judged.verdict.message.contains("do not agree"), "{}", judged.verdict.message);
 }
 
+/// A layer normalization with a reference of its own at a size that the device answers, with a text of its source replaced.
+fn layer_norm((from, to): (&str, &str), folder: &tempfile::TempDir) -> evo::supervise::job::Job {
+    let peers = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/throughput_peers"));
+    let text = |name: &str| std::fs::read_to_string(peers.join(name)).unwrap();
+    let small = "sizes = { R = 96, C = 512 }";
+    assert!(text("layer_norm.toml").contains(small) && text("layer_norm.cu").contains(from));
+    let write = |name: &str, text: String| std::fs::write(folder.path().join(name), text).unwrap();
+    write("layer_norm.toml", text("layer_norm.toml").replace(small, "sizes = { R = 600, C = 1024 }"));
+    write("layer_norm.cu", text("layer_norm.cu").replace(from, to));
+    write("layer_norm_naive.cu", text("layer_norm_naive.cu"));
+    let values = [("THREADS", 64), ("VEC", 4), ("CACHED", 0)].map(|(name, value)| (name, Value::Int(value)));
+    job_of(folder.path().join("layer_norm.toml").to_str().unwrap(), &values, false)
+}
+
+#[test]
+fn a_reference_of_ones_own_judges_large_shapes_on_the_device_as_on_the_processor() {
+    let cache = tempfile::tempdir().unwrap();
+    let kernels = || {
+        let path = compiled(Some(on_device::OWN), ("", ""), &cache);
+        ReferenceKernels { name: on_device::OWN.into(), path }
+    };
+    let on_processor = LaneOptions { reference_kernels: None, ..options(kernels(), &cache) };
+    let mut lanes = [lane(kernels(), &cache), Lane::start_with(on_processor, LaneLimits::default()).unwrap()];
+    let mut judge = |change: (&str, &str)| {
+        let folder = tempfile::tempdir().unwrap();
+        let job = layer_norm(change, &folder);
+        lanes.each_mut().map(|lane| lane.evaluate(&job, &Standing::default()))
+    };
+    let right = judge(("", ""));
+    let full = right.each_ref().map(|judged| {
+        assert!(judged.verdict.is_pass(), "{judged:#?}");
+        judged.gates.iter().find(|report| report.gate == Gate::FullShapes).unwrap()
+    });
+    assert_eq!(full[0].cases, full[1].cases);
+    assert_eq!(full[0].evidence, full[1].evidence);
+    // One column in a thousand is off by a thousandth.
+    let wrong = judge((
+        "* factor * gamma[at + e] + beta[at + e]",
+        "* factor * gamma[at + e] + beta[at + e] + (at + e == 1000 ? 1e-3f : 0.0f)",
+    ));
+    let [on_device, on_processor] = wrong.map(|judged| judged.verdict);
+    assert_eq!(on_device.kind, VerdictKind::WrongAnswer, "{on_device:#?}");
+    assert_eq!((on_device.kind, on_device.cause), (on_processor.kind, on_processor.cause));
+}
+
 #[test]
 fn they_compile_for_gpus() {
     if toolchain::lacks_nvrtc() {
@@ -128,7 +179,7 @@ fn they_compile_for_gpus() {
     }
     let cache = tempfile::tempdir().unwrap();
     for (name, arch) in
-        [(None, "sm_90a"), (None, "sm_75"), (Some("gemm"), "sm_80"), (Some("attention"), "sm_100a")]
+        [(None, "sm_90a"), (None, "sm_75"), (Some("gemm"), "sm_80"), (Some(on_device::OWN), "sm_100a")]
     {
         let own = OwnKernels {
             file_name: "references.cu",

@@ -3,28 +3,18 @@
 use evo_device::device::{BufferId, Device, Tolerance};
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan, Role};
+use evo_protocol::plan::{ProblemPlan, Role};
 
 use super::bounds::AnswerScale;
 use super::element;
+use super::elements_agreement::{self, buffer, problem};
 use super::expected;
 use super::inputs::{Draw, Family};
 use super::npy::task_error;
-use super::on_device::{AGREEMENT, AGREEMENT_NOISE, DeviceReferences};
+use super::on_device::{self, AGREEMENT, AGREEMENT_NOISE, DeviceReferences};
 use super::reference::{ReferenceAnswer, ReferenceWork, UNIT_F32, WorkBuffers};
 
-/// One reference at one shape with every kind of input.
-#[derive(Clone, Debug)]
-pub struct Agreement {
-    /// `gemm f16 70x33x65`.
-    pub name: String,
-    /// Kinds of inputs that were compared.
-    pub cases: usize,
-    /// The first difference, if there is one.
-    pub difference: Option<String>,
-    /// The largest distance over what is allowed.
-    pub worst: f64,
-}
+pub use super::elements_agreement::Agreement;
 
 /// The error of the trusted computation is itself a matter of rounding: it may differ by this factor, and by this
 /// many units of rounding of the largest element.
@@ -33,8 +23,8 @@ const TRUSTED_UNITS: f64 = 2.0;
 /// Sums over the same elements in another order.
 const SUMS: f64 = 1e-6;
 
-/// Compares every built-in reference, or `only` one, on problems with odd extents in every input family. `image` has the
-/// kernels of those.
+/// Compares every built-in reference, or `only` one, on problems with odd extents in every input family, and what the device
+/// does to elements. `image` has the kernels of those.
 ///
 /// # Errors
 /// The device failed, or the image is not one for it.
@@ -63,6 +53,10 @@ pub fn compare_references(
             }
         }
         rows.push(row);
+    }
+    // What all references share is compared once.
+    if only.is_none_or(|only| only == on_device::OWN) {
+        rows.extend(elements_agreement::compare(device, &references, seed)?);
     }
     Ok(rows)
 }
@@ -155,31 +149,6 @@ fn scales_differ(
     ];
     let (what, _) = rows.into_iter().find(|(_, same)| !same)?;
     Some(format!("{what}: {own:?} and {other:?} on the processor"))
-}
-
-fn buffer(name: &str, dtype: DType, shape: &[u64], role: Role) -> BufferPlan {
-    let (shape, fill) = (shape.to_vec(), Fill::Normal { scale: 1.0 });
-    BufferPlan { name: name.into(), dtype, shape, role, fill, symbol: None, view: None }
-}
-
-fn problem(name: String, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> ProblemPlan {
-    ProblemPlan {
-        name,
-        sizes: sizes.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
-        weight: 1.0,
-        buffers,
-        scalars: Vec::new(),
-        tensor_maps: Vec::new(),
-        launches: Vec::new(),
-        reference_launches: Vec::new(),
-        reference_variables: Vec::new(),
-        prepare_launches: Vec::new(),
-        reference_sizes: Vec::new(),
-        reference_parameters: Default::default(),
-        literals: Vec::new(),
-        flops: None,
-        bytes: None,
-    }
 }
 
 /// Problems with odd extents, in every data type.

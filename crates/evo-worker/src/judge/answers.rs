@@ -16,22 +16,23 @@ use evo_space::genome::ContentHash;
 
 use super::bounds::{self, OutputShape};
 use super::case::Case;
+use super::drawn;
 use super::element;
 use super::expected::{self, ExpectedSet, Oddities};
 use super::inputs::{Draw, Family};
 use super::naive::{NaiveModules, NaiveRunner};
 use super::npy::task_error;
 use super::on_device::{AGREEMENT, AGREEMENT_NOISE, DeviceAnswer, DeviceReferences, disagreement};
-use super::pool::{CaseSet, ExpectedBuffer, Pool, TargetUpload};
+use super::pool::{CaseInputs, CaseSet, ExpectedBuffer, Pool, TargetUpload};
 use super::reference::{ReferenceWork, WorkBuffers};
 use super::run::PhaseSink;
-use super::state::{Judge, read_buffers};
+use super::state::Judge;
 
 /// Cases of fewer elements are computed by the processor: it takes less than a millisecond, and checks the device.
 const ON_DEVICE_MIN: u64 = 1 << 16;
 
 /// Why there is no set on the device.
-enum Unanswered {
+pub(super) enum Unanswered {
     /// The answer is none that could be used; the next magnitude may do.
     Useless(String),
     Failed(DeviceError),
@@ -56,6 +57,9 @@ impl Judge {
         let work = self.work(check, &case.plan);
         if let Some(work) = work.as_ref().filter(|_| case.elements() >= ON_DEVICE_MIN) {
             return self.answer_on_device((key, modules), check, case, work);
+        }
+        if self.takes_own(check, case) {
+            return self.answer_own((key, modules), check, case);
         }
         // Kept answers count only if they belong to these very inputs; otherwise they are computed again.
         if let Some(answers) = self.expected.get(key) {
@@ -102,7 +106,6 @@ impl Judge {
         bytes: Vec<Vec<u8>>,
     ) -> Result<Rc<CaseSet>, DeviceError> {
         let plans = &case.plan.buffers;
-        let inputs = read_buffers(&case.plan, bytes);
         let targets: Vec<_> = answers
             .outputs
             .iter()
@@ -116,7 +119,10 @@ impl Judge {
             })
             .collect();
         let mut derive = |device: &mut dyn Device, set: &CaseSet| modules.derive(device, &case.plan, set);
-        self.pool.add(self.device.as_mut(), (key, answers.magnitude), &inputs, &targets, &mut derive)
+        let mut write =
+            |device: &mut dyn Device, position: usize, buffer| device.write(buffer, &bytes[position]);
+        let inputs = CaseInputs { plan: &case.plan, write: &mut write };
+        self.pool.add(self.device.as_mut(), (key, answers.magnitude), inputs, &targets, &mut derive)
     }
 
     fn answer_on_device(
@@ -130,10 +136,13 @@ impl Judge {
         let mut why = String::new();
         // The largest magnitude first: the harder the inputs, the more they find.
         for magnitude in expected::magnitudes(check, case) {
-            let bytes = expected::input_bytes(&case.plan, draw(check, case, *magnitude))?;
-            let inputs = read_buffers(&case.plan, bytes);
+            let (plan, draw) = (&case.plan, draw(check, case, *magnitude));
             let device = self.device.as_mut();
-            let set = self.pool.fill(device, key, *magnitude, &inputs, |pool, device, set| {
+            let mut write = |device: &mut dyn Device, position: usize, buffer| {
+                drawn::write_input(Some(references), device, plan, &plan.buffers[position], draw, buffer)
+            };
+            let inputs = CaseInputs { plan, write: &mut write };
+            let set = self.pool.fill(device, (key, *magnitude), inputs, |pool, device, set| {
                 modules.derive(device, &case.plan, set)?;
                 let plan = &case.plan.buffers[work.output];
                 let expected = pool.room_for_answer(device, set, plan, 8 * plan.elements())?;
@@ -151,7 +160,7 @@ impl Judge {
             match set {
                 Ok(set) => {
                     let expected = set.targets[0].expected;
-                    self.doublecheck.consider(device, check, case, work, inputs, expected)?;
+                    self.doublecheck.consider(device, check, case, work, draw, expected)?;
                     return Ok(set);
                 }
                 Err(Unanswered::Useless(complaint)) => why = complaint,
@@ -211,7 +220,6 @@ fn compute(
 }
 
 fn complaint(check: &CheckPlan, case: &Case, work: &ReferenceWork, answer: &DeviceAnswer) -> Option<String> {
-    let judged = check.checks.include(GateCheck::UsableReference);
     let odd = Oddities {
         elements: answer.scale.elements,
         finite: answer.scale.finite,
@@ -220,15 +228,15 @@ fn complaint(check: &CheckPlan, case: &Case, work: &ReferenceWork, answer: &Devi
         max: answer.scale.max,
         overflows: answer.overflows,
     };
-    let complaint = expected::unusable(&case.plan, case.family, work.output, &odd);
-    complaint.filter(|_| judged || case.family != Family::Normal)
+    let judged = check.checks.include(GateCheck::UsableReference) || case.family != Family::Normal;
+    expected::unusable(&case.plan, case.family, work.output, &odd).filter(|_| judged)
 }
 
-fn shape(case: &Case, buffer: usize) -> OutputShape {
+pub(super) fn shape(case: &Case, buffer: usize) -> OutputShape {
     let one_is_subnormal = case.family == Family::Subnormal && case.seed_index & 1 == 1;
     OutputShape { family: case.family, one_is_subnormal, ..expected::output_shape(&case.plan, buffer) }
 }
 
-fn draw(check: &CheckPlan, case: &Case, magnitude: f64) -> Draw {
+pub(super) fn draw(check: &CheckPlan, case: &Case, magnitude: f64) -> Draw {
     Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude }
 }

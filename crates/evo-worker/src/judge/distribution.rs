@@ -85,12 +85,15 @@ pub(super) fn base(source: &mut ChaCha8Rng, shape: Distribution, dtype: DType, l
     }
 }
 
+/// √1.5 / 65536.
+pub(super) const BELL_UNIT: f64 = 1.224_744_871_391_589 / 65536.0;
+
 /// A standard bell-shaped variable: the sum of eight 16-bit uniforms (Irwin–Hall), tails to ±4.9.
 /// Integer sums need no logarithm or cosine, whose last bits differ between C libraries.
 fn bell(raw: &[u8]) -> f64 {
     let sum: u32 = raw.chunks_exact(2).map(|pair| u32::from(u16::from_le_bytes([pair[0], pair[1]]))).sum();
     // Mean 4 × 65535; the variance of one is (65536² − 1)/12, of eight together 8/12 of 65536².
-    (f64::from(sum) - 4.0 * 65535.0) * (1.5f64.sqrt() / 65536.0)
+    (f64::from(sum) - 4.0 * 65535.0) * BELL_UNIT
 }
 
 /// A uniform variable in [0, 1).

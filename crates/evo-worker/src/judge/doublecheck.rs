@@ -9,11 +9,12 @@ use std::thread::{Builder, JoinHandle};
 use evo_device::device::{BufferId, Device};
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{BufferPlan, ProblemPlan};
+use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::VerdictKind;
 use evo_protocol::worker::{CheckPlan, ReferencePlan};
 
 use super::case::Case;
+use super::draw::Draw;
 use super::element;
 use super::expected;
 use super::on_device::{AGREEMENT, AGREEMENT_NOISE, disagreement};
@@ -35,14 +36,14 @@ pub struct Doublecheck {
 }
 
 impl Doublecheck {
-    /// Computes this case again if it is the one. `inputs` by position, `answer` as the device left it.
+    /// Computes this case again if it is the one. `draw` has its inputs, `answer` is what the device left.
     pub fn consider(
         &mut self,
         device: &mut dyn Device,
         check: &CheckPlan,
         case: &Case,
         work: &ReferenceWork,
-        inputs: Vec<(usize, &BufferPlan, Vec<u8>)>,
+        draw: Draw,
         answer: BufferId,
     ) -> Result<(), DeviceError> {
         self.seen += 1;
@@ -52,15 +53,14 @@ impl Doublecheck {
         }
         let ReferencePlan::Builtin { name } = &check.reference else { return Ok(()) };
         let answer = element::widen(&device.read(answer)?, DType::F64);
-        let mut bytes = vec![Vec::new(); case.plan.buffers.len()];
-        for (position, _, own) in inputs {
-            bytes[position] = own;
-        }
         let (name, plan, label, output) = (name.clone(), case.plan.clone(), case.name(), work.output);
         let thread = Builder::new().name("doublecheck".into()).spawn(move || {
             let threads = rayon::ThreadPoolBuilder::new().num_threads(THREADS).build();
             let threads = threads.map_err(|error| not_checked(&error.to_string()))?;
-            threads.install(|| compare(&name, &plan, &label, &bytes, output, &answer))
+            threads.install(|| {
+                let bytes = expected::input_bytes(&plan, draw)?;
+                compare(&name, &plan, &label, &bytes, output, &answer)
+            })
         });
         self.running = Some(thread.map_err(|error| not_checked(&error.to_string()))?);
         Ok(())
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
     use crate::judge::fake::{FakeDevice, info};
-    use crate::judge::inputs::{Draw, Family};
+    use crate::judge::inputs::Family;
     use crate::judge::reference::testing::{buffer, check_plan, plan};
 
     /// What the second computation says of the answer of which one element is changed by so much.
@@ -147,9 +147,7 @@ mod tests {
         let mut second = Doublecheck::default();
         // One of the first few is chosen, whatever the seed is.
         for _ in 0..AMONG {
-            let inputs = own.buffers.iter().enumerate().zip(bytes.clone()).take(2);
-            let inputs = inputs.map(|((position, buffer), bytes)| (position, buffer, bytes)).collect();
-            second.consider(&mut device, &check, &case, &work, inputs, kept).unwrap();
+            second.consider(&mut device, &check, &case, &work, draw, kept).unwrap();
         }
         assert!(second.running.is_some());
         let first = second.result(true);

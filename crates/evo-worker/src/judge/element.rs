@@ -47,8 +47,9 @@ pub fn round_f32(value: f32, dtype: DType) -> f32 {
 macro_rules! by_type {
     ($dtype:expr, $action:ident) => {
         match $dtype {
-            DType::F16 => $action!(f16, |v: f16| v.to_f64(), |v: f64| f16::from_f64(v)),
-            DType::Bf16 => $action!(bf16, |v: bf16| v.to_f64(), |v: f64| bf16::from_f64(v)),
+            // By way of f32, as devices convert: what rounds directly differs from processor to processor.
+            DType::F16 => $action!(f16, |v: f16| v.to_f64(), |v: f64| f16::from_f32(v as f32)),
+            DType::Bf16 => $action!(bf16, |v: bf16| v.to_f64(), |v: f64| bf16::from_f32(v as f32)),
             DType::F32 => $action!(f32, |v: f32| f64::from(v), |v: f64| v as f32),
             DType::F64 => $action!(f64, |v: f64| v, |v: f64| v),
             DType::I8 => $action!(i8, |v: i8| f64::from(v), |v: f64| v as i8),

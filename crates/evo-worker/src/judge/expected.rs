@@ -323,7 +323,12 @@ fn answers(
 fn mostly_noise(plan: &ProblemPlan, answer: &ReferenceAnswer) -> Option<String> {
     let buffer = &plan.buffers[answer.buffer];
     let noise = perturb::is_mostly_noise(answer, buffer.dtype);
-    noise.then(|| format!("`{}` is mostly the reference's own rounding", buffer.name))
+    noise.then(|| noisy(buffer))
+}
+
+/// Says that an answer is mostly noise.
+pub fn noisy(buffer: &BufferPlan) -> String {
+    format!("`{}` is mostly the reference's own rounding", buffer.name)
 }
 
 /// What may make an answer useless.
@@ -343,7 +348,7 @@ pub struct Oddities {
 }
 
 impl Oddities {
-    fn of(answer: &ReferenceAnswer, family: Family) -> Oddities {
+    pub fn of(answer: &ReferenceAnswer, family: Family) -> Oddities {
         let expected = &answer.expected;
         let first_special = first(expected, |value| !value.is_finite());
         let overflows = |trusted: &Vec<f64>| {
@@ -407,7 +412,7 @@ pub fn unusable(plan: &ProblemPlan, family: Family, position: usize, odd: &Oddit
 /// `reference_hash` is the naive kernel's binary.
 pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>) -> ContentHash {
     let plan = &case.plan;
-    let mut text = format!("evo expected 9\n{}\n{:?}\n", plan.name, plan.sizes);
+    let mut text = format!("evo expected 10\n{}\n{:?}\n", plan.name, plan.sizes);
     let CheckPlan { atol, rtol, trusted_factor, fast_math, flushes_subnormals, .. } = check;
     text.push_str(&format!("{atol:?} {rtol:?} {trusted_factor} {fast_math} {flushes_subnormals}\n"));
     // Workspace is left out: its size follows from the configuration, and answers do not.

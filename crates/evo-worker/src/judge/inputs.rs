@@ -23,7 +23,7 @@ use super::element;
 use super::{npy, raw};
 
 /// Elements per random stream; a multiple of what one task needs to be worth its start.
-const CHUNK: usize = 1 << 15;
+pub(super) const CHUNK: usize = 1 << 15;
 
 /// A fresh set of contents of the same kind, for calls that no earlier call resembles. `number` counts them.
 pub fn another(draw: Draw, number: u32) -> Draw {
@@ -34,13 +34,17 @@ pub fn another(draw: Draw, number: u32) -> Draw {
 /// From this index on a draw has the contents of the one before it, in another order in places.
 pub const REARRANGED: u32 = 1 << 31;
 
-/// Turns a quarter of a tensor round, somewhere between its first and its last sixteenth. A kernel that knows contents by
-/// a few of their elements, by their ends or by their sum takes them for those of the call before.
-fn rearrange(bytes: &mut [u8], size: usize, seed: u64) {
-    let count = bytes.len() / size;
+/// The quarter of a tensor that is turned round, somewhere between its first and its last sixteenth: its first element and
+/// its length. A kernel that knows contents by a few of their elements, by their ends or by their sum takes them for those
+/// of the call before.
+pub(super) fn turned_part(count: usize, seed: u64) -> Option<(usize, usize)> {
     let (border, length) = (count.div_ceil(16), (count / 4).max(2));
-    let Some(places) = count.checked_sub(2 * border + length) else { return };
-    let first = border + seed as usize % (places + 1);
+    let places = count.checked_sub(2 * border + length)?;
+    Some((border + seed as usize % (places + 1), length))
+}
+
+fn rearrange(bytes: &mut [u8], size: usize, seed: u64) {
+    let Some((first, length)) = turned_part(bytes.len() / size, seed) else { return };
     let part = &mut bytes[first * size..(first + length) * size];
     part.reverse();
     part.chunks_exact_mut(size).for_each(<[u8]>::reverse);
@@ -68,42 +72,57 @@ pub fn generate(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Result<V
         Fill::Constant { value } => Ok(element::narrow(&vec![*value; count], buffer.dtype)),
         Fill::Npy { path } => npy::read_bytes(path, buffer),
         Fill::Raw { path } => raw::read_bytes(path, buffer),
+        Fill::Normal { .. } | Fill::Unrestricted | Fill::Uniform { .. } => {
+            let size = buffer.dtype.bytes() as usize;
+            let mut bytes = vec![0u8; count * size];
+            if let Some(rule) = FillRule::of(plan, buffer, draw) {
+                // A stream for each chunk, so that the contents do not depend on the number of threads.
+                let chunks = bytes.par_chunks_mut(CHUNK * size).enumerate();
+                chunks.for_each(|(chunk, out)| rule.fill(chunk, out));
+            }
+            Ok(bytes)
+        }
         Fill::Prepared => Ok(vec![0; count * buffer.dtype.bytes() as usize]),
-        Fill::Normal { scale } => Ok(random(plan, buffer, draw, Distribution::Bell { scale: *scale })),
-        Fill::Unrestricted if buffer.dtype.is_float() => {
-            Ok(random(plan, buffer, draw, Distribution::Bell { scale: 1.0 }))
-        }
-        Fill::Unrestricted => {
-            Ok(random(plan, buffer, draw, Distribution::Flat { low: 0.0, high: 100.0, closed: false }))
-        }
+    }
+}
+
+/// What the file asks a random buffer to hold.
+fn distribution(buffer: &BufferPlan) -> Option<Distribution> {
+    match &buffer.fill {
+        Fill::Constant { .. } | Fill::Npy { .. } | Fill::Raw { .. } | Fill::Prepared => None,
+        Fill::Normal { scale } => Some(Distribution::Bell { scale: *scale }),
+        Fill::Unrestricted if buffer.dtype.is_float() => Some(Distribution::Bell { scale: 1.0 }),
+        Fill::Unrestricted => Some(Distribution::Flat { low: 0.0, high: 100.0, closed: false }),
         Fill::Uniform { low, high, inclusive } => {
             let high = if *inclusive && !buffer.dtype.is_float() { high + 1.0 } else { *high };
-            Ok(random(plan, buffer, draw, Distribution::Flat { low: *low, high, closed: *inclusive }))
+            Some(Distribution::Flat { low: *low, high, closed: *inclusive })
         }
     }
 }
 
-/// The rule by which one element is computed.
-struct FillRule {
-    shape: Distribution,
+/// The rule by which one element is computed, on the processor or on the device (`drawn`).
+pub(super) struct FillRule {
+    /// Names the buffer's random streams.
+    pub(super) seed: [u8; 32],
+    pub(super) shape: Distribution,
     /// Whether the file declares the range, which then holds for every family.
-    declared: bool,
-    dtype: DType,
-    family: Family,
-    magnitude: f64,
-    count: usize,
+    pub(super) declared: bool,
+    pub(super) dtype: DType,
+    pub(super) family: Family,
+    pub(super) magnitude: f64,
+    pub(super) count: usize,
     /// The value of a constant tensor, drawn once.
-    level: f64,
+    pub(super) level: f64,
     /// Ramps go down as often as up.
-    descending: bool,
+    pub(super) descending: bool,
     /// Where the positive spike is.
-    spike: usize,
+    pub(super) spike: usize,
     /// Elements of the last extent.
-    row: usize,
+    pub(super) row: usize,
     /// Decides what each row is.
-    rows: u64,
+    pub(super) rows: u64,
     /// Which of two kinds (`Draw::is_second`).
-    second: bool,
+    pub(super) second: bool,
     /// Extremes are all the same.
     at_one_end: bool,
     /// All of them are the largest value.
@@ -111,57 +130,9 @@ struct FillRule {
     /// Decides what integers of all buffers of a case have in common; none where each buffer has its own.
     together: Option<u64>,
     /// Constants differ in their last bits (`nearly`).
-    nearly: bool,
+    pub(super) nearly: bool,
     /// Between -1 and 1; the same for all buffers of a case.
     decade: f64,
-}
-
-fn random(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw, shape: Distribution) -> Vec<u8> {
-    let count = buffer.elements().max(1) as usize;
-    let (family, magnitude) = buffer_family::of(plan, buffer, draw);
-    let seed = stream_seed(plan, buffer, draw);
-    // A stream that no chunk uses: chunks are numbered from 0.
-    let mut once = stream(&seed, u64::MAX);
-    let level = (0.5 + unit(once.next_u32())) * if once.next_u32().is_multiple_of(2) { 1.0 } else { -1.0 };
-    let recipe = FillRule {
-        shape,
-        declared: matches!(buffer.fill, Fill::Uniform { .. }),
-        dtype: buffer.dtype,
-        family,
-        magnitude,
-        count,
-        level,
-        descending: once.next_u32() % 2 == 1,
-        spike: place_of_spike(once.next_u64(), count),
-        row: buffer.shape.last().map_or(count, |row| (*row).max(1) as usize),
-        rows: once.next_u64(),
-        second: draw.is_second(),
-        decade: decade(draw),
-        at_one_end: draw.index % 4 == AT_ONE_END,
-        at_upper_end: draw.index % 8 == AT_UPPER_END,
-        together: together(draw),
-        nearly: draw.is_second() && draw.family == Family::Constant && selects(plan, buffer),
-    };
-    let size = buffer.dtype.bytes() as usize;
-    let mut bytes = vec![0u8; count * size];
-    bytes.par_chunks_mut(CHUNK * size).enumerate().for_each(|(chunk, out)| {
-        // A stream for each chunk, so that the contents do not depend on the number of threads.
-        let mut source = stream(&seed, chunk as u64);
-        if family == Family::Wide {
-            // Bits, not numbers: fp64 does not hold the low bits of 64-bit integers.
-            source.fill_bytes(out);
-            if recipe.dtype.bytes() >= 4 {
-                recipe.share_bits(chunk * CHUNK, out);
-            }
-            return;
-        }
-        let values = recipe.chunk(&mut source, chunk * CHUNK, out.len() / size);
-        store(&values, recipe.dtype, out);
-        if family == Family::Special && recipe.dtype == DType::F32 {
-            vary_nans(out, recipe.rows as usize);
-        }
-    });
-    bytes
 }
 
 /// In half of the ramps one element of so many stands elsewhere.
@@ -215,19 +186,83 @@ fn decade(draw: Draw) -> f64 {
 }
 
 impl FillRule {
+    /// The rule of a buffer in a draw; none for contents that are not drawn.
+    pub(super) fn of(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Option<FillRule> {
+        let shape = distribution(buffer)?;
+        let count = buffer.elements().max(1) as usize;
+        let (family, magnitude) = buffer_family::of(plan, buffer, draw);
+        let seed = stream_seed(plan, buffer, draw);
+        // A stream that no chunk uses: chunks are numbered from 0.
+        let mut once = stream(&seed, u64::MAX);
+        let level =
+            (0.5 + unit(once.next_u32())) * if once.next_u32().is_multiple_of(2) { 1.0 } else { -1.0 };
+        Some(FillRule {
+            seed,
+            shape,
+            declared: matches!(buffer.fill, Fill::Uniform { .. }),
+            dtype: buffer.dtype,
+            family,
+            magnitude,
+            count,
+            level,
+            descending: once.next_u32() % 2 == 1,
+            spike: place_of_spike(once.next_u64(), count),
+            row: buffer.shape.last().map_or(count, |row| (*row).max(1) as usize),
+            rows: once.next_u64(),
+            second: draw.is_second(),
+            decade: decade(draw),
+            at_one_end: draw.index % 4 == AT_ONE_END,
+            at_upper_end: draw.index % 8 == AT_UPPER_END,
+            together: together(draw),
+            nearly: draw.is_second() && draw.family == Family::Constant && selects(plan, buffer),
+        })
+    }
+
+    /// The elements of a chunk, little-endian.
+    pub(super) fn fill(&self, chunk: usize, out: &mut [u8]) {
+        let mut source = stream(&self.seed, chunk as u64);
+        if self.family == Family::Wide {
+            // Bits, not numbers: fp64 does not hold the low bits of 64-bit integers.
+            source.fill_bytes(out);
+            if self.dtype.bytes() >= 4 {
+                self.share_bits(chunk * CHUNK, out);
+            }
+            return;
+        }
+        let values = self.chunk(&mut source, chunk * CHUNK, out.len() / self.dtype.bytes() as usize);
+        store(&values, self.dtype, out);
+        if self.family == Family::Special && self.dtype == DType::F32 {
+            vary_nans(out, self.rows as usize);
+        }
+    }
+
+    /// All elements of the constant family.
+    pub(super) fn constant(&self) -> f64 {
+        match self.shape {
+            Distribution::Bell { scale } => scale * self.level * self.magnitude,
+            Distribution::Flat { low, high, .. } => low + (high - low) * (self.level.abs() - 0.5),
+        }
+    }
+
+    /// Where a ramp begins and ends.
+    pub(super) fn ramp_ends(&self) -> (f64, f64) {
+        match self.shape {
+            // Not symmetric: a sum over the tensor must not cancel to nothing.
+            Distribution::Bell { scale } => (-scale * self.magnitude, 3.0 * scale * self.magnitude),
+            Distribution::Flat { .. } => self.shape.ends(self.dtype),
+        }
+    }
+
     fn chunk(&self, source: &mut ChaCha8Rng, start: usize, length: usize) -> Vec<f64> {
         match (self.family, self.shape) {
-            (Family::Constant, shape) => {
-                let value = match shape {
-                    Distribution::Bell { scale } => scale * self.level * self.magnitude,
-                    Distribution::Flat { low, high, .. } => low + (high - low) * (self.level.abs() - 0.5),
-                };
+            (Family::Constant, _) => {
+                let value = self.constant();
                 if self.nearly {
                     return (0..length).map(|_| nearly(value, source.next_u32())).collect();
                 }
                 vec![self.whole(value); length]
             }
-            (Family::Ramp, shape) => self.ramp(shape, start, length),
+            (Family::Ramp, _) => self.ramp(start, length),
             (Family::Spikes, shape) => self.spikes(source, shape, start, length),
             (Family::Normal, shape) => base(source, shape, self.dtype, length),
             (Family::Large | Family::Small, shape) => {
@@ -278,12 +313,8 @@ impl FillRule {
         }
     }
 
-    fn ramp(&self, shape: Distribution, start: usize, length: usize) -> Vec<f64> {
-        let (from, to) = match shape {
-            // Not symmetric: a sum over the tensor must not cancel to nothing.
-            Distribution::Bell { scale } => (-scale * self.magnitude, 3.0 * scale * self.magnitude),
-            Distribution::Flat { .. } => shape.ends(self.dtype),
-        };
+    fn ramp(&self, start: usize, length: usize) -> Vec<f64> {
+        let (from, to) = self.ramp_ends();
         let steps = (self.count.max(2) - 1) as f64;
         let at = |index: usize| {
             let part = self.exchanged(index) as f64 / steps;
@@ -382,7 +413,7 @@ impl FillRule {
     }
 
     /// Integers get whole values.
-    fn whole(&self, value: f64) -> f64 {
+    pub(super) fn whole(&self, value: f64) -> f64 {
         if self.dtype.is_float() { value } else { value.floor() }
     }
 

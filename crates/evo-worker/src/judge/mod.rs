@@ -18,7 +18,10 @@ mod disagree;
 mod distribution;
 mod doublecheck;
 mod draw;
+mod drawn;
 mod element;
+mod elements;
+mod elements_agreement;
 mod expected;
 mod expected_cache;
 #[cfg(test)]
@@ -43,6 +46,7 @@ mod near;
 mod npy;
 mod npy_header;
 pub mod on_device;
+mod own_answers;
 mod parity;
 mod perturb;
 mod plain;

@@ -15,20 +15,29 @@ use super::reference::ReferenceAnswer;
 /// Fewer different answers could agree by accident.
 const DISTINCT_MIN: usize = 32;
 /// Larger cases take too long to look through; the smaller ones of the same task tell as much.
-const ANSWERS_MAX: usize = 1 << 18;
+const ANSWERS_MAX: u64 = 1 << 18;
 const INPUTS_MAX: u64 = 1 << 22;
+
+fn is_fine(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F64)
+}
+
+fn given(plan: &ProblemPlan) -> impl Iterator<Item = (usize, &BufferPlan)> {
+    let reads = |(_, buffer): &(usize, &BufferPlan)| buffer.role.is_read() && is_fine(buffer.dtype);
+    plan.buffers.iter().enumerate().filter(reads)
+}
+
+/// Whether the answer for a buffer is looked through.
+pub(super) fn is_asked(plan: &ProblemPlan, position: usize) -> bool {
+    let answer = &plan.buffers[position];
+    let inputs: u64 = given(plan).map(|(_, buffer)| buffer.elements()).sum();
+    // A half has so few values that any answer is the value of some input.
+    is_fine(answer.dtype) && inputs <= INPUTS_MAX && answer.elements() <= ANSWERS_MAX
+}
 
 /// Whether every element of an answer is an element of an input, or 0. `bytes` are the contents of the plan's buffers.
 pub(super) fn only_moves(plan: &ProblemPlan, bytes: &[Vec<u8>], answer: &ReferenceAnswer) -> bool {
-    let fine = |dtype: DType| matches!(dtype, DType::F32 | DType::F64);
-    let reads = |buffer: &BufferPlan| buffer.role.is_read() && fine(buffer.dtype);
-    let inputs = || plan.buffers.iter().zip(bytes).filter(|(buffer, _)| reads(buffer));
-    let elements: u64 = inputs().map(|(buffer, _)| buffer.elements()).sum();
-    // A half has so few values that any answer is the value of some input.
-    if !fine(plan.buffers[answer.buffer].dtype)
-        || elements > INPUTS_MAX
-        || answer.expected.len() > ANSWERS_MAX
-    {
+    if !is_asked(plan, answer.buffer) {
         return false;
     }
     // As bits, with one zero, because floats have no total order and no hash.
@@ -37,9 +46,9 @@ pub(super) fn only_moves(plan: &ProblemPlan, bytes: &[Vec<u8>], answer: &Referen
     if answers.len() < DISTINCT_MIN {
         return false;
     }
-    let given: HashSet<u64> =
-        inputs().flat_map(|(buffer, bytes)| element::widen(bytes, buffer.dtype)).map(bits).collect();
-    answers.is_subset(&given)
+    let values = given(plan).flat_map(|(at, buffer)| element::widen(&bytes[at], buffer.dtype));
+    let inputs: HashSet<u64> = values.map(bits).collect();
+    answers.is_subset(&inputs)
 }
 
 #[cfg(test)]

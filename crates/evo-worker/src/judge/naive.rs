@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use evo_device::device::{Device, ModuleId};
+use evo_device::device::{BufferId, Device, ModuleId};
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
@@ -12,7 +12,7 @@ use super::naive_answers::{NaiveAnswers, NaiveReference};
 use super::naive_buffers::{buffers_of, fill_sizes, left_out, may_be_left_out, start_of, values_of};
 use super::naive_series;
 use super::npy::task_error;
-use super::pool::Pool;
+use super::pool::{InputWriter, Pool};
 use super::run;
 
 /// The builds of a naive kernel that are loaded.
@@ -79,33 +79,57 @@ fn naive_outputs(
     inputs: &[Vec<u8>],
     dtype: Option<DType>,
 ) -> Result<NaiveAnswers, DeviceError> {
-    let module = module.ok_or_else(|| task_error("the reference kernel was not loaded"))?;
     let taken = taken_as(plan, dtype);
-    let mut run = || -> Result<NaiveAnswers, DeviceError> {
-        let buffers = buffers_of(device, pool, &taken)?;
-        let all = plan.buffers.iter().zip(&taken.buffers).zip(inputs).zip(&buffers);
-        for (((declared, buffer), bytes), own) in all {
-            let own = *own;
-            match (buffer.role, run::starts_as(buffer)) {
-                (role, _) if role.is_read() && buffer.dtype != declared.dtype => {
-                    device
-                        .write(own, &element::narrow(&element::widen(bytes, declared.dtype), buffer.dtype))?;
-                }
-                (role, _) if role.is_read() => device.write(own, bytes)?,
-                (_, None) => device.fill(own, element::poison(buffer.dtype, Poison::A))?,
+    let mut write = |device: &mut dyn Device, position: usize, buffer: BufferId| {
+        let (declared, taken) = (&plan.buffers[position], &taken.buffers[position]);
+        match taken.dtype == declared.dtype {
+            true => device.write(buffer, &inputs[position]),
+            false => {
+                let values = element::widen(&inputs[position], declared.dtype);
+                device.write(buffer, &element::narrow(&values, taken.dtype))
+            }
+        }
+    };
+    let buffers = run_reference(device, pool, module, &taken, &mut write)?;
+    let mut outputs = Vec::new();
+    for (position, buffer) in taken.buffers.iter().enumerate() {
+        if buffer.role.is_answer() {
+            let bytes = device.read(buffers[position]).map_err(reference_trouble)?;
+            outputs.push((position, values_of(buffer, &bytes)));
+        }
+    }
+    Ok(outputs)
+}
+
+/// Runs the naive kernel on the inputs that `write` gives it. Its outputs lie in the buffers that come back, by position.
+pub fn run_reference(
+    device: &mut dyn Device,
+    pool: &mut Pool,
+    module: Option<ModuleId>,
+    taken: &ProblemPlan,
+    write: &mut InputWriter<'_>,
+) -> Result<Vec<BufferId>, DeviceError> {
+    let module = module.ok_or_else(|| task_error("the reference kernel was not loaded"))?;
+    let mut run = || -> Result<Vec<BufferId>, DeviceError> {
+        let buffers = buffers_of(device, pool, taken)?;
+        for (position, (plan, buffer)) in taken.buffers.iter().zip(&buffers).enumerate() {
+            match (plan.role, run::starts_as(plan)) {
+                (role, _) if role.is_read() => write(device, position, *buffer)?,
+                (_, None) => device.fill(*buffer, element::poison(plan.dtype, Poison::A))?,
+                (_, Some(0.0)) => device.fill(*buffer, 0)?,
                 (_, Some(value)) => {
-                    let values = vec![value; buffer.elements().max(1) as usize];
-                    device.write(own, &element::narrow(&values, buffer.dtype))?;
+                    let values = vec![value; plan.elements().max(1) as usize];
+                    device.write(*buffer, &element::narrow(&values, plan.dtype))?;
                 }
             }
         }
-        let launches = run::bind(&taken.reference_launches, &buffers, &taken)?;
+        let launches = run::bind(&taken.reference_launches, &buffers, taken)?;
         // At a size of 0 there may be nothing to launch.
         if !launches.is_empty() {
-            fill_sizes(device, pool, module, &taken)?;
+            fill_sizes(device, pool, module, taken)?;
             let variables = || {
-                let own = taken.reference_variables.iter();
-                own.filter_map(|own| Some((taken.buffers.get(*own)?.symbol.as_deref()?, *buffers.get(*own)?)))
+                let all = taken.reference_variables.iter();
+                all.filter_map(|at| Some((taken.buffers.get(*at)?.symbol.as_deref()?, *buffers.get(*at)?)))
             };
             for (name, buffer) in variables() {
                 device.write_variable(module, name, buffer)?;
@@ -116,23 +140,19 @@ fn naive_outputs(
                 device.read_variable(module, name, buffer)?;
             }
         }
-        let mut outputs = Vec::new();
-        for (position, buffer) in taken.buffers.iter().enumerate() {
-            if buffer.role.is_answer() {
-                if may_be_left_out(buffer) {
-                    let pattern = element::poison(buffer.dtype, Poison::A);
-                    left_out(buffer, run::count_pattern(device, buffers[position], buffer, pattern)?)?;
-                }
-                outputs.push((position, values_of(buffer, &device.read(buffers[position])?)));
+        for (plan, buffer) in taken.buffers.iter().zip(&buffers) {
+            if plan.role.is_answer() && may_be_left_out(plan) {
+                let pattern = element::poison(plan.dtype, Poison::A);
+                left_out(plan, run::count_pattern(device, *buffer, plan, pattern)?)?;
             }
         }
-        Ok(outputs)
+        Ok(buffers)
     };
     run().map_err(reference_trouble)
 }
 
 /// The plan as the reference takes it.
-fn taken_as(plan: &ProblemPlan, dtype: Option<DType>) -> Cow<'_, ProblemPlan> {
+pub fn taken_as(plan: &ProblemPlan, dtype: Option<DType>) -> Cow<'_, ProblemPlan> {
     dtype.map_or(Cow::Borrowed(plan), |dtype| Cow::Owned(retyped(plan, dtype)))
 }
 

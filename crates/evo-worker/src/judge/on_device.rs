@@ -20,6 +20,18 @@ use super::reference::{
 /// Source of the kernels of all references.
 const SOURCE: &str = include_str!("reference/references.cu");
 
+/// Source of the kernels for elements, and their entry points; they use those of the references.
+const ELEMENTS: &str = include_str!("reference/elements.cu");
+const ELEMENT_KERNELS: [&str; 8] =
+    ["draw", "convert", "distance", "bend", "digits", "below", "uncertain", "leave_out"];
+/// Bytes of a draw's rule.
+const RULE_BYTES: u64 = 28 * 8;
+/// Values of a digit by which an order statistic is found.
+pub(super) const DIGITS: usize = 2048;
+
+/// In place of a reference's name: the user's own, which needs the kernels that all references share.
+pub const OWN: &str = "own";
+
 /// References in the order of their numbers in the source, which begin with 1, and their kernels.
 const KERNELS: [(&str, &str); 6] = [
     ("gemm", "gemm"),
@@ -43,40 +55,48 @@ const BLOCKS_MAX: usize = 264;
 /// Threads of such a block.
 const THREADS: u32 = 256;
 
-/// The source of one reference, or of all. None where the device has no kernels for that reference.
+/// The source of one reference, of [`OWN`], or of all. None where the device has no kernels for that reference.
 pub fn source(name: Option<&str>) -> Option<String> {
-    let Some(name) = name else { return Some(SOURCE.to_string()) };
-    let number = KERNELS.iter().position(|(own, _)| *own == name)? + 1;
-    Some(format!("#define EVO_REFERENCE {number}\n{SOURCE}"))
+    let number = match name {
+        None => 0,
+        Some(OWN) => KERNELS.len() + 1,
+        Some(name) => KERNELS.iter().position(|(known, _)| *known == name)? + 1,
+    };
+    Some(format!("#define EVO_REFERENCE {number}\n{SOURCE}\n{ELEMENTS}"))
 }
 
 /// Entry points of that source.
 pub fn entries(name: Option<&str>) -> Vec<String> {
-    let wanted = KERNELS.iter().filter(|(own, _)| name.is_none_or(|name| *own == name));
-    let last = wanted.clone().filter(|(own, _)| *own == "reduction").map(|_| "reduce");
-    let all = wanted.map(|(_, kernel)| *kernel).chain(last).chain(["measure", "measure_f64", "weigh"]);
-    all.map(|name| format!("evo_reference_{name}")).collect()
+    let wanted = KERNELS.iter().filter(|(known, _)| name.is_none_or(|name| *known == name));
+    let last = wanted.clone().filter(|(known, _)| *known == "reduction").map(|_| "reduce");
+    let references = wanted.map(|(_, kernel)| *kernel).chain(last).chain(["measure", "measure_f64", "weigh"]);
+    let references = references.map(|name| format!("evo_reference_{name}"));
+    references.chain(ELEMENT_KERNELS.map(|name| format!("evo_elements_{name}"))).collect()
 }
 
 /// The kernels, loaded.
 #[derive(Debug)]
 pub struct DeviceReferences {
-    module: ModuleId,
+    pub(super) module: ModuleId,
     /// The only reference that was compiled; all if none.
     name: Option<String>,
     /// Where blocks leave their sums.
     parts: BufferId,
+    /// Where a kernel that draws finds its rule.
+    pub(super) rule: BufferId,
+    /// Where kernels count: values by the digits of an order statistic.
+    pub(super) counts: BufferId,
 }
 
 /// What a buffer's values come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Measure {
-    finite: f64,
+pub(super) struct Measure {
+    pub(super) finite: f64,
     sum: f64,
     square: f64,
-    largest: f64,
-    first_nan: Option<u64>,
-    first_special: Option<(u64, f64)>,
+    pub(super) largest: f64,
+    pub(super) first_nan: Option<u64>,
+    pub(super) first_special: Option<(u64, f64)>,
 }
 
 /// An answer that stays on the device.
@@ -104,7 +124,9 @@ impl DeviceReferences {
     ) -> Result<DeviceReferences, DeviceError> {
         let module = device.load(image, &entries(name))?;
         let parts = device.allocate("(sums)", (BLOCKS_MAX * WEIGHT * 8) as u64)?;
-        Ok(DeviceReferences { module, name: name.map(String::from), parts })
+        let rule = device.allocate("(rule of a draw)", RULE_BYTES)?;
+        let counts = device.allocate("(counts)", 8 * DIGITS as u64)?;
+        Ok(DeviceReferences { module, name: name.map(String::from), parts, rule, counts })
     }
 
     /// Whether it has this reference.
@@ -122,19 +144,43 @@ impl DeviceReferences {
     ) -> Result<DeviceAnswer, DeviceError> {
         device.launch(self.module, &work.launches(buffers))?;
         let elements = plan.buffers[work.output].elements();
-        let own = self.measure(device, buffers.expected, DType::F64, elements)?;
-        let noise = self.noise(device, work, plan, buffers, &own)?;
-        let count = own.finite.max(1.0);
-        let mean = own.sum / count;
-        let largest = if own.largest > 0.0 { own.largest } else { 1.0 };
+        let measure = self.measure(device, buffers.expected, DType::F64, elements)?;
+        let noise = self.noise(device, work, plan, buffers, &measure)?;
+        let trusted = work.has_trusted().then_some(buffers.trusted);
+        let (scale, trusted, lost) = self.weigh(device, (buffers.expected, elements), &measure, trusted)?;
+        let (exact, noise_max, noise_rms) = (work.is_exact(), noise.max, noise.rms);
+        let scale = AnswerScale { exact, noise_max, noise_rms, trusted, ..scale };
+        let Measure { first_nan, first_special, .. } = measure;
+        Ok(DeviceAnswer { scale, first_nan, first_special, overflows: lost > 0.0 })
+    }
+
+    /// The scale of an answer, with the error of a computation in f32 beside it and how often that is not finite where the
+    /// answer is.
+    pub(super) fn weigh(
+        &self,
+        device: &mut dyn Device,
+        (expected, elements): (BufferId, u64),
+        measure: &Measure,
+        narrow: Option<BufferId>,
+    ) -> Result<(AnswerScale, Option<TrustedError>, f64), DeviceError> {
+        let count = measure.finite.max(1.0);
+        let largest = if measure.largest > 0.0 { measure.largest } else { 1.0 };
         let arguments = vec![
-            BoundArgument::Buffer(buffers.expected),
-            BoundArgument::Buffer(buffers.trusted),
+            BoundArgument::Buffer(expected),
+            BoundArgument::Buffer(narrow.unwrap_or(expected)),
             long(elements),
-            int(i32::from(work.has_trusted())),
-            double(mean),
+            int(i32::from(narrow.is_some())),
+            double(measure.sum / count),
             double(largest),
         ];
+        let parts: Vec<[f64; WEIGHT]> =
+            self.sums(device, "evo_reference_weigh".into(), arguments, elements)?;
+        let mut sums = [0.0f64; WEIGHT];
+        for part in parts {
+            for (index, (sum, other)) in sums.iter_mut().zip(part).enumerate() {
+                *sum = if index == 7 { sum.max(other) } else { *sum + other };
+            }
+        }
         let [
             distance,
             scaled_square,
@@ -145,8 +191,8 @@ impl DeviceReferences {
             pair_square,
             max,
             lost,
-        ] = self.weigh(device, arguments, elements)?;
-        let trusted = TrustedError {
+        ] = sums;
+        let error = TrustedError {
             max,
             norm: error_square.sqrt(),
             mean: error_sum / elements.max(1) as f64,
@@ -154,19 +200,17 @@ impl DeviceReferences {
         };
         let scale = AnswerScale {
             elements,
-            rms: (own.square / count).sqrt(),
-            max: own.largest,
+            rms: measure.rms(),
+            max: measure.largest,
             spread: (distance / count).sqrt(),
-            finite: own.finite as u64,
-            tail: if own.largest > 0.0 { (own.finite * scaled_fourth).sqrt() / scaled_square } else { 1.0 },
-            exact: work.is_exact(),
-            noise_max: noise.max,
-            noise_rms: noise.rms,
-            trusted: work.has_trusted().then_some(trusted),
+            finite: measure.finite as u64,
+            tail: match measure.largest > 0.0 {
+                true => (measure.finite * scaled_fourth).sqrt() / scaled_square,
+                false => 1.0,
+            },
             ..AnswerScale::default()
         };
-        let (first_nan, first_special) = (own.first_nan, own.first_special);
-        Ok(DeviceAnswer { scale, first_nan, first_special, overflows: lost > 0.0 })
+        Ok((scale, narrow.map(|_| error), lost))
     }
 
     /// The noise that the plain functions state, from the same numbers.
@@ -207,7 +251,7 @@ impl DeviceReferences {
         })
     }
 
-    fn measure(
+    pub(super) fn measure(
         &self,
         device: &mut dyn Device,
         buffer: BufferId,
@@ -237,25 +281,8 @@ impl DeviceReferences {
         Ok(whole)
     }
 
-    fn weigh(
-        &self,
-        device: &mut dyn Device,
-        arguments: Vec<BoundArgument>,
-        elements: u64,
-    ) -> Result<[f64; WEIGHT], DeviceError> {
-        let parts: Vec<[f64; WEIGHT]> =
-            self.sums(device, "evo_reference_weigh".into(), arguments, elements)?;
-        let mut whole = [0.0f64; WEIGHT];
-        for part in parts {
-            for (index, (own, other)) in whole.iter_mut().zip(part).enumerate() {
-                *own = if index == 7 { own.max(other) } else { *own + other };
-            }
-        }
-        Ok(whole)
-    }
-
     /// Runs a kernel whose blocks leave `N` values each, and brings these back.
-    fn sums<const N: usize>(
+    pub(super) fn sums<const N: usize>(
         &self,
         device: &mut dyn Device,
         entry: String,
@@ -274,7 +301,7 @@ impl DeviceReferences {
 }
 
 impl Measure {
-    fn rms(&self) -> f64 {
+    pub(super) fn rms(&self) -> f64 {
         (self.square / self.finite.max(1.0)).sqrt()
     }
 }

@@ -10,6 +10,8 @@
 //! that. There the reference also runs on inputs scaled by 1 + h, 1 + 2h, …: of a smooth function the second
 //! differences are of the order h², so whatever is left beyond that is the reference's own rounding.
 
+use std::ops::Range;
+
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan};
@@ -20,7 +22,7 @@ use rayon::prelude::*;
 use super::element;
 use super::inputs::{self, Family};
 use super::naive_answers::{NaiveAnswers, NaiveReference};
-use super::reference::{ReferenceAnswer, finite_sums, rms};
+use super::reference::{Noise, ReferenceAnswer, finite_sums, rms};
 
 /// Elements that one task looks at.
 const CHUNK: usize = 1 << 16;
@@ -28,7 +30,7 @@ const CHUNK: usize = 1 << 16;
 const RUNS_FEW: u32 = 4;
 const RUNS: u32 = 1;
 /// And more of them where some elements are far less certain than the others: one run may meet such an element by luck.
-const RUNS_MORE: u32 = 6;
+pub const RUNS_AGAIN: Range<u32> = RUNS_FEW..RUNS_FEW + 6;
 /// And for integers, which jump or do not: of two candidates either may win twice in a row.
 const RUNS_WHOLE: u32 = 6;
 /// No more than this share of integers is ever put down to rounding.
@@ -65,8 +67,7 @@ pub fn estimate_noise(
     let float = |answer: &&mut ReferenceAnswer| plan.buffers[answer.buffer].dtype.is_float();
     let smallest = answers.iter_mut().filter(float).map(|answer| answer.expected.len()).min();
     let Some(smallest) = smallest else { return Ok(()) };
-    let runs = 0..if smallest < FEW { RUNS_FEW } else { RUNS };
-    each_answer(naive, runs.map(|run| nudged(plan, bytes, run)), |answered| {
+    each_answer(naive, nudged_runs(smallest).map(|run| nudged(plan, bytes, run)), |answered| {
         for (buffer, values) in answered {
             if let Some(answer) = answers.iter_mut().filter(float).find(|own| own.buffer == buffer) {
                 let distances = distances(&answer.expected, &values);
@@ -75,12 +76,31 @@ pub fn estimate_noise(
             }
         }
     })?;
-    // What a reference in double precision rounds away is nothing to a kernel; `single_precision` shows the rest.
-    let alike = matches!(family, Family::Constant | Family::Ramp | Family::Mixed);
-    if alike && answers.iter().all(|own| own.single.is_none()) {
+    if rounds_alike(family) && answers.iter().all(|own| own.single.is_none()) {
         add_second_differences(plan, bytes, family, answers, naive)?;
     }
     Ok(())
+}
+
+/// The runs on changed inputs where the smallest answer has so many elements.
+pub fn nudged_runs(smallest: usize) -> Range<u32> {
+    0..if smallest < FEW { RUNS_FEW } else { RUNS }
+}
+
+/// Whether second differences say more. Of a reference in two precisions they do not: what it rounds away in double
+/// precision is nothing to a kernel, and `single_precision` shows the rest.
+pub fn rounds_alike(family: Family) -> bool {
+    matches!(family, Family::Constant | Family::Ramp | Family::Mixed)
+}
+
+/// The factors of the scaled runs.
+pub fn scales() -> impl Iterator<Item = f64> {
+    (1..=STEPS).map(|step| 1.0 + f64::from(step) * STEP)
+}
+
+/// The seed of the last bits of a buffer in a run.
+pub fn nudge_seed(run: u32, position: usize) -> u64 {
+    u64::from(run) << 32 | position as u64
 }
 
 /// Takes the answers to several inputs, which are asked for together where that is little memory.
@@ -104,7 +124,16 @@ fn each_answer(
 /// The inputs with their last bits drawn anew, for the first time or once more.
 pub fn nudged(plan: &ProblemPlan, bytes: &[Vec<u8>], run: u32) -> Vec<Vec<u8>> {
     changed(plan, bytes, is_free, |position, buffer, bytes| {
-        nudge(bytes, buffer.dtype, u64::from(run) << 32 | position as u64)
+        nudge(bytes, buffer.dtype, nudge_seed(run, position))
+    })
+}
+
+/// The inputs multiplied.
+pub fn scaled(plan: &ProblemPlan, bytes: &[Vec<u8>], factor: f64) -> Vec<Vec<u8>> {
+    changed(plan, bytes, is_free, |_, buffer, bytes| {
+        let mut values = element::widen(bytes, buffer.dtype);
+        values.par_iter_mut().with_min_len(CHUNK).for_each(|value| *value *= factor);
+        element::narrow(&values, buffer.dtype)
     })
 }
 
@@ -115,8 +144,7 @@ pub fn nudge_again(
     answers: &mut [ReferenceAnswer],
     naive: &mut dyn NaiveReference,
 ) -> Result<(), DeviceError> {
-    let runs = RUNS_FEW..RUNS_FEW + RUNS_MORE;
-    each_answer(naive, runs.map(|run| nudged(plan, bytes, run)), |answered| {
+    each_answer(naive, RUNS_AGAIN.map(|run| nudged(plan, bytes, run)), |answered| {
         for (buffer, values) in answered {
             for answer in answers.iter_mut().filter(|own| own.buffer == buffer) {
                 widen(&mut answer.distances, &distances(&answer.expected, &values));
@@ -157,34 +185,31 @@ fn add_second_differences(
     answers: &mut [ReferenceAnswer],
     naive: &mut dyn NaiveReference,
 ) -> Result<(), DeviceError> {
-    let scaled = |factor: f64| {
-        changed(plan, bytes, is_free, |_, buffer, bytes| {
-            let mut values = element::widen(bytes, buffer.dtype);
-            values.par_iter_mut().with_min_len(CHUNK).for_each(|value| *value *= factor);
-            element::narrow(&values, buffer.dtype)
-        })
-    };
     let mut runs = Vec::new();
-    each_answer(naive, (1..=STEPS).map(|step| scaled(1.0 + f64::from(step) * STEP)), |own| runs.push(own))?;
+    each_answer(naive, scales().map(|factor| scaled(plan, bytes, factor)), |own| runs.push(own))?;
     for answer in answers.iter_mut().filter(|own| plan.buffers[own.buffer].dtype.is_float()) {
         let of = |run: &Vec<(usize, Vec<f64>)>| {
             run.iter().find(|own| own.0 == answer.buffer).map(|own| own.1.clone())
         };
         let scaled: Vec<Vec<f64>> = runs.iter().filter_map(of).collect();
-        let all: Vec<&Vec<f64>> = std::iter::once(&answer.expected).chain(&scaled).collect();
-        let at = |list: &Vec<f64>, index: usize| list.get(index).copied().unwrap_or(0.0);
-        let largest_at = |index: usize| {
-            let differences = all.windows(3).map(|three| {
-                let [first, second, third] = [0, 1, 2].map(|place| at(three[place], index));
-                (first - 2.0 * second + third).abs()
-            });
-            differences.fold(0.0, f64::max)
-        };
-        let largest =
-            (0..answer.expected.len()).into_par_iter().with_min_len(CHUNK).map(largest_at).collect();
+        let largest = largest_bend(&answer.expected, &scaled);
         add(answer, family, &finite(largest));
     }
     Ok(())
+}
+
+/// The largest second difference of each element over an answer and those of scaled runs.
+pub fn largest_bend(expected: &Vec<f64>, scaled: &[Vec<f64>]) -> Vec<f64> {
+    let all: Vec<&Vec<f64>> = std::iter::once(expected).chain(scaled).collect();
+    let at = |list: &Vec<f64>, index: usize| list.get(index).copied().unwrap_or(0.0);
+    let largest_at = |index: usize| {
+        let differences = all.windows(3).map(|three| {
+            let [first, second, third] = [0, 1, 2].map(|place| at(three[place], index));
+            (first - 2.0 * second + third).abs()
+        });
+        differences.fold(0.0, f64::max)
+    };
+    (0..expected.len()).into_par_iter().with_min_len(CHUNK).map(largest_at).collect()
 }
 
 /// Counts integers that follow from a comparison of floating-point numbers which rounding decides: the nearest of two
@@ -242,7 +267,7 @@ fn within(buffer: &BufferPlan, bytes: &[u8], mut changed: Vec<u8>) -> Vec<u8> {
 }
 
 /// Whether the file leaves the values to evo: a declared range, a constant or a file is meant as it is.
-fn is_free(buffer: &BufferPlan) -> bool {
+pub fn is_free(buffer: &BufferPlan) -> bool {
     matches!(buffer.fill, Fill::Unrestricted | Fill::Normal { .. })
 }
 
@@ -265,22 +290,35 @@ fn changed(
 }
 
 /// Widens an answer's noise by distances that rounding alone explains.
-fn add(answer: &mut ReferenceAnswer, family: Family, distances: &[f64]) {
-    if distances.is_empty() {
-        return;
+pub fn add(answer: &mut ReferenceAnswer, family: Family, distances: &[f64]) {
+    if !distances.is_empty() {
+        let usual = usual_size(distances, usual_place(distances.len(), family));
+        answer.noise.widen(answer.expected.len(), rms(&answer.expected), family, usual);
     }
-    let UsualSize { limit, rms: usual } = usual_size(distances, usual_place(distances.len(), family));
-    let factor = if family == Family::Normal { FACTOR } else { FACTOR_STRESS };
-    let (own, noise) = (rms(&answer.expected), factor * usual);
-    // What other families ask is left out where the answer is mostly noise, so nothing has to be capped there. And a
-    // single sum may cancel to less than its error, so few outputs have no such limit.
-    let capped = family == Family::Normal && answer.expected.len() >= FEW;
-    let most = if capped { SHARE_MAX * own } else { f64::INFINITY };
-    answer.noise.rms = answer.noise.rms.max(noise.min(most));
-    answer.noise.max = answer.noise.max.max((2.0 * factor * limit).min(most));
-    // The size of a few errors says little about the next few.
-    if answer.expected.len() < FEW {
-        answer.noise.rms = answer.noise.rms.max(answer.noise.max);
+}
+
+impl Noise {
+    /// Widens the noise of an answer of so many elements, of this root mean square, by the usual size of distances that
+    /// rounding alone explains.
+    pub fn widen(&mut self, elements: usize, answer_rms: f64, family: Family, usual: UsualSize) {
+        let factor = if family == Family::Normal { FACTOR } else { FACTOR_STRESS };
+        // What other families ask is left out where the answer is mostly noise, so nothing has to be capped there. And a
+        // single sum may cancel to less than its error, so few outputs have no such limit.
+        let capped = family == Family::Normal && elements >= FEW;
+        let most = if capped { SHARE_MAX * answer_rms } else { f64::INFINITY };
+        self.rms = self.rms.max((factor * usual.rms).min(most));
+        self.max = self.max.max((2.0 * factor * usual.limit).min(most));
+        // The size of a few errors says little about the next few.
+        if elements < FEW {
+            self.rms = self.rms.max(self.max);
+        }
+    }
+
+    /// Whether so much of an answer of this root mean square is rounding that it tells nothing about a kernel.
+    pub fn is_most_of(&self, answer_rms: f64, dtype: DType) -> bool {
+        // The last bit of a zero is a subnormal number, which is not noise to speak of.
+        let normal = element::precision(dtype).map_or(0.0, |own| own.smallest / (2.0 * own.unit));
+        self.rms > NOISE_SHARE * answer_rms + normal
     }
 }
 
@@ -320,7 +358,7 @@ pub fn usual_size(values: &[f64], place: usize) -> UsualSize {
 /// Where the largest usual distance stands in their order: the one element in a thousand that jumps says nothing about
 /// the others. Of fewer elements none is left out, because each may be a sum that cancels; but of a plain answer that is
 /// not tiny one is all the same, since a reference that jumps must not open the gate for everything else.
-fn usual_place(count: usize, family: Family) -> usize {
+pub fn usual_place(count: usize, family: Family) -> usize {
     let thousandths = (count - 1) * 999;
     match family {
         Family::Normal if count >= TINY => thousandths / 1000,
@@ -330,9 +368,7 @@ fn usual_place(count: usize, family: Family) -> usize {
 
 /// Whether so much of an answer is rounding that it tells nothing about a kernel.
 pub fn is_mostly_noise(answer: &ReferenceAnswer, dtype: DType) -> bool {
-    // The last bit of a zero is a subnormal number, which is not noise to speak of.
-    let normal = element::precision(dtype).map_or(0.0, |own| own.smallest / (2.0 * own.unit));
-    answer.noise.rms > NOISE_SHARE * rms(&answer.expected) + normal
+    answer.noise.is_most_of(rms(&answer.expected), dtype)
 }
 
 /// The values with their last bit changed, up or down. A half has so few bits that its last one is an error

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use evo_device::device::{BufferId, Device};
 use evo_protocol::device::DeviceError;
-use evo_protocol::plan::BufferPlan;
+use evo_protocol::plan::{BufferPlan, ProblemPlan};
 use evo_protocol::verdict::VerdictKind;
 use evo_space::genome::ContentHash;
 
@@ -68,6 +68,15 @@ pub struct TargetUpload<'a> {
     pub answer: &'a ExpectedOutput,
 }
 
+/// Puts an input into a buffer: its position in the plan, and the buffer.
+pub type InputWriter<'a> = dyn FnMut(&mut dyn Device, usize, BufferId) -> Result<(), DeviceError> + 'a;
+
+/// The inputs of a set: the problem, and what gives its buffers their contents.
+pub struct CaseInputs<'a> {
+    pub plan: &'a ProblemPlan,
+    pub write: &'a mut InputWriter<'a>,
+}
+
 struct Working {
     name: String,
     bytes: u64,
@@ -112,16 +121,16 @@ impl Pool {
         Some(kept.set.clone())
     }
 
-    /// Uploads inputs and answers (by buffer position) under a name. `derive` completes the inputs on the device.
+    /// Puts inputs and answers (by buffer position) on the device under a name. `derive` completes the inputs there.
     pub fn add(
         &mut self,
         device: &mut dyn Device,
         (key, magnitude): (&ContentHash, f64),
-        inputs: &[(usize, &BufferPlan, Vec<u8>)],
+        inputs: CaseInputs<'_>,
         targets: &[TargetUpload<'_>],
         derive: &mut dyn FnMut(&mut dyn Device, &CaseSet) -> Result<(), DeviceError>,
     ) -> Result<Rc<CaseSet>, DeviceError> {
-        self.fill(device, key, magnitude, inputs, |pool, device, set| {
+        self.fill(device, (key, magnitude), inputs, |pool, device, set| {
             derive(device, set)?;
             for target in targets {
                 let expected = pool.room_for_answer(device, set, target.plan, target.values.len() as u64)?;
@@ -140,13 +149,13 @@ impl Pool {
         })
     }
 
-    /// Uploads inputs under a name, and has `answer` put what belongs to them into the set. Nothing is kept if it fails.
+    /// Puts inputs on the device under a name, and has `answer` put what belongs to them into the set. Nothing is kept if
+    /// it fails.
     pub fn fill<E: From<DeviceError>>(
         &mut self,
         device: &mut dyn Device,
-        key: &ContentHash,
-        magnitude: f64,
-        inputs: &[(usize, &BufferPlan, Vec<u8>)],
+        (key, magnitude): (&ContentHash, f64),
+        inputs: CaseInputs<'_>,
         answer: impl FnOnce(&mut Pool, &mut dyn Device, &mut CaseSet) -> Result<(), E>,
     ) -> Result<Rc<CaseSet>, E> {
         let mut set =
@@ -183,16 +192,17 @@ impl Pool {
         &mut self,
         device: &mut dyn Device,
         set: &mut CaseSet,
-        inputs: &[(usize, &BufferPlan, Vec<u8>)],
+        CaseInputs { plan, write }: CaseInputs<'_>,
     ) -> Result<(), DeviceError> {
-        for (position, plan, bytes) in inputs {
-            let size = bytes.len() as u64;
+        for (position, plan) in plan.buffers.iter().enumerate().filter(|(_, plan)| plan.role.is_read()) {
+            // An empty buffer has one element, as working buffers do.
+            let size = plan.bytes().max(plan.dtype.bytes());
             let buffer = self.allocate(device, &format!("{} (pristine)", plan.name), size)?;
             // Counted at once, because `release` subtracts what was uploaded so far.
             self.bytes += size;
             set.bytes += size;
-            set.inputs.push(Pristine { position: *position, buffer, hash: 0 });
-            device.write(buffer, bytes)?;
+            set.inputs.push(Pristine { position, buffer, hash: 0 });
+            write(device, position, buffer)?;
         }
         Ok(())
     }

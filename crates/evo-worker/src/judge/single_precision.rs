@@ -23,13 +23,13 @@ use super::perturb::{self, FEW};
 use super::reference::ReferenceAnswer;
 
 /// From this multiple of the usual error on, an element counts as far less certain than the others.
-const UNCERTAIN: f64 = 8.0;
+pub const UNCERTAIN: f64 = 8.0;
 /// Its error is also more than so many units of rounding of its own value: a large value has a large error.
-const UNITS: f64 = 32.0;
+pub const UNITS: f64 = 32.0;
 /// No more than this share of an answer is uncertain: beyond, the answer as a whole is what it is.
-const SHARE: f64 = 0.05;
+pub const SHARE: f64 = 0.05;
 /// An honest kernel may be off by so many times the largest error that was seen at an uncertain element.
-const ALLOWED: f64 = 10.0;
+pub const ALLOWED: f64 = 10.0;
 
 /// With fewer elements the error may be small by chance in all of them: then the reference runs on inputs with other last
 /// bits, until it has made so many errors.
@@ -66,34 +66,44 @@ pub fn try_luck(
     answers: &mut [ReferenceAnswer],
     naive: &mut dyn NaiveReference,
 ) -> Result<(), DeviceError> {
-    let few = |own: &ReferenceAnswer| own.single.is_some() && (1..ERRORS_MIN).contains(&own.expected.len());
-    let Some(fewest) = answers.iter().filter(|own| few(own)).map(|own| own.expected.len()).min() else {
-        return Ok(());
-    };
-    let inputs: u64 = plan.buffers.iter().map(|own| own.elements()).sum();
-    let runs = ERRORS_MIN.div_ceil(fewest);
-    let runs = if inputs > INPUTS_MANY { runs.min(RUNS_MIN) } else { runs };
-    for run in 0..runs as u32 {
+    for run in 0..lucky_runs(plan, answers) {
         let nudged = perturb::nudged(plan, bytes, run);
         let wide = naive.answers(&nudged)?;
         let Some(single) = naive.single(&nudged)? else { return Ok(()) };
-        for answer in answers.iter_mut().filter(|own| few(own)) {
-            let of =
-                |all: &NaiveAnswers| all.iter().find(|own| own.0 == answer.buffer).map(|own| own.1.clone());
-            let (Some(wide), Some(narrow), Some(own)) = (of(&wide), of(&single), answer.single.as_mut())
-            else {
-                continue;
-            };
-            for (index, own) in own.iter_mut().enumerate() {
-                let error =
-                    narrow.get(index).zip(wide.get(index)).map_or(0.0, |(narrow, wide)| narrow - wide);
-                if error.is_finite() && error.abs() > (*own - answer.expected[index]).abs() {
-                    *own = answer.expected[index] + error;
-                }
-            }
-        }
+        let of = |all: &NaiveAnswers, buffer: usize| {
+            all.iter().find(|own| own.0 == buffer).map(|own| own.1.clone()).unwrap_or_default()
+        };
+        answers.iter_mut().for_each(|own| widen_few(own, &of(&wide, own.buffer), &of(&single, own.buffer)));
     }
     Ok(())
+}
+
+fn is_few(answer: &ReferenceAnswer) -> bool {
+    answer.single.is_some() && (1..ERRORS_MIN).contains(&answer.expected.len())
+}
+
+/// How many runs [`try_luck`] takes.
+pub fn lucky_runs(plan: &ProblemPlan, answers: &[ReferenceAnswer]) -> u32 {
+    let Some(fewest) = answers.iter().filter(|own| is_few(own)).map(|own| own.expected.len()).min() else {
+        return 0;
+    };
+    let inputs: u64 = plan.buffers.iter().map(|own| own.elements()).sum();
+    let runs = ERRORS_MIN.div_ceil(fewest);
+    (if inputs > INPUTS_MANY { runs.min(RUNS_MIN) } else { runs }) as u32
+}
+
+/// Widens the errors of an answer of few elements to those of one more run in both precisions.
+pub fn widen_few(answer: &mut ReferenceAnswer, wide: &[f64], narrow: &[f64]) {
+    if !is_few(answer) {
+        return;
+    }
+    let pairs = narrow.iter().zip(wide).map(|(narrow, wide)| narrow - wide);
+    let elements = answer.single.iter_mut().flatten().zip(&answer.expected);
+    for ((single, expected), error) in elements.zip(pairs) {
+        if error.is_finite() && error.abs() > (*single - expected).abs() {
+            *single = expected + error;
+        }
+    }
 }
 
 /// Counts integers on which single precision decides otherwise (the bin of a value that rounds to its border, the nearest
@@ -132,8 +142,13 @@ pub fn find_uncertain(
     Ok(())
 }
 
+/// The place, in the order of so many errors, of the largest that counts as usual.
+pub fn certain_place(count: usize) -> usize {
+    ((count - 1) as f64 * (1.0 - SHARE)) as usize
+}
+
 /// The uncertain elements with their allowances, in order.
-fn uncertain(answer: &ReferenceAnswer, unit: f64) -> Vec<(u64, f64)> {
+pub fn uncertain(answer: &ReferenceAnswer, unit: f64) -> Vec<(u64, f64)> {
     let Some(single) = answer.single.as_ref().filter(|own| own.len() >= FEW) else { return Vec::new() };
     let mut errors = perturb::distances(single, &answer.expected);
     perturb::widen(&mut errors, &answer.distances);
@@ -142,7 +157,7 @@ fn uncertain(answer: &ReferenceAnswer, unit: f64) -> Vec<(u64, f64)> {
         return Vec::new();
     }
     // What a share of the elements can do to the usual error is left out of it.
-    let place = ((known.len() - 1) as f64 * (1.0 - SHARE)) as usize;
+    let place = certain_place(known.len());
     let usual = perturb::usual_size(&known, place).rms;
     let far = |(index, error): (usize, &f64)| {
         let own = UNITS * unit * answer.expected[index].abs();

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use evo_device::device::{Device, ModuleId};
 use evo_protocol::device::DeviceError;
-use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
+use evo_protocol::plan::{ProblemPlan, Role};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_protocol::worker::{Candidate, CheckPlan, Phase};
 use evo_space::genome::ContentHash;
@@ -18,12 +18,13 @@ use evo_space::genome::ContentHash;
 use super::case::Case;
 use super::command::CommandDesk;
 use super::doublecheck::Doublecheck;
+use super::drawn;
 use super::expected;
 use super::expected_cache::ExpectedCache;
 use super::inputs::Draw;
 use super::naive::{NaiveModules, reference_trouble};
 use super::on_device::DeviceReferences;
-use super::pool::{CaseSet, Pool};
+use super::pool::{CaseInputs, CaseSet, Pool};
 use super::prepared;
 use super::run::{self, PhaseSink, PreparedCase};
 use super::wrong::CaseResult;
@@ -345,18 +346,15 @@ impl Judge {
         }
         let magnitude = case.family.magnitudes().first().copied().unwrap_or(1.0);
         let draw = Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude };
-        let bytes = expected::input_bytes(&case.plan, draw)?;
-        let inputs = read_buffers(&case.plan, bytes);
-        let mut derive = |device: &mut dyn Device, set: &CaseSet| modules.derive(device, &case.plan, set);
-        self.pool.add(self.device.as_mut(), (&key, magnitude), &inputs, &[], &mut derive)
+        let plan = &case.plan;
+        let mut derive = |device: &mut dyn Device, set: &CaseSet| modules.derive(device, plan, set);
+        let references = self.device_references.as_ref();
+        let mut write = |device: &mut dyn Device, position: usize, buffer| {
+            drawn::write_input(references, device, plan, &plan.buffers[position], draw, buffer)
+        };
+        let inputs = CaseInputs { plan, write: &mut write };
+        self.pool.add(self.device.as_mut(), (&key, magnitude), inputs, &[], &mut derive)
     }
-}
-
-/// The contents of the buffers that kernels read, by position.
-pub(super) fn read_buffers(plan: &ProblemPlan, bytes: Vec<Vec<u8>>) -> Vec<(usize, &BufferPlan, Vec<u8>)> {
-    let all = plan.buffers.iter().zip(bytes).enumerate();
-    let read = all.filter(|(_, (buffer, _))| buffer.role.is_read());
-    read.map(|(position, (buffer, bytes))| (position, buffer, bytes)).collect()
 }
 
 /// What decides a naive kernel's answers and their bounds: both of its builds.
