@@ -1,4 +1,4 @@
-//! The shape of the workspace as tests: no cycle between modules at any level, no type name twice.
+//! The shape of the workspace as tests: no cycle between modules at any level.
 //!
 //! Cargo refuses cycles between crates; inside a crate Rust allows them, so this file looks. It reads
 //! sources as text: `use` trees and inline paths that begin with `crate`, `super`, `self` or a child
@@ -8,9 +8,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// Types that stand twice on purpose: the form in a file beside the form in the program.
-const MIRRORS: &[&str] = &[];
 
 /// A module of a crate: a file.
 struct Module {
@@ -340,35 +337,6 @@ fn no_modules_need_each_other() {
         }
     }
     assert!(found.is_empty(), "modules that need each other:\n{}", found.join("\n"));
-}
-
-/// Names of the types that a text defines.
-fn types(code: &str) -> impl Iterator<Item = String> {
-    code.lines().filter_map(|line| {
-        let line = line.trim_start();
-        let bare = match line.strip_prefix("pub(") {
-            Some(rest) => rest.split_once(") ").map_or("", |(_, rest)| rest),
-            None => line.strip_prefix("pub ").unwrap_or(line),
-        };
-        let name =
-            ["struct ", "enum ", "trait ", "union "].iter().find_map(|word| bare.strip_prefix(word))?;
-        Some(name.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
-    })
-}
-
-#[test]
-fn no_type_name_stands_twice() {
-    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for module in crates().iter().flat_map(|folder| without_tests(read_crate(folder))) {
-        for name in types(&module.code) {
-            places.entry(name).or_default().push(module.file.clone());
-        }
-    }
-    assert!(places.len() > 300, "{} types were found", places.len());
-    places.retain(|name, files| files.len() > 1 && !MIRRORS.contains(&name.as_str()));
-    let lines: Vec<String> =
-        places.iter().map(|(name, files)| format!("{name}: {}", files.join(", "))).collect();
-    assert!(lines.is_empty(), "{} type names stand twice:\n{}", lines.len(), lines.join("\n"));
 }
 
 #[test]

@@ -1,28 +1,13 @@
-//! Our own rules as tests: sizes, openings, plain English, nothing of one machine. The shape of
+//! Our own rules as tests: openings, lines, plain English, nothing of one machine. The shape of
 //! the workspace is tested in `structure.rs`, links and command lines of pages in `book`.
 //!
 //! A rule that nobody checks fades. The lists below name what does not keep to a rule yet; an entry that
 //! is no longer needed fails its test too, so the lists can only shrink by themselves. That every `unsafe`
 //! block has a `SAFETY:` comment and that nothing is left to do is clippy's part (`Cargo.toml`, `[lints]`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// A longer file should be one idea; the ones that are stand on the list below.
-const LINES_USUAL: usize = 600;
-const LONG_FILES: &[&str] = &[];
-
-/// A command parses, calls and prints: what is longer does work that belongs below it.
-const COMMAND_LINES_MAX: usize = 300;
-const LONG_COMMANDS: &[&str] = &["src/cli/args.rs"];
-
-/// Longer functions are on the list below: corpora with their snapshots.
-const FUNCTION_LINES_MAX: usize = 70;
-const LONG_FUNCTIONS: &[&str] = &[
-    "crates/evo-space/src/load/tests.rs: all_errors_of_a_file_at_once",
-    "tests/it/kernel_errors/values.rs: a_file_with_nothing_in_it",
-];
 
 /// Outside `crates/evo-device/`, only what starts processes or calls a compiler's library is `unsafe`.
 const UNSAFE_FILES: &[&str] = &[
@@ -120,53 +105,39 @@ fn assert_listed(rule: &str, found: impl IntoIterator<Item = String>, listed: &[
 }
 
 #[test]
-fn files_are_short_and_say_why_they_exist() {
-    let files: Vec<File> = rust_files().collect();
-    let length = |file: &File| file.text.lines().count();
-    let longer =
-        |max: usize| files.iter().filter(move |file| length(file) > max).map(|file| file.path.clone());
-    assert_listed("files over 600 lines", longer(LINES_USUAL), LONG_FILES);
-    let is_command = |path: &String| path.strip_prefix("src/cli/").is_some_and(|name| !name.contains('/'));
-    let commands = longer(COMMAND_LINES_MAX).filter(is_command);
-    assert_listed("commands over 300 lines", commands, LONG_COMMANDS);
-    let silent = files.iter().filter(|file| !file.text.starts_with("//! "));
-    assert_listed("files that do not open with `//!`", silent.map(|file| file.path.clone()), &[]);
+fn files_say_why_they_exist() {
+    let silent = rust_files().filter(|file| !file.text.starts_with("//! ")).map(|file| file.path);
+    assert_listed("files that do not open with `//!`", silent, &[]);
 }
 
-/// Name and length of each function, by the indentation that rustfmt gives.
-fn functions(text: &str) -> Vec<(&str, usize)> {
-    let lines: Vec<&str> = text.lines().collect();
-    let mut found = Vec::new();
-    for (at, line) in lines.iter().enumerate() {
-        let Some(name) = function_name(line) else { continue };
-        let indent = &line[..line.len() - line.trim_start().len()];
-        let is_end = |line: &&str| line.strip_prefix(indent).is_some_and(|rest| rest == "}");
-        let ends_here = line.ends_with('}') || line.ends_with(';');
-        let length = if ends_here { 0 } else { lines[at..].iter().position(is_end).unwrap_or(0) };
-        found.push((name, length + 1));
+/// The folder whose lines are counted together: a crate, or a folder at the root.
+fn counted_as(path: &str) -> &str {
+    let mut parts = path.split('/');
+    match (parts.next(), parts.next()) {
+        (Some("crates"), Some(name)) => name,
+        (Some(folder), _) => folder,
+        (None, _) => path,
     }
-    found
 }
 
-fn function_name(line: &str) -> Option<&str> {
-    let (before, after) = line.split_once("fn ")?;
-    let modifiers = ["pub", "pub(crate)", "pub(super)", "const", "async", "unsafe", "extern", "\"C\""];
-    let is_definition = before.split_whitespace().all(|word| modifiers.contains(&word));
-    let name = after.split(['(', '<']).next().unwrap_or("");
-    (is_definition && !name.is_empty()).then_some(name)
-}
-
+/// A ratchet: `tests/data/lines.txt` has the most lines of Rust that each folder may have. The numbers sink; a commit that
+/// raises one says why.
 #[test]
-fn functions_fit_a_screen() {
-    let sample =
-        "fn a() {\n    x;\n}\n\n    pub(super) unsafe fn b<T>(\n        t: T,\n    ) {\n    }\nfn c() {}\n";
-    assert_eq!(functions(sample), [("a", 3), ("b", 4), ("c", 1)]);
-    let mut long = Vec::new();
+fn no_crate_grows_unnoticed() {
+    let mut lines: BTreeMap<String, usize> = BTreeMap::new();
     for file in rust_files() {
-        let over = functions(&file.text).into_iter().filter(|(_, length)| *length > FUNCTION_LINES_MAX);
-        long.extend(over.map(|(name, _)| format!("{}: {name}", file.path)));
+        *lines.entry(counted_as(&file.path).to_string()).or_default() += file.text.lines().count();
     }
-    assert_listed("functions over 70 lines", long, LONG_FUNCTIONS);
+    let table = include_str!("../data/lines.txt").lines().filter_map(|line| line.split_once(' '));
+    let most: BTreeMap<String, usize> =
+        table.map(|(name, most)| (name.to_string(), most.trim().parse().unwrap())).collect();
+    assert_eq!(lines.keys().collect::<Vec<_>>(), most.keys().collect::<Vec<_>>());
+    let grown: Vec<String> = lines
+        .iter()
+        .filter(|(name, lines)| **lines > most[*name])
+        .map(|(name, lines)| format!("{name} has {lines}, at most {}", most[name]))
+        .collect();
+    assert!(grown.is_empty(), "more lines of Rust than `tests/data/lines.txt` allows: {grown:#?}");
 }
 
 #[test]
