@@ -127,49 +127,150 @@ fn a_reference_on_which_both_do_not_agree_is_nobodys_verdict() {
     assert!(judged.verdict.message.contains("do not agree"), "{}", judged.verdict.message);
 }
 
-/// A layer normalization with a reference of its own at a size that the device answers, with a text of its source replaced.
-fn layer_norm((from, to): (&str, &str), folder: &tempfile::TempDir) -> evo::supervise::job::Job {
-    let peers = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/throughput_peers"));
-    let text = |name: &str| std::fs::read_to_string(peers.join(name)).unwrap();
-    let small = "sizes = { R = 96, C = 512 }";
-    assert!(text("layer_norm.toml").contains(small) && text("layer_norm.cu").contains(from));
-    let write = |name: &str, text: String| std::fs::write(folder.path().join(name), text).unwrap();
-    write("layer_norm.toml", text("layer_norm.toml").replace(small, "sizes = { R = 600, C = 1024 }"));
-    write("layer_norm.cu", text("layer_norm.cu").replace(from, to));
-    write("layer_norm_naive.cu", text("layer_norm_naive.cu"));
-    let values = [("THREADS", 64), ("VEC", 4), ("CACHED", 0)].map(|(name, value)| (name, Value::Int(value)));
-    job_of(folder.path().join("layer_norm.toml").to_str().unwrap(), &values, false)
+/// A space with a reference of its own at a size that the device answers.
+struct LargeSpace {
+    arguments: &'static str,
+    kernel: &'static str,
+    reference: &'static str,
+    /// What is replaced in the kernel to make it wrong.
+    mistake: (&'static str, &'static str),
+}
+
+const LARGE: [LargeSpace; 3] = [
+    // In two precisions.
+    LargeSpace {
+        arguments: "x f32 R,C input; gamma f32 C input; y f32 R,C output",
+        kernel: "float sum = 0, square = 0;
+            for (int i = 0; i < columns; ++i) sum += x[row * columns + i];
+            for (int i = 0; i < columns; ++i) {
+                float d = x[row * columns + i] - sum / columns;
+                square += d * d;
+            }
+            for (int i = 0; i < columns; ++i) {
+                float d = x[row * columns + i] - sum / columns;
+                y[row * columns + i] = d * rsqrtf(square / columns + 1e-5f) * gamma[i] + 0.0f;
+            }",
+        reference: "REAL sum = 0, square = 0;
+            for (int i = 0; i < columns; ++i) sum += x[row * columns + i];
+            for (int i = 0; i < columns; ++i) {
+                REAL d = x[row * columns + i] - sum / columns;
+                square += d * d;
+            }
+            for (int i = 0; i < columns; ++i) {
+                REAL d = x[row * columns + i] - sum / columns;
+                y[row * columns + i] = d / sqrt(square / columns + REAL(1e-5f)) * gamma[i];
+            }",
+        mistake: ("+ 0.0f", "+ (i == 1000 ? 1e-3f : 0.0f)"),
+    },
+    // In the kernel's own types alone: a half that is rounded, and few sums.
+    LargeSpace {
+        arguments: "x f32 R,C input; h f16 R,C output; s f32 R output",
+        kernel: "float sum = 0;
+            for (int i = 0; i < columns; ++i) {
+                sum += x[row * columns + i] * x[row * columns + i];
+                h[row * columns + i] = __float2half(0.5f * x[row * columns + i] + 0.0f);
+            }
+            s[row] = sum;",
+        reference: "float sum = 0;
+            for (int i = 0; i < columns; ++i) {
+                sum += x[row * columns + i] * x[row * columns + i];
+                h[row * columns + i] = __float2half(0.5f * x[row * columns + i]);
+            }
+            s[row] = sum;",
+        mistake: ("+ 0.0f", "+ (i == 1000 ? 0.1f : 0.0f)"),
+    },
+    // In place.
+    LargeSpace {
+        arguments: "x f32 R,C input; y f32 R,C inout",
+        kernel: "for (int i = 0; i < columns; ++i) y[row * columns + i] += 0.37f * x[row * columns + i];",
+        reference: "for (int i = 0; i < columns; ++i) {
+                y[row * columns + i] += REAL(0.37f) * x[row * columns + i];
+            }",
+        mistake: ("0.37f", "(i % 64 == 5 ? 0.3701f : 0.37f)"),
+    },
+];
+
+impl LargeSpace {
+    /// The job of its only kernel, or of a wrong one.
+    fn job(&self, is_wrong: bool) -> evo::supervise::job::Job {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut file, mut kernel, mut reference) = (String::new(), String::new(), String::new());
+        for argument in self.arguments.split("; ") {
+            let [name, dtype, shape, role] =
+                argument.split(' ').collect::<Vec<_>>().try_into().unwrap_or_default();
+            let shape = shape.replace(',', "\", \"");
+            file += &format!(
+                "[[arguments]]\nname = \"{name}\"\ndtype = \"{dtype}\"\nshape = [\"{shape}\"]\nrole = \"{role}\"\n"
+            );
+            let constness = if role == "input" { "const " } else { "" };
+            let own = if dtype == "f16" { "__half" } else { "float" };
+            let wide = if self.reference.contains("REAL") { "REAL" } else { own };
+            kernel += &format!("{constness}{own}* {name}, ");
+            reference += &format!("{constness}{wide}* {name}, ");
+        }
+        let body = |code: &str| {
+            format!(
+                "int rows, int columns) {{ int row = blockIdx.x * 32 + threadIdx.x; if (row < rows) {{ {code} }} }}\n"
+            )
+        };
+        let (from, to) = if is_wrong { self.mistake } else { ("", "") };
+        assert!(self.kernel.contains(from));
+        let kernel = format!(
+            "#include <cuda_fp16.h>\nextern \"C\" __global__ void k({kernel}{}",
+            body(&self.kernel.replacen(from, to, 1))
+        );
+        let reference = format!(
+            "#include <cuda_fp16.h>\nextern \"C\" __global__ void naive({reference}{}",
+            body(self.reference)
+        );
+        let file = format!(
+            "[kernel]\nname = \"large\"\nsource = \"k.cu\"\n[parameters]\nN = {{ values = [1] }}\n{file}\
+             [[arguments]]\nname = \"rows\"\ndtype = \"i32\"\nvalue = \"R\"\n\
+             [[arguments]]\nname = \"columns\"\ndtype = \"i32\"\nvalue = \"C\"\n\
+             [[launches]]\nentry = \"k\"\ngrid = \"ceil_div(R, 32)\"\nblock = 32\n\
+             [[problems]]\nname = \"large\"\nsizes = {{ R = 600, C = 1024 }}\n\
+             [check]\ntiny = [{{ R = 2, C = 1100 }}]\nreference = {{ source = \"naive.cu\", entry = \"naive\", \
+             grid = \"ceil_div(R, 32)\", block = 32 }}\n"
+        );
+        for (name, text) in [("space.toml", file), ("k.cu", kernel), ("naive.cu", reference)] {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        job_of(folder.path().join("space.toml").to_str().unwrap(), &[("N", Value::Int(1))], false)
+    }
 }
 
 #[test]
 fn a_reference_of_ones_own_judges_large_shapes_on_the_device_as_on_the_processor() {
     let cache = tempfile::tempdir().unwrap();
-    let kernels = || {
-        let path = compiled(Some(on_device::OWN), ("", ""), &cache);
-        ReferenceKernels { name: on_device::OWN.into(), path }
-    };
-    let on_processor = LaneOptions { reference_kernels: None, ..options(kernels(), &cache) };
-    let mut lanes = [lane(kernels(), &cache), Lane::start_with(on_processor, LaneLimits::default()).unwrap()];
-    let mut judge = |change: (&str, &str)| {
-        let folder = tempfile::tempdir().unwrap();
-        let job = layer_norm(change, &folder);
-        lanes.each_mut().map(|lane| lane.evaluate(&job, &Standing::default()))
-    };
-    let right = judge(("", ""));
-    let full = right.each_ref().map(|judged| {
-        assert!(judged.verdict.is_pass(), "{judged:#?}");
-        judged.gates.iter().find(|report| report.gate == Gate::FullShapes).unwrap()
-    });
-    assert_eq!(full[0].cases, full[1].cases);
-    assert_eq!(full[0].evidence, full[1].evidence);
-    // One column in a thousand is off by a thousandth.
-    let wrong = judge((
-        "* factor * gamma[at + e] + beta[at + e]",
-        "* factor * gamma[at + e] + beta[at + e] + (at + e == 1000 ? 1e-3f : 0.0f)",
-    ));
-    let [on_device, on_processor] = wrong.map(|judged| judged.verdict);
-    assert_eq!(on_device.kind, VerdictKind::WrongAnswer, "{on_device:#?}");
-    assert_eq!((on_device.kind, on_device.cause), (on_processor.kind, on_processor.cause));
+    let path = compiled(Some(on_device::OWN), ("", ""), &cache);
+    let on_device = options(ReferenceKernels { name: on_device::OWN.into(), path }, &cache);
+    let on_processor = LaneOptions { reference_kernels: None, ..on_device.clone() };
+    let limits =
+        || LaneLimits { sampling_max: Some(std::time::Duration::from_millis(100)), ..LaneLimits::default() };
+    let mut lanes = [on_device, on_processor].map(|options| Lane::start_with(options, limits()).unwrap());
+    for space in &LARGE {
+        let job = space.job(false);
+        let right = lanes.each_mut().map(|lane| lane.evaluate(&job, &Standing::default()));
+        let full = right.each_ref().map(|judged| {
+            assert!(judged.verdict.is_pass(), "{judged:#?}");
+            judged.gates.iter().find(|report| report.gate == Gate::FullShapes).unwrap()
+        });
+        assert_eq!((full[0].cases, &full[0].evidence), (full[1].cases, &full[1].evidence));
+        let job = space.job(true);
+        let wrong = lanes.each_mut().map(|lane| lane.evaluate(&job, &Standing::default()).verdict);
+        assert_eq!(wrong[0].kind, VerdictKind::WrongAnswer, "{:#?}", wrong[0]);
+        assert_eq!((wrong[0].kind, &wrong[0].cause), (wrong[1].kind, &wrong[1].cause));
+    }
+}
+
+#[test]
+fn inputs_that_are_drawn_otherwise_are_nobodys_verdict() {
+    let cache = tempfile::tempdir().unwrap();
+    let path = compiled(Some(on_device::OWN), ("round < 4", "round < 3"), &cache);
+    let mut lane = lane(ReferenceKernels { name: on_device::OWN.into(), path }, &cache);
+    let judged = lane.evaluate(&LARGE[0].job(false), &Standing::default());
+    assert_eq!(judged.verdict.kind, VerdictKind::HarnessError, "{judged:#?}");
+    assert!(judged.verdict.message.contains("`x` is drawn otherwise"), "{}", judged.verdict.message);
 }
 
 #[test]
