@@ -136,7 +136,7 @@ struct LargeSpace {
     mistake: (&'static str, &'static str),
 }
 
-const LARGE: [LargeSpace; 3] = [
+const LARGE: [LargeSpace; 4] = [
     // In two precisions.
     LargeSpace {
         arguments: "x f32 R,C input; gamma f32 C input; y f32 R,C output",
@@ -179,6 +179,17 @@ const LARGE: [LargeSpace; 3] = [
             s[row] = sum;",
         mistake: ("+ 0.0f", "+ (i == 1000 ? 0.1f : 0.0f)"),
     },
+    // Integers that rounding decides here and there.
+    LargeSpace {
+        arguments: "x f32 R,C input; bin i32 R,C output",
+        kernel: "for (int i = 0; i < columns; ++i) {
+                bin[row * columns + i] = (int)floorf(x[row * columns + i] * 7.3f) + 0;
+            }",
+        reference: "for (int i = 0; i < columns; ++i) {
+                bin[row * columns + i] = (int)floor(x[row * columns + i] * REAL(7.3f));
+            }",
+        mistake: ("+ 0;", "+ (i % 256 == 7);"),
+    },
     // In place.
     LargeSpace {
         arguments: "x f32 R,C input; y f32 R,C inout",
@@ -203,8 +214,12 @@ impl LargeSpace {
                 "[[arguments]]\nname = \"{name}\"\ndtype = \"{dtype}\"\nshape = [\"{shape}\"]\nrole = \"{role}\"\n"
             );
             let constness = if role == "input" { "const " } else { "" };
-            let own = if dtype == "f16" { "__half" } else { "float" };
-            let wide = if self.reference.contains("REAL") { "REAL" } else { own };
+            let own = match dtype {
+                "f16" => "__half",
+                "i32" => "int",
+                _ => "float",
+            };
+            let wide = if own == "float" && self.reference.contains("REAL") { "REAL" } else { own };
             kernel += &format!("{constness}{own}* {name}, ");
             reference += &format!("{constness}{wide}* {name}, ");
         }

@@ -48,6 +48,12 @@ pub enum Change {
     Nudged(u64),
     /// They are multiplied, and rounded to their own type.
     Scaled(f64),
+    /// Their last four bits are drawn anew from this seed, where they stay in a range whose end is left out.
+    Jiggled {
+        seed: u64,
+        low: f64,
+        high: f64,
+    },
 }
 
 impl DeviceReferences {
@@ -76,16 +82,18 @@ impl DeviceReferences {
         if change == Change::Unchanged && from_type == to_type {
             return device.copy(from, to);
         }
-        let (kind, factor, seed) = match change {
-            Change::Unchanged => (0, 1.0, None),
-            Change::Nudged(seed) => (1, 1.0, Some(seed)),
-            Change::Scaled(factor) => (2, factor, None),
+        let endless = [f64::NEG_INFINITY, f64::INFINITY];
+        let (kind, factor, [low, high], seed) = match change {
+            Change::Unchanged => (0, 1.0, endless, None),
+            Change::Nudged(seed) => (1, 1.0, endless, Some(seed)),
+            Change::Scaled(factor) => (2, factor, endless, None),
+            Change::Jiggled { seed, low, high } => (3, 1.0, [low, high], Some(seed)),
         };
         let key = seed.map_or([0; 32], |seed| ChaCha8Rng::seed_from_u64(seed).get_seed());
         let words = key.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_le_bytes));
         let (own, other) = (int(element_type(from_type)), int(element_type(to_type)));
         let buffers = [BoundArgument::Buffer(from), own, BoundArgument::Buffer(to), other];
-        let rest = [long(elements), int(kind), double(factor)];
+        let rest = [long(elements), int(kind), double(factor), double(low), double(high)];
         let arguments = buffers.into_iter().chain(rest).chain(words.map(long)).collect();
         self.each(device, "evo_elements_convert", elements.div_ceil(CONVERTED_EACH), arguments)
     }
@@ -176,6 +184,18 @@ impl DeviceReferences {
         self.strided(device, "evo_elements_digits", elements, arguments)?;
         let bytes = device.read(self.counts)?;
         Ok(bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_le_bytes)).collect())
+    }
+
+    /// How many values differ from 0.
+    pub fn count_moved(
+        &self,
+        device: &mut dyn Device,
+        distances: BufferId,
+        elements: u64,
+    ) -> Result<u64, DeviceError> {
+        let arguments = vec![BoundArgument::Buffer(distances), long(elements), double(f64::from_bits(1))];
+        let parts: Vec<[f64; 2]> = self.sums(device, "evo_elements_below".into(), arguments, elements)?;
+        Ok(elements - parts.iter().map(|part| part[1]).sum::<f64>() as u64)
     }
 
     /// The elements whose error is more than `least` and than `units` of their value, with their errors, in order; only

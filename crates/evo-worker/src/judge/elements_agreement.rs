@@ -116,10 +116,13 @@ fn conversions(
         let to = device.allocate("converted", DRAWN * wanted.bytes())?;
         let nudged = perturb::nudged(&plan, &bytes, 3);
         let scaled = perturb::scaled(&plan, &bytes, 1.25);
+        let jiggled = perturb::jiggled(&plan, &bytes, 3);
+        let (low, high) = (f64::NEG_INFINITY, f64::INFINITY);
         let changes = [
             (Change::Unchanged, &bytes),
             (Change::Nudged(perturb::nudge_seed(3, 0)), &nudged),
             (Change::Scaled(1.25), &scaled),
+            (Change::Jiggled { seed: perturb::nudge_seed(3, 0), low, high }, &jiggled),
         ];
         for (change, expected) in changes {
             references.convert(device, (from, dtype), (to, wanted), DRAWN, change)?;

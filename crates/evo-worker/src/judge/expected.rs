@@ -52,6 +52,9 @@ pub struct ExpectedOutput {
     pub uncertain: Vec<(u64, f64)>,
 }
 
+/// Said of integers that follow the last bits of inputs which are nearly equal.
+pub const UNDECIDED: &str = "rounding decides its integers";
+
 /// A case's answers, and its inputs by buffer position.
 pub type AnsweredCase = (ExpectedSet, Vec<Vec<u8>>);
 
@@ -152,7 +155,7 @@ pub fn compute(
         // Values that are nearly equal are meant for choices between them as they are, not between sums of them.
         let follows = draw.is_second() && case.family == Family::Constant;
         let follows = follows && answers.iter().any(|own| own.follows_bits);
-        let undecided = undecided.or_else(|| follows.then(|| "rounding decides its integers".to_string()));
+        let undecided = undecided.or_else(|| follows.then(|| UNDECIDED.to_string()));
         let complaint = complaint.or_else(noise).or_else(faint).or(undecided);
         match complaint.filter(|_| judged || case.family != Family::Normal) {
             Some(complaint) => why = complaint,

@@ -23,6 +23,7 @@ use super::element;
 use super::elements::{Change, Typed};
 use super::expected::{self, Oddities};
 use super::family::Family;
+use super::inputs;
 use super::moves;
 use super::naive::{NaiveModules, run_reference, taken_as};
 use super::on_device::{DeviceReferences, Measure};
@@ -38,8 +39,8 @@ const ELEMENTS_MIN: u64 = 1 << 20;
 const ANSWER_MIN: u64 = 1 << 16;
 
 impl Judge {
-    /// Whether the device answers this case of a reference kernel of the user's. Integers, parts of outputs, prepared
-    /// inputs and the families that only small problems meet are left to the processor.
+    /// Whether the device answers this case of a reference kernel of the user's. Integers of 64 bits, parts of outputs,
+    /// prepared inputs and the families that only small problems meet are left to the processor.
     pub(super) fn takes_own(&self, check: &CheckPlan, case: &Case) -> bool {
         let buffers = &case.plan.buffers;
         let mut answers = buffers.iter().filter(|buffer| buffer.role.is_answer());
@@ -47,7 +48,8 @@ impl Judge {
             && matches!(check.reference, ReferencePlan::Kernel)
             && case.elements() >= ELEMENTS_MIN
             && drawn::is_drawn(case.family)
-            && answers.all(|buffer| buffer.dtype.is_float() && buffer.view.is_none())
+            && answers
+                .all(|buffer| expected::compared_as(buffer.dtype) == buffer.dtype && buffer.view.is_none())
             && buffers.iter().all(|buffer| buffer.fill != Fill::Prepared)
     }
 
@@ -110,6 +112,9 @@ struct Answer {
     single: Option<BufferId>,
     distances: Option<BufferId>,
     uncertain: Vec<(u64, f64)>,
+    /// Its values are integers, of which rounding decides so many; and what is said against them.
+    integers: ReferenceAnswer,
+    complaint: Option<String>,
     /// The same on the processor, where there are few elements.
     few: Option<ReferenceAnswer>,
 }
@@ -119,10 +124,12 @@ impl OwnReference<'_> {
         let mut answers = self.first(set)?;
         self.in_single(set, &mut answers)?;
         self.try_luck(set, &mut answers)?;
+        self.count_jumps(set, &mut answers)?;
         self.estimate_noise(set, &mut answers)?;
         self.find_uncertain(set, &mut answers)?;
+        self.count_integers(set, &mut answers)?;
         for answer in &answers {
-            let exact = self.only_moves(answer)?;
+            let exact = !answer.dtype.is_float() || self.only_moves(answer)?;
             let (scale, overflows) = self.scale(answer, exact)?;
             if let Some(complaint) = self.complaint(answer, &scale, overflows) {
                 return Err(Unanswered::Useless(complaint));
@@ -213,7 +220,7 @@ impl OwnReference<'_> {
             let target = (expected, DType::F64);
             self.references.convert(self.device, outputs[position], target, elements, Change::Unchanged)?;
             let measure = self.references.measure(self.device, expected, DType::F64, elements)?;
-            let few = match elements < ANSWER_MIN {
+            let few = match elements < ANSWER_MIN && plan.dtype.is_float() {
                 true => {
                     let expected = self.values(target, elements)?;
                     Some(ReferenceAnswer { buffer: position, expected, ..ReferenceAnswer::default() })
@@ -230,6 +237,8 @@ impl OwnReference<'_> {
                 single: None,
                 distances: None,
                 uncertain: Vec::new(),
+                integers: ReferenceAnswer::default(),
+                complaint: None,
                 few,
             });
         }
@@ -276,8 +285,63 @@ impl OwnReference<'_> {
         Ok(())
     }
 
+    /// Counts integers that rounding decides (`perturb`): they change when all inputs change in their last bits.
+    fn count_jumps(&mut self, set: &CaseSet, answers: &mut [Answer]) -> Result<(), DeviceError> {
+        let real = |plan: &BufferPlan| plan.dtype.is_float() && inputs::varies(plan);
+        if answers.iter().all(is_real) || !self.case.plan.buffers.iter().any(real) {
+            return Ok(());
+        }
+        for run in 0..perturb::RUNS_WHOLE {
+            let jiggled = |position: usize, plan: &BufferPlan| {
+                let (low, high) = match plan.fill {
+                    Fill::Uniform { low, high, .. } => (low, high),
+                    _ => (f64::NEG_INFINITY, f64::INFINITY),
+                };
+                match real(plan) {
+                    true => Change::Jiggled { seed: perturb::nudge_seed(run, position), low, high },
+                    false => Change::Unchanged,
+                }
+            };
+            let outputs = self.answers_to(set, &jiggled)?;
+            for answer in answers.iter().filter(|answer| !is_real(answer)) {
+                self.move_integers(answer, outputs[answer.position], run > 0)?;
+            }
+        }
+        for answer in answers.iter_mut().filter(|answer| !is_real(answer)) {
+            let count = self.moved_integers(answer)?;
+            perturb::note_jumps(&mut answer.integers, count, answer.elements as usize);
+        }
+        Ok(())
+    }
+
+    /// Counts integers on which single precision decides otherwise.
+    fn count_integers(&mut self, set: &CaseSet, answers: &mut [Answer]) -> Result<(), DeviceError> {
+        if answers.iter().all(is_real) {
+            return Ok(());
+        }
+        let Some(outputs) = self.singles_to(set, &|_, _| Change::Unchanged)? else { return Ok(()) };
+        for answer in answers.iter_mut().filter(|answer| !is_real(answer)) {
+            self.move_integers(answer, outputs[answer.position], false)?;
+            let count = self.moved_integers(answer)?;
+            let elements = answer.elements as usize;
+            answer.complaint = single_precision::note_integers(&mut answer.integers, count, elements);
+        }
+        Ok(())
+    }
+
+    fn move_integers(&mut self, answer: &Answer, output: Typed, widens: bool) -> Result<(), DeviceError> {
+        let room = self.room("distances", answer.position, 8 * answer.elements)?;
+        self.references.distance(self.device, answer.expected, output, room, answer.elements, widens)
+    }
+
+    fn moved_integers(&mut self, answer: &Answer) -> Result<u64, DeviceError> {
+        let room = self.room("distances", answer.position, 8 * answer.elements)?;
+        self.references.count_moved(self.device, room, answer.elements)
+    }
+
     fn estimate_noise(&mut self, set: &CaseSet, answers: &mut [Answer]) -> Result<(), DeviceError> {
-        let Some(smallest) = answers.iter().map(|answer| answer.elements).min() else { return Ok(()) };
+        let real = answers.iter().filter(|answer| is_real(answer));
+        let Some(smallest) = real.map(|answer| answer.elements).min() else { return Ok(()) };
         for run in perturb::nudged_runs(smallest as usize) {
             self.move_away(set, answers, run, true)?;
         }
@@ -300,7 +364,7 @@ impl OwnReference<'_> {
     ) -> Result<(), DeviceError> {
         let family = self.case.family;
         let outputs = self.answers_to(set, &|position, plan| nudged(run, position, plan))?;
-        for answer in answers {
+        for answer in answers.iter_mut().filter(|answer| is_real(answer)) {
             let output = outputs[answer.position];
             if let Some(few) = &mut answer.few {
                 let values = self.values(output, answer.elements)?;
@@ -345,7 +409,7 @@ impl OwnReference<'_> {
                 false => Change::Unchanged,
             };
             let outputs = self.answers_to(set, &scaled)?;
-            for (place, answer) in answers.iter().enumerate() {
+            for (place, answer) in answers.iter().enumerate().filter(|(_, answer)| is_real(answer)) {
                 let (output, elements) = (outputs[answer.position], answer.elements);
                 if answer.few.is_some() {
                     values[place].push(self.values(output, elements)?);
@@ -364,7 +428,7 @@ impl OwnReference<'_> {
                 }
             }
         }
-        for (place, answer) in answers.iter_mut().enumerate() {
+        for (place, answer) in answers.iter_mut().enumerate().filter(|(_, answer)| is_real(answer)) {
             match &mut answer.few {
                 Some(few) => {
                     let largest = perturb::largest_bend(&few.expected, &values[place]);
@@ -472,6 +536,7 @@ impl OwnReference<'_> {
             exact,
             noise_max: answer.noise.max,
             noise_rms: answer.noise.rms,
+            jumps: answer.integers.jumps,
             single,
             rounding,
             uncertain: answer.uncertain.len() as u64,
@@ -494,6 +559,10 @@ impl OwnReference<'_> {
         Ok(error.map_or((0.0, 0.0), |error| (error.mean.abs(), error.slope.abs())))
     }
 
+    fn is_second(&self) -> bool {
+        draw(self.check, self.case, 1.0).is_second()
+    }
+
     /// Why an answer cannot be used to judge a kernel, if so.
     fn complaint(&self, answer: &Answer, scale: &AnswerScale, overflows: bool) -> Option<String> {
         let (plan, family): (&ProblemPlan, _) = (&self.case.plan, self.case.family);
@@ -512,8 +581,16 @@ impl OwnReference<'_> {
             let is_noise = !is_plain && noise.is_most_of(scale.rms, answer.dtype);
             is_noise.then(|| expected::noisy(&plan.buffers[answer.position]))
         });
+        let follows = family == Family::Constant && self.is_second() && answer.integers.follows_bits;
+        let complaint = complaint
+            .or_else(|| answer.complaint.clone().filter(|_| !is_plain))
+            .or_else(|| follows.then(|| expected::UNDECIDED.to_string()));
         complaint.filter(|_| !is_plain || self.check.checks.include(GateCheck::UsableReference))
     }
+}
+
+fn is_real(answer: &Answer) -> bool {
+    answer.dtype.is_float()
 }
 
 fn is_changed(plan: &BufferPlan) -> bool {

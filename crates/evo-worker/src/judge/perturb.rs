@@ -32,7 +32,7 @@ const RUNS: u32 = 1;
 /// And more of them where some elements are far less certain than the others: one run may meet such an element by luck.
 pub const RUNS_AGAIN: Range<u32> = RUNS_FEW..RUNS_FEW + 6;
 /// And for integers, which jump or do not: of two candidates either may win twice in a row.
-const RUNS_WHOLE: u32 = 6;
+pub const RUNS_WHOLE: u32 = 6;
 /// No more than this share of integers is ever put down to rounding.
 pub const JUMPS_MAX: f64 = 0.05;
 pub const FEW: usize = 1024;
@@ -226,13 +226,7 @@ fn count_jumps(
         return Ok(());
     }
     let mut jumped: Vec<Vec<bool>> = answers.iter().map(|own| vec![false; own.expected.len()]).collect();
-    let jiggled = |run: u32| {
-        changed(plan, bytes, inputs::varies, |position, buffer, bytes| {
-            let own = jiggle(bytes, buffer.dtype, u64::from(run) << 32 | position as u64);
-            within(buffer, bytes, own)
-        })
-    };
-    each_answer(naive, (0..RUNS_WHOLE).map(jiggled), |answered| {
+    each_answer(naive, (0..RUNS_WHOLE).map(|run| jiggled(plan, bytes, run)), |answered| {
         for (buffer, values) in answered {
             for (answer, jumped) in answers.iter().zip(&mut jumped).filter(|(own, _)| own.buffer == buffer) {
                 for ((own, other), jumped) in answer.expected.iter().zip(&values).zip(jumped) {
@@ -243,13 +237,25 @@ fn count_jumps(
     })?;
     for (answer, jumped) in answers.iter_mut().zip(jumped).filter(|(own, _)| whole(own)) {
         let count = jumped.into_iter().filter(|own| *own).count() as u64;
-        // An answer of which more than a part jumps follows the bits of its inputs, a hash for example.
-        // Of a few one may jump all the same.
-        let many = count as f64 > (JUMPS_MAX * answer.expected.len() as f64).max(1.0);
-        answer.jumps = if many { 0 } else { count };
-        answer.follows_bits = many;
+        note_jumps(answer, count, answer.expected.len());
     }
     Ok(())
+}
+
+/// The inputs whose last four bits are drawn anew.
+pub fn jiggled(plan: &ProblemPlan, bytes: &[Vec<u8>], run: u32) -> Vec<Vec<u8>> {
+    changed(plan, bytes, inputs::varies, |position, buffer, bytes| {
+        within(buffer, bytes, jiggle(bytes, buffer.dtype, nudge_seed(run, position)))
+    })
+}
+
+/// Takes over how many of so many integers rounding decides.
+pub fn note_jumps(answer: &mut ReferenceAnswer, count: u64, elements: usize) {
+    // An answer of which more than a part jumps follows the bits of its inputs, a hash for example.
+    // Of a few one may jump all the same.
+    let many = count as f64 > (JUMPS_MAX * elements as f64).max(1.0);
+    answer.jumps = if many { 0 } else { count };
+    answer.follows_bits = many;
 }
 
 /// The values of the second list where they stay in the range that the file declares, and the first elsewhere.
@@ -411,9 +417,10 @@ fn jiggle(bytes: &[u8], dtype: DType, seed: u64) -> Vec<u8> {
         return nudge(bytes, dtype, seed);
     }
     drawn_anew(bytes, dtype, seed, |random, element| {
+        let dice = random.next_u32();
         // A zero stays what it is: its last bits are subnormal numbers.
         if element.iter().any(|byte| *byte != 0) {
-            element[0] ^= (random.next_u32() >> 28) as u8;
+            element[0] ^= (dice >> 28) as u8;
         }
     })
 }

@@ -110,16 +110,23 @@ pub fn widen_few(answer: &mut ReferenceAnswer, wide: &[f64], narrow: &[f64]) {
 /// of centers whose distances are all too small for it) among those that rounding decides. Says so where
 /// these are so many that the case asks for double precision.
 pub fn count_integers(answers: &mut [ReferenceAnswer], single: &NaiveAnswers) -> Option<String> {
-    let mut most = 0.0f64;
+    let mut complaint = None;
     for (buffer, values) in single {
         for answer in answers.iter_mut().filter(|own| own.buffer == *buffer) {
             let count = answer.expected.iter().zip(values).filter(|(own, other)| own != other).count();
-            most = most.max(count as f64 / answer.expected.len().max(1) as f64);
-            answer.jumps = answer.jumps.max(count as u64);
+            let elements = answer.expected.len();
+            complaint = complaint.or(note_integers(answer, count as u64, elements));
         }
     }
-    (most > perturb::JUMPS_MAX).then(|| {
-        format!("single precision gives other integers than double precision, {:.0} % of them", 100.0 * most)
+    complaint
+}
+
+/// Takes over how many of so many integers single precision decides otherwise, with the complaint if these are too many.
+pub fn note_integers(answer: &mut ReferenceAnswer, count: u64, elements: usize) -> Option<String> {
+    answer.jumps = answer.jumps.max(count);
+    let share = count as f64 / elements.max(1) as f64;
+    (share > perturb::JUMPS_MAX).then(|| {
+        format!("single precision gives other integers than double precision, {:.0} % of them", 100.0 * share)
     })
 }
 

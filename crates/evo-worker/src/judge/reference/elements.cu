@@ -182,35 +182,39 @@ extern "C" __global__ void evo_elements_draw(const Rule* given, void* out) {
 
 // ---- what the reference is given ----
 
-enum Change { AS_IS, NUDGED, SCALED };
+enum Change { AS_IS, NUDGED, SCALED, JIGGLED };
 
 constexpr u64 NUDGE_CHUNK = 1 << 16;
 
 // Values of one type as another, after their last bits were drawn anew or they were multiplied. Streams have the number of
-// their chunk of elements; sixteen elements a thread share a block of words.
+// their chunk of elements; sixteen elements a thread share a block of words. Jiggled values stay between `low` and `high`.
 extern "C" __global__ void evo_elements_convert(const void* from, int from_type, void* to, int to_type, u64 n, int change,
-                                                double factor, u64 key0, u64 key1, u64 key2, u64 key3) {
+                                                double factor, double low, double high, u64 key0, u64 key1, u64 key2,
+                                                u64 key3) {
     const u64 key[4] = {key0, key1, key2, key3};
     const u64 first = ((u64)blockIdx.x * blockDim.x + threadIdx.x) * 16;
     if (first >= n) return;
     const bool is_half = from_type == E_F16 || from_type == E_BF16;
     Words dice = {};
-    if (change == NUDGED) dice = chacha8(key, first / NUDGE_CHUNK, first % NUDGE_CHUNK / 16);
+    const bool is_moved = change == NUDGED || change == JIGGLED;
+    if (is_moved) dice = chacha8(key, first / NUDGE_CHUNK, first % NUDGE_CHUNK / 16);
 #pragma unroll
     for (int j = 0; j < 16; j++) {
         const u64 i = first + j;
         if (i >= n) return;
         double value;
-        const unsigned drawn = dice.word[j];
-        if (change == NUDGED && is_half) {
+        // One bit, or four: the error of a few operations in f32. A zero stays what it is then.
+        const bool is_zero = load_element(from, from_type, i) == 0.0;
+        const unsigned drawn = dice.word[j], bits = change == NUDGED ? drawn >> 31 : is_zero ? 0u : drawn >> 28;
+        if (is_moved && is_half) {
             // A half has so few bits that its last one is an error larger than that of any arithmetic.
-            unsigned short bits = ((const unsigned short*)from)[i];
-            if (drawn % 256 == 0) bits ^= drawn >> 31 | 1u;
-            value = load_element(&bits, from_type, 0);
-        } else if (change == NUDGED && from_type == E_F32) {
-            value = (double)__uint_as_float(((const unsigned*)from)[i] ^ drawn >> 31);
-        } else if (change == NUDGED) {
-            value = __longlong_as_double(((const long long*)from)[i] ^ (long long)(drawn >> 31));
+            unsigned short half = ((const unsigned short*)from)[i];
+            if (drawn % 256 == 0) half ^= drawn >> 31 | 1u;
+            value = load_element(&half, from_type, 0);
+        } else if (is_moved && from_type == E_F32) {
+            value = (double)__uint_as_float(((const unsigned*)from)[i] ^ bits);
+        } else if (is_moved) {
+            value = __longlong_as_double(((const long long*)from)[i] ^ (long long)bits);
         } else {
             value = load_element(from, from_type, i);
         }
@@ -221,6 +225,7 @@ extern "C" __global__ void evo_elements_convert(const void* from, int from_type,
             store_element(&rounded, from_type, 0, value);
             value = load_element(&rounded, from_type, 0);
         }
+        if (change == JIGGLED && !(value >= low && value < high)) value = load_element(from, from_type, i);
         store_element(to, to_type, i, value);
     }
 }
