@@ -11,6 +11,7 @@ use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::VerdictKind;
 use evo_protocol::worker::{CheckPlan, ReferencePlan};
 use evo_space::genome::ContentHash;
 
@@ -59,7 +60,11 @@ impl Judge {
             return self.answer_on_device((key, modules), check, case, work);
         }
         if self.takes_own(check, case) {
-            return self.answer_own((key, modules), check, case);
+            match self.answer_own((key, modules), check, case) {
+                // It holds several lists in fp64, which the processor keeps in its own memory.
+                Err(error) if error.kind == VerdictKind::OutOfMemory && !error.sticky => {}
+                answered => return answered,
+            }
         }
         // Kept answers count only if they belong to these very inputs; otherwise they are computed again.
         if let Some(answers) = self.expected.get(key) {
