@@ -4,7 +4,7 @@
 default:
     @just --list
 
-# Format, lints, documentation, fuzz targets type-checked; a warning is an error.
+# Format, lints, documentation; a warning is an error.
 check:
     .ci/check
 

@@ -33,6 +33,7 @@ const CAUSES: &[&str] = &[
     "range",
     "rare",
     "regs",
+    "scratch_not_reset",
     "shape",
     "shared",
     "smem",

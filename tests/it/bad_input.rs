@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::exhausted::on_small_disk;
-use crate::support::BRIEF;
+use crate::support::{self, BRIEF};
 
 const BLUR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/box_blur");
 
@@ -25,7 +25,7 @@ fn bench() -> tempfile::TempDir {
 
 fn evo(root: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-    command.current_dir(root).stdin(Stdio::null());
+    command.current_dir(root).env("EVO_CACHE_DIR", support::cache()).stdin(Stdio::null());
     command
 }
 
@@ -182,7 +182,8 @@ fn odd_folder_names_work_and_the_repeat_command_is_quoted() {
     let root = bench();
     let out = OsString::from_vec(b"out \xff".to_vec());
     let words = ["sweep", "my kernels/blur.toml", "--device", "host", "--budget", "1", "--finalists", "0"];
-    let output = evo(root.path()).args(words).arg("--out").arg(&out).output().unwrap();
+    let mut sweep = evo(root.path());
+    let output = sweep.args(words).args(BRIEF.split(' ')).arg("--out").arg(&out).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(root.path().join(&out).join("box_blur-host/journal.jsonl").exists());
     let words = ["test-one", "my kernels/blur.toml", "64", "--device", "host"];

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use evo::study::{NameError, StudySearch};
 use serde_json::Value;
 
-use crate::support;
+use crate::support::{self, BRIEF};
 
 const BLUR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/box_blur");
 
@@ -263,9 +263,8 @@ fn a_source_goes_through_the_gates_of_any_variant() {
 fn studies_are_asked_without_disturbing_them() {
     let root = bench();
     let root = root.path();
-    let sweep =
-        ["sweep", "blur.toml", "--device", "host", "--budget", "3", "--seed", "3", "--finalists", "1"];
-    let output = evo(root, &sweep);
+    let sweep = format!("sweep blur.toml --device host --budget 3 --seed 3 --finalists 1 {BRIEF}");
+    let output = evo(root, &sweep.split(' ').collect::<Vec<_>>());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let journal = root.join("evidence/box_blur-host/journal.jsonl");
     let before = std::fs::read(&journal).unwrap();

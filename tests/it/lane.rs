@@ -57,7 +57,7 @@ pub fn own_worker() -> Vec<String> {
 
 pub fn lane() -> Lane {
     let options = options(own_worker());
-    let deadlines = Deadlines::tiny(DeviceKind::Host).with_launched(Duration::from_secs(5));
+    let deadlines = Deadlines::tiny(DeviceKind::Host).with_launched(Duration::from_secs(2));
     let sampling_max = Some(Duration::from_millis(100));
     let limits = LaneLimits { deadlines: Some(deadlines), sampling_max, ..LaneLimits::default() };
     Lane::start_with(options, limits).unwrap()

@@ -2,11 +2,12 @@
 //! like compilers. Each gets one clear message, and what they were probably after.
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
 use crate::json_schema::fault;
+use crate::support::{self, BRIEF};
 
 const KERNEL: &str = "extern \"C\" __global__ void scale(const float* x, float* y, int n) {\n  int i = blockIdx.x * \
                       BLOCK + threadIdx.x;\n  if (i < n) y[i] = 2.0f * x[i];\n}\n";
@@ -42,8 +43,11 @@ impl Desk {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-        command.args(words).current_dir(self.path()).stdin(Stdio::null());
+        let mut command = support::evo(self.path(), "");
+        command.args(words);
+        if ["sweep", "test-one"].contains(&words[0]) && !words.contains(&"--limit-sampling") {
+            command.args(BRIEF.split(' '));
+        }
         command
     }
 

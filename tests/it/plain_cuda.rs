@@ -2,13 +2,14 @@
 //! `extern "C"`. Each source compiles unchanged.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use evo::compile::toolbox::Toolbox;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::VerdictKind;
 
 use crate::compile::{Bench, source};
+use crate::python;
 use crate::skip::skipped;
 use crate::toolchain;
 
@@ -376,30 +377,6 @@ fn leaving_the_host_half_out_opens_no_file_and_hides_no_kernel() {
     }
 }
 
-/// A package of PyPI with headers, unpacked beside the build's outputs; or why it cannot be had.
-fn fetched(package: &str, name: &str) -> Result<PathBuf, String> {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    if folder.is_dir() {
-        return Ok(folder);
-    }
-    let part = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|error| error.to_string())?;
-    let into = part.path().join("package");
-    let output = std::process::Command::new("python3")
-        .args(["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"])
-        .args(["--retries", "2", "--timeout", "20", "--target"])
-        .args([&into, Path::new(package)])
-        .output()
-        .map_err(|error| format!("python3 does not start: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("pip failed: {}", String::from_utf8_lossy(&output.stderr).trim()));
-    }
-    // Another test process may have been faster.
-    match fs::rename(&into, &folder) {
-        Err(error) if !folder.is_dir() => Err(error.to_string()),
-        _ => Ok(folder),
-    }
-}
-
 /// A copy by tiles, as CuTe's tutorials have it, with numbers of CUTLASS.
 const CUTE: &str = r#"
 #include <cute/tensor.hpp>
@@ -432,7 +409,7 @@ fn cute_and_cutlass_compile_when_their_folder_is_named() {
     if toolchain::lacks_nvrtc() {
         return;
     }
-    let folder = match fetched("nvidia-cutlass==4.2.0.0", "cutlass-4.2.0") {
+    let folder = match python::installed(&["--no-deps"], &["nvidia-cutlass==4.2.0.0"]) {
         Ok(folder) => folder.join("cutlass_library/source/include"),
         Err(why) => return skipped(&format!("it needs CUTLASS, which comes from PyPI: {why}")),
     };

@@ -1,5 +1,4 @@
-//! The compilers that tests need, fetched once: NVRTC and the CUDA headers from PyPI, into
-//! `cuda` beside the build's other outputs.
+//! The compilers that tests need, fetched once: NVRTC and the CUDA headers from PyPI.
 //!
 //! Where they cannot be fetched (no network, no pip), the tests that need them are skipped and say so, unless
 //! `EVO_REQUIRE_NVRTC=1`: then they fail, which is what continuous integration asks for. Set `EVO_NVRTC_DIR`
@@ -63,6 +62,6 @@ pub fn host_toolbox() -> Toolbox {
 }
 
 fn install() -> Result<PathBuf, String> {
-    let library = python::installed("cuda", &["--no-deps"], PACKAGES)?.join("nvidia/cu13/lib");
+    let library = python::installed(&["--no-deps"], PACKAGES)?.join("nvidia/cu13/lib");
     if library.is_dir() { Ok(library) } else { Err(format!("no `{}` after installing", library.display())) }
 }

@@ -40,9 +40,6 @@ const USUAL: &[&str] = &["c++", "g++", "clang++"];
 /// The header that is precompiled, by the name that translated sources include.
 const HEADER_NAME: &str = "evo_cuda.h";
 
-/// Flags that shape input, which a header's compilation must not see any more than those of the linker.
-const NOT_FOR_HEADERS: &[&str] = &["-x", "c++"];
-
 /// A C++ compiler that answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostCompiler {
@@ -177,7 +174,7 @@ impl HostToolchain {
         };
         touch(&toolchain.include);
         toolchain.roots = Roots::new(toolchain.readable());
-        toolchain.precompile();
+        toolchain.precompile("plain", &toolchain.flags);
         // Without the list (no precompiled header, no list), every file that a source reads is hashed.
         let list = fs::read_to_string(toolchain.own_list()).unwrap_or_default();
         toolchain.own_files = dependencies::parse(&list).into_iter().collect();
@@ -316,6 +313,7 @@ impl HostToolchain {
         output: &Path,
         list: &Path,
     ) -> io::Result<CompilerEnd> {
+        self.precompile("instrumented", &self.instrumented_flags);
         let object = self.scratch.join("unit.o");
         let compiled = self.step(&self.instrumented_flags, options, input, &object, Some(list))?;
         match compiled.status.success() {
@@ -386,28 +384,27 @@ impl HostToolchain {
 
     /// The list of the files that evo's own header reads, made along with its precompiled form.
     fn own_list(&self) -> PathBuf {
-        self.include.join(format!("{HEADER_NAME}.d"))
+        self.include.join(format!("{HEADER_NAME}.plain.d"))
     }
 
-    /// Builds the precompiled header under another name and renames it, so that no other process sees half of it. A failure is
-    /// not an error: sources then compile slowly.
-    fn precompile(&self) {
-        let target = self.include.join(format!("{HEADER_NAME}.gch"));
+    /// Builds the precompiled header for these flags under another name and renames it, so that no other process sees half
+    /// of it. The compiler takes that one of the folder which fits. A failure is not an error: sources then compile slowly.
+    fn precompile(&self, name: &str, flags: &[String]) {
+        let folder = self.include.join(format!("{HEADER_NAME}.gch"));
+        let target = folder.join(name);
         if !self.compiler.is_gcc() || target.exists() {
             return;
         }
         let temporary = self.scratch.join("header.gch");
         let mut command = self.compiler.start();
-        let flags = self
-            .flags
-            .iter()
-            .filter(|flag| !NOT_FOR_HEADERS.contains(&flag.as_str()) && !translate::links(flag));
         let list = self.scratch.join("header.d");
-        command.args(["-x", "c++-header"]).args(flags).arg("-MD").arg("-MF").arg(&list);
+        command.args(translate::header_flags(flags)).arg("-MD").arg("-MF").arg(&list);
         command.arg("-o").arg(&temporary).arg(self.include.join(HEADER_NAME));
         if self.run(command).is_ok_and(|end| end.status.success()) {
             // The list first: other processes look for the header.
-            let _ = fs::rename(&list, self.own_list()).and_then(|()| fs::rename(&temporary, &target));
+            let kept = self.include.join(format!("{HEADER_NAME}.{name}.d"));
+            let listed = fs::create_dir_all(&folder).and_then(|()| fs::rename(&list, kept));
+            let _ = listed.and_then(|()| fs::rename(&temporary, &target));
         }
     }
 

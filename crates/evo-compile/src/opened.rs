@@ -117,10 +117,13 @@ mod tests {
 
     #[test]
     fn what_the_compiler_says_of_files_is_split_from_its_messages() {
-        let log = "! include/evo_cuda.h.gch\n /etc/hostname\n. inc/a.h\n.. /usr/include/x.h\na.cu:1: error: no\n  1 | x . y\n\
+        let log = "! include/evo_cuda.h.gch/plain\n /etc/hostname\n. inc/a.h\n.. /usr/include/x.h\na.cu:1: error: no\n  1 | x . y\n\
                    Multiple include guards may be useful for:\n/etc/hostname\nld: error\n";
         let (messages, opened) = split(log);
-        assert_eq!(opened, ["include/evo_cuda.h.gch", "inc/a.h", "/usr/include/x.h"].map(PathBuf::from));
+        assert_eq!(
+            opened,
+            ["include/evo_cuda.h.gch/plain", "inc/a.h", "/usr/include/x.h"].map(PathBuf::from)
+        );
         // A path that does not exist here would be kept as a message.
         let rest = messages.replace("/etc/hostname\n", "");
         assert_eq!(rest, "a.cu:1: error: no\n  1 | x . y\nld: error\n");

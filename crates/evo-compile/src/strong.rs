@@ -1,7 +1,7 @@
-//! Lines of a source on which threads meet in shared memory on purpose.
+//! Lines of a source on which threads meet in memory on purpose.
 //!
 //! racecheck calls two accesses a race where no barrier lies between them, though one of them be a flag that the other
-//! waits for. By the memory model of PTX (ISA, "Memory Consistency Model") such accesses are *strong*: volatile, atomic,
+//! waits for, or a lock. By the memory model of PTX (ISA, "Memory Consistency Model") such accesses are *strong*: volatile, atomic,
 //! relaxed, acquire or release, and two strong accesses are never a data race. Machine code does not tell them from
 //! weak ones; PTX does.
 
@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evo_device::binary_notes;
 
-/// Words of an instruction that say where it goes; without one the address is generic and may be shared.
-const ELSEWHERE: [&str; 4] = ["global", "param", "local", "const"];
+/// Words of an instruction that goes to a thread's own memory or to what nobody writes.
+const ELSEWHERE: [&str; 3] = ["param", "local", "const"];
 /// Words that make an access strong.
 const STRONG: [&str; 4] = ["volatile", "relaxed", "acquire", "release"];
 
-/// Lines, as `k.cu:6`, that access shared memory and whose every such access is strong. The name is the file's without
-/// its folders, so what two files of one name say counts for both.
+/// Lines, as `k.cu:6`, whose every access to shared memory is strong, or to global memory where they have no other. The
+/// name is the file's without its folders, so what two files of one name say counts for both.
 pub fn strong_lines(ptx: &[u8]) -> Vec<String> {
     let ptx = String::from_utf8_lossy(ptx);
     // Most kernels have nothing of the kind, and their PTX may be long.
@@ -23,8 +23,8 @@ pub fn strong_lines(ptx: &[u8]) -> Vec<String> {
         return Vec::new();
     }
     let files: BTreeMap<&str, &str> = ptx.lines().filter_map(file).collect();
-    // Whether all that was seen on a line is strong.
-    let mut seen: BTreeMap<(&str, &str), bool> = BTreeMap::new();
+    // Whether all that was seen on a line in shared and in global memory is strong.
+    let mut seen: BTreeMap<(&str, &str), [Option<bool>; 2]> = BTreeMap::new();
     let mut place = None;
     for line in ptx.lines().map(str::trim) {
         if let Some(rest) = line.strip_prefix(".loc") {
@@ -32,13 +32,13 @@ pub fn strong_lines(ptx: &[u8]) -> Vec<String> {
             place = words.next().zip(words.next());
         } else if [".entry", ".func"].iter().any(|word| line.contains(word)) {
             place = None;
-        } else if let (Some(strong), Some((number, own))) = (shared_access(line), place)
+        } else if let (Some((is_global, strong)), Some((number, own))) = (access(line), place)
             && let Some(file) = files.get(number)
         {
-            *seen.entry((*file, own)).or_insert(true) &= strong;
+            *seen.entry((*file, own)).or_default()[usize::from(is_global)].get_or_insert(true) &= strong;
         }
     }
-    let strong = seen.into_iter().filter(|(_, strong)| *strong);
+    let strong = seen.into_iter().filter(|(_, [shared, global])| shared.or(*global) == Some(true));
     strong.map(|((file, line), _)| format!("{file}:{line}")).collect()
 }
 
@@ -63,8 +63,9 @@ fn file(line: &str) -> Option<(&str, &str)> {
     Some((number, base_name(path)))
 }
 
-/// Whether an instruction's access to what may be shared memory is strong; none where it has no such access.
-fn shared_access(line: &str) -> Option<bool> {
+/// Whether an instruction accesses global memory or what may be shared memory, and whether that is strong; none where it
+/// accesses neither.
+fn access(line: &str) -> Option<(bool, bool)> {
     let line = match line.strip_prefix('@') {
         Some(rest) => rest.split_once(char::is_whitespace)?.1.trim_start(),
         None => line,
@@ -77,14 +78,17 @@ fn shared_access(line: &str) -> Option<bool> {
     // `shared::cta` is shared, and so on.
     let words: Vec<&str> = operation.split('.').map(|word| word.split("::").next().unwrap_or(word)).collect();
     let has = |known: &[&str]| words.iter().any(|word| known.contains(word));
-    match words[0] {
-        "ld" | "st" | "atom" | "red" if has(&ELSEWHERE) && !has(&["shared"]) => None,
+    // Without a word the address is generic and may be shared.
+    let is_global = has(&["global"]) && !has(&["shared"]);
+    let strong = match words[0] {
+        "ld" | "st" if has(&ELSEWHERE) => None,
         "atom" | "red" | "mbarrier" => Some(true),
         "ld" | "st" => Some(has(&STRONG)),
         "wmma" => has(&["load", "store"]).then_some(false),
         // Copies and matrices.
-        _ => has(&["shared"]).then_some(false),
-    }
+        _ => has(&["shared", "global"]).then_some(false),
+    };
+    strong.map(|strong| (is_global, strong))
 }
 
 #[cfg(test)]
@@ -125,6 +129,13 @@ mod tests {
 	cp.async.ca.shared.global 	[%r6], [%rd9], 16;
 	.loc	1 4 3
 	st.volatile.shared.u32 	[_ZZ4spinE1f], %r3;
+	.loc	1 11 3
+	atom.global.cas.b32 	%r3, [%rd2], 0, 1;
+	.loc	1 12 3
+	st.volatile.global.u32 	[%rd2], %r3;
+	.loc	1 13 3
+	atom.global.add.u32 	%r3, [%rd2], 1;
+	st.global.u32 	[%rd4], %r5;
 }
 .visible .entry other(
 {
@@ -136,11 +147,15 @@ mod tests {
 
     #[test]
     fn a_line_is_strong_only_if_all_of_it_is() {
-        assert_eq!(strong_lines(PTX.as_bytes()), ["flags.h:6", "k.cu:3", "k.cu:6", "k.cu:8"]);
+        assert_eq!(
+            strong_lines(PTX.as_bytes()),
+            ["flags.h:6", "k.cu:11", "k.cu:12", "k.cu:3", "k.cu:6", "k.cu:8"]
+        );
         // Two files of one name.
-        assert_eq!(strong_lines(PTX.replace("flags.h", "x/k.cu").as_bytes()), ["k.cu:3", "k.cu:6", "k.cu:8"]);
+        let merged = strong_lines(PTX.replace("flags.h", "x/k.cu").as_bytes());
+        assert_eq!(merged, ["k.cu:11", "k.cu:12", "k.cu:3", "k.cu:6", "k.cu:8"]);
         let weak = PTX.replace("flags.h", "k.cu").replace("atom.shared::cta.exch.b32", "ld.shared.u32");
-        assert_eq!(strong_lines(weak.as_bytes()), ["k.cu:3", "k.cu:8"]);
+        assert_eq!(strong_lines(weak.as_bytes()), ["k.cu:11", "k.cu:12", "k.cu:3", "k.cu:8"]);
         assert_eq!(strong_lines(b""), Vec::<String>::new());
     }
 

@@ -373,6 +373,9 @@ pub trait Device {
     /// Loads a binary (cubin, or shared object) whose entry points are `entries`.
     fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError>;
 
+    /// Loads a module anew under its number, which whoever remembers it may go on to use. After an error it is gone.
+    fn reload(&mut self, module: ModuleId, binary: &[u8], entries: &[String]) -> Result<(), DeviceError>;
+
     /// Unloads a module.
     fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError>;
 
@@ -521,10 +524,7 @@ pub trait Device {
         Ok(0)
     }
 
-    /// Makes a module's own variables what they were when it was loaded.
-    ///
-    /// # Errors
-    /// As for `variables`.
+    /// Makes a module's own variables what they were when it was loaded; its errors are those of `variables`.
     fn restore_variables(&mut self, _module: ModuleId) -> Result<(), DeviceError> {
         Ok(())
     }

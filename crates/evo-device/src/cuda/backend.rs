@@ -69,14 +69,18 @@ impl Device for CudaDevice {
     }
 
     fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
-        let module = self.context.load(binary, entries)?;
-        match self.context.module(module)?.variables.note_heap(binary, &self.support) {
-            Ok(()) => Ok(module),
-            Err(error) => {
-                let _ = self.context.unload(module);
-                Err(error)
-            }
+        let module = self.context.next_module();
+        self.reload(module, binary, entries).map(|()| module)
+    }
+
+    fn reload(&mut self, module: ModuleId, binary: &[u8], entries: &[String]) -> Result<(), DeviceError> {
+        self.context.unload(module)?;
+        self.context.load(module, binary, entries)?;
+        let noted = self.context.module(module)?.variables.note_heap(binary, &self.support);
+        if noted.is_err() {
+            let _ = self.context.unload(module);
         }
+        noted
     }
 
     fn heap_kept(&mut self, module: ModuleId) -> Result<u64, DeviceError> {

@@ -41,13 +41,16 @@ impl CudaContext {
         }
     }
 
-    /// Loads a cubin whose entry points are `entries`.
-    pub fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
-        let module = CudaModule::load(binary, entries)?;
-        let id = ModuleId(self.module_next);
+    /// A number that no module has.
+    pub fn next_module(&mut self) -> ModuleId {
         self.module_next += 1;
-        self.modules.insert(id, module);
-        Ok(id)
+        ModuleId(self.module_next)
+    }
+
+    /// Loads a cubin whose entry points are `entries`.
+    pub fn load(&mut self, id: ModuleId, binary: &[u8], entries: &[String]) -> Result<(), DeviceError> {
+        self.modules.insert(id, CudaModule::load(binary, entries)?);
+        Ok(())
     }
 
     /// Unloads a module; one that is gone already is not an error.

@@ -293,10 +293,14 @@ impl Device for HostDevice {
     }
 
     fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
-        let module = HostModule::load(binary, entries)?;
         let id = ModuleId(self.next_number());
-        self.modules.insert(id, module);
-        Ok(id)
+        self.reload(id, binary, entries).map(|()| id)
+    }
+
+    fn reload(&mut self, module: ModuleId, binary: &[u8], entries: &[String]) -> Result<(), DeviceError> {
+        self.modules.remove(&module);
+        self.modules.insert(module, HostModule::load(binary, entries)?);
+        Ok(())
     }
 
     fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError> {

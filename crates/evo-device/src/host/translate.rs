@@ -122,7 +122,9 @@ pub fn instrumented_flags(gcc: bool) -> Vec<String> {
             "-fno-slp-vectorize",
         ],
     };
-    let common = ["-O1", "-g1", "-gdwarf-4", "-fsanitize=thread,alignment,object-size", "-c"];
+    // A macro of the text would keep the compiler from taking the precompiled header.
+    let common =
+        ["-DEVO_INSTRUMENTED=1", "-O1", "-g1", "-gdwarf-4", "-fsanitize=thread,alignment,object-size", "-c"];
     flags.extend(common.iter().chain(own).map(|flag| flag.to_string()));
     flags
 }
@@ -132,8 +134,14 @@ pub fn link_flags() -> Vec<String> {
     flags().into_iter().filter(|flag| links(flag)).collect()
 }
 
+/// Of the flags that make an object file those that precompile a header for it; it is taken where they are the same.
+pub fn header_flags(flags: &[String]) -> Vec<String> {
+    let own = flags.iter().filter(|flag| !links(flag) && !["-x", "c++", "-c"].contains(&flag.as_str()));
+    ["-x", "c++-header"].map(String::from).into_iter().chain(own.cloned()).collect()
+}
+
 /// Whether a flag is of interest to the linker only.
-pub fn links(flag: &str) -> bool {
+fn links(flag: &str) -> bool {
     flag == "-shared" || flag == "-nostartfiles" || flag.starts_with("-Wl,")
 }
 
@@ -227,9 +235,6 @@ pub fn translation_unit(source: &KernelSource) -> Result<String, Box<Verdict>> {
     let rewritten = rewrite::rewrite(&source.text);
     let file_name = source.file_name.replace(['\\', '"', '\n'], "_");
     let mut text = String::with_capacity(rewritten.text.len() + 2048);
-    if source.instrumented {
-        text.push_str("#define EVO_INSTRUMENTED 1\n");
-    }
     text.push_str(SEE_HEADER);
     if source.instrumented {
         text.push_str("#include \"evo_instrument.h\"\n");
@@ -337,12 +342,12 @@ mod tests {
         let own = KernelSource { instrumented: true, ..source("__global__ void a() {}", &["a"]) };
         let unit = translation_unit(&own).unwrap();
         let at = |text: &str| unit.find(text).unwrap_or_else(|| panic!("{text} in {unit}"));
-        assert!(
-            at("#define EVO_INSTRUMENTED") < at("evo_cuda.h") && at("evo_cuda.h") < at("evo_instrument.h")
-        );
+        // Behind a macro, a precompiled header is not taken.
+        assert!(unit.starts_with(SEE_HEADER) && at("evo_cuda.h") < at("evo_instrument.h"));
         assert!(at("__global__ void a()") < at("#undef no_sanitize"));
         let flags = instrumented_flags(true);
         assert!(!flags.iter().any(|flag| links(flag) || flag == "-O2"));
+        assert!(flags.contains(&"-DEVO_INSTRUMENTED=1".to_string()));
         assert!(!link_flags().iter().any(|flag| flag.contains("sanitize")));
     }
 

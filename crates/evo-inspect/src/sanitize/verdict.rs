@@ -23,7 +23,22 @@ pub fn sanitizer_verdict(outcomes: &[SanitizerOutcome]) -> Option<Verdict> {
     let more = if more > 0 { format!(", and {more} more findings") } else { String::new() };
     let message = format!("{check}: {}{more}", first.what);
     let shown: Vec<&&SanitizerFinding> = errors.iter().take(SHOWN).collect();
-    Some(Verdict::new(VerdictKind::Sanitizer, message).with_cause(check).with("findings", json!(shown)))
+    let verdict = match out_of_bounds(first) {
+        Some((kind, None)) => Verdict::new(kind, message),
+        Some((kind, Some(space))) => Verdict::new(kind, message).with_cause(space),
+        None => Verdict::new(VerdictKind::Sanitizer, message).with_cause(check),
+    };
+    Some(verdict.with("findings", json!(shown)))
+}
+
+/// The name that an access outside of a buffer has whoever sees it, and the memory that it was meant for.
+fn out_of_bounds(finding: &SanitizerFinding) -> Option<(VerdictKind, Option<&'static str>)> {
+    let kind = match finding.access.as_deref()? {
+        _ if !finding.what.contains("out of bounds") => return None,
+        "read" => VerdictKind::OobRead,
+        _ => VerdictKind::OobWrite,
+    };
+    Some((kind, ["shared", "local"].into_iter().find(|space| finding.what.contains(&format!("__{space}__")))))
 }
 
 /// The verdict that a worker's own error means.
@@ -85,6 +100,22 @@ mod tests {
         assert_eq!(verdict.message, "racecheck: a race, and 1 more findings");
         let report = sanitizer_report(&outcomes);
         assert_eq!((report.gate, report.state, report.cases), (Gate::Sanitize, GateState::Fail, 6));
+    }
+
+    #[test]
+    fn an_access_outside_of_a_buffer_has_one_name() {
+        let label = |what: &str, access: &str| {
+            let found = SanitizerFinding {
+                what: format!("Invalid {what} of size 4 bytes"),
+                access: Some(access.into()),
+                ..finding("memcheck", "Precise")
+            };
+            sanitizer_verdict(&[outcome(Fail, vec![found])]).unwrap().label()
+        };
+        assert_eq!(label("__global__ read is out of bounds: 4 bytes", "read"), "oob_read");
+        assert_eq!(label("__global__ write is out of bounds: 4 bytes", "write"), "oob_write");
+        assert_eq!(label("__shared__ atomic is out of bounds: 4 bytes", "atomic"), "oob_write:shared");
+        assert_eq!(label("__global__ read is misaligned: 4 bytes", "read"), "sanitizer:racecheck");
     }
 
     #[test]

@@ -162,18 +162,8 @@ fn sequence(
     prepared: &PreparedCase,
     phase: &mut PhaseSink<'_>,
 ) -> Result<Vec<u64>, DeviceError> {
-    let module = judge.reload(prepared.slot, &prepared.case.plan)?;
-    let fresh = PreparedCase {
-        slot: prepared.slot,
-        module,
-        checks: prepared.checks,
-        launches: prepared.launches.clone(),
-        preparation: prepared.preparation.clone(),
-        case: prepared.case.clone(),
-        buffers: prepared.buffers.clone(),
-        set: prepared.set.clone(),
-    };
-    (0..SEQUENCE).map(|_| ask(judge, &fresh, RunSetting::plain(Poison::B), phase)).collect()
+    judge.reload(prepared.slot, &prepared.case.plan)?;
+    (0..SEQUENCE).map(|_| ask(judge, prepared, RunSetting::plain(Poison::B), phase)).collect()
 }
 
 fn ask(

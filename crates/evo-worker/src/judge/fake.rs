@@ -185,6 +185,11 @@ impl Device for FakeDevice {
         Ok(ModuleId(self.next))
     }
 
+    fn reload(&mut self, module: ModuleId, _: &[u8], _: &[String]) -> Result<(), DeviceError> {
+        self.unload(module)?;
+        self.restore_variables(module)
+    }
+
     fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError> {
         self.modules
             .remove(&module.0)

@@ -164,7 +164,10 @@ fn bitwise(
         // A hash of the outputs is enough here; why two runs differ is worked out only when they do.
         if hash != first {
             let pair = [(setting, hash), (plain, first)];
-            let verdict = disagree::explain(judge, prepared, pair, phase)?;
+            let verdict = match workspace::not_reset(judge, prepared, phase)? {
+                Some(verdict) => verdict,
+                None => disagree::explain(judge, prepared, pair, phase)?,
+            };
             return Ok(Some(verdict.with("repeat", repeat).with("repeats", repeats)));
         }
     }
@@ -218,7 +221,8 @@ fn rarely(
         prepared.call(judge.device.as_mut(), phase)?;
         calls += 1;
         if let Some(verdict) = look(judge, calls)? {
-            return Ok(Some(verdict.with_cause("rare").with("calls", calls)));
+            let named = workspace::not_reset(judge, prepared, phase)?;
+            return Ok(named.or_else(|| Some(verdict.with_cause("rare").with("calls", calls))));
         }
     }
     Ok(None)

@@ -18,7 +18,7 @@ use super::element::Poison;
 use super::run::{self, ComparedOutput, PhaseSink, PreparedCase, RunSetting};
 use super::state::Judge;
 use super::wrong::{self, CaseResult};
-use super::{command, deep, disagree, inputs, parity, views};
+use super::{command, deep, disagree, inputs, parity, views, workspace};
 
 /// After a wrong answer this many further cases are run, to learn what the failing ones share.
 const CASES_AFTER_FAILURE: usize = 12;
@@ -563,6 +563,9 @@ pub(super) fn check_written(
         }
     };
     let Some(symptom) = symptom else { return Ok(None) };
+    if let Some(verdict) = workspace::not_reset(judge, prepared, &mut |_, _| {})? {
+        return Ok(Some(verdict.with("symptom", symptom.label())));
+    }
     let mut verdict = symptom.clone();
     verdict.kind = VerdictKind::TimingEscape;
     verdict.message = format!("right when checked, wrong when timed: {}", symptom.message);

@@ -257,16 +257,14 @@ impl Judge {
         })
     }
 
-    /// Unloads and loads a candidate's build for a problem again: whatever it kept in its own globals is gone.
-    pub(super) fn reload(&mut self, slot: u8, plan: &ProblemPlan) -> Result<ModuleId, DeviceError> {
-        let own = self.slots.get_mut(&slot).ok_or_else(|| {
+    /// Loads a candidate's build for a problem again: whatever it kept in its own globals is gone.
+    pub(super) fn reload(&mut self, slot: u8, plan: &ProblemPlan) -> Result<(), DeviceError> {
+        let own = self.slots.get(&slot).ok_or_else(|| {
             DeviceError::plain(VerdictKind::HarnessError, format!("nothing is loaded in slot {slot}"))
         })?;
         let position = own.candidate.build_for(plan)?;
-        let build = &mut own.builds[position];
-        self.device.unload(build.module)?;
-        build.module = self.device.load(&build.binary, &own.candidate.builds[position].entries)?;
-        Ok(build.module)
+        let build = &own.builds[position];
+        self.device.reload(build.module, &build.binary, &own.candidate.builds[position].entries)
     }
 
     /// Puts a case's data on the device and binds its launches.

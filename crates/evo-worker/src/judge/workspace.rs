@@ -12,7 +12,7 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::plan::Role;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 
-use super::element::Poison;
+use super::element::{self, Poison};
 use super::run::{self, PhaseSink, PreparedCase};
 use super::state::Judge;
 use super::wrong;
@@ -55,6 +55,43 @@ pub(super) fn changes_with_every_call(
         return Ok(Some(wrong::about(verdict.with("buffer", name.clone()), &prepared.case)));
     }
     Ok(None)
+}
+
+/// A verdict if a call is right on a workspace that begins with its constant, and wrong where the call before has left
+/// something else. Timed calls and programs that use the kernel do not fill it again.
+pub(super) fn not_reset(
+    judge: &mut Judge,
+    prepared: &PreparedCase,
+    phase: &mut PhaseSink<'_>,
+) -> Result<Option<Verdict>, DeviceError> {
+    let plans = || prepared.case.plan.buffers.iter().zip(prepared.buffers.iter().copied());
+    let scratch = |constant: bool| {
+        plans()
+            .filter(move |(plan, _)| plan.role == Role::Scratch && run::starts_as(plan).is_some() == constant)
+    };
+    let mut is_right = |filled: bool| {
+        let (device, pool) = (judge.device.as_mut(), &mut judge.pool);
+        prepared.restore(device, pool)?;
+        prepared.poison_outputs(device, Poison::A)?;
+        match filled {
+            true => prepared.poison_scratch(device, Poison::A)?,
+            false => scratch(false)
+                .try_for_each(|(plan, buffer)| device.fill(buffer, element::poison(plan.dtype, Poison::A)))?,
+        }
+        prepared.call(device, phase)?;
+        Ok::<bool, DeviceError>(prepared.mismatch(&prepared.compare(device)?).is_none())
+    };
+    if scratch(true).next().is_none() || !is_right(true)? || is_right(false)? || !is_right(true)? {
+        return Ok(None);
+    }
+    let names: Vec<&str> = scratch(true).map(|(plan, _)| plan.name.as_str()).collect();
+    let name = names.join("`, `");
+    let message = format!(
+        "`{name}` is filled once, before the first call, and a call does not leave it as it was, so the next one is \
+         wrong: set it back before the kernel ends"
+    );
+    let verdict = Verdict::new(VerdictKind::Stateful, message).with_cause("scratch_not_reset");
+    Ok(Some(wrong::about(verdict.with("buffer", name), &prepared.case)))
 }
 
 /// The first word that changes with every call, in both series alike.

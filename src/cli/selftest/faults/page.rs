@@ -36,7 +36,7 @@ sweep take. What passes there is judged again as a finalist. A row passes if fiv
 `--json` has these five cells for each row, with the times and what was left behind. `--only W13` plays the rows of one
 number, `--only race` those with that in their name, and `--seed` repeats an order.
 
-Deadlines are shorter here than in a sweep where that saves time: 4 s for the compiler in `compile_hang`, 5 s for a
+Deadlines are shorter here than in a sweep where that saves time: 4 s for the compiler in `compile_hang`, 2 s for a
 launch on the host. The device's memory is part of the health check that follows each recovery.
 
 A fault that is *open* on a device is one that evo does not find there. *Not played* means that no variant can have the

@@ -45,8 +45,8 @@ pub const SPACES: &[(&str, &[&[FaultRow]])] = &[("faults", &[FAULTS, OUTSIDE]), 
 const OUTPUT_MAX: u64 = 1 << 20;
 /// The number of no machine, as a shared object has it.
 const ELF_MACHINE_NONE: [u8; 2] = [0xff, 0xff];
-/// The host's deadline of a launch here; a sweep waits twice as long.
-const HOST_LAUNCH: Duration = Duration::from_secs(5);
+/// The host's deadline of a launch here; a sweep waits five times as long.
+const HOST_LAUNCH: Duration = Duration::from_secs(2);
 
 /// For one check of one fault: the checks of an honest kernel took a second at most (H200, 2026-11-23), and a fault
 /// that does not end takes all of it.

@@ -131,6 +131,14 @@ pub const FAULTS: &[FaultRow] = &[
     )
     .on_cuda(ByTwin),
     both(
+        "unset_bit",
+        &["W13"],
+        "uses one bit of shared memory that nobody wrote",
+        &["wrong_answer:uninitialized", "nondeterministic", "stateful:module_state"],
+        &["before writing"],
+    )
+    .on_cuda(ByTwin),
+    both(
         "unset_local",
         &["W13"],
         "reads a local array's last element, which nobody wrote",
@@ -151,12 +159,20 @@ pub const FAULTS: &[FaultRow] = &[
         REMEMBERS,
         REMEMBERS_SAYS,
     ),
+    both(
+        "kept_ticket",
+        &["W20", "T2"],
+        "counts its blocks in a workspace and does not set the count back",
+        &["stateful:scratch_not_reset"],
+        &["set it back"],
+    ),
     both("oob_write", &["W11"], "writes one element behind its output", &["oob_write"], &["behind"]),
     both(
         "near_write",
         &["W11"],
         "writes back what lies behind its output",
-        &["oob_write", "oob_read"],
+        // The read comes first.
+        &["oob_read"],
         &["behind"],
     )
     .on_cuda(ByTwin),
@@ -381,6 +397,7 @@ pub const FAULTS: &[FaultRow] = &[
     // Honest and odd.
     honest("persistent", &["L7"], "few blocks take turns"),
     honest("atomics", &["W15"], "writes by atomic exchanges"),
+    honest("lock", &["W15"], "blocks take turns by a lock in global memory"),
     honest("early_exit", &["H2"], "half of a block returns before a barrier, which sm_70 and later allow"),
     honest("block_wait", &["H1"], "waits for a flag that another thread of the block sets"),
 ];

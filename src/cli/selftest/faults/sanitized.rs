@@ -63,6 +63,7 @@ pub const SANITIZED: &[SanitizedFault] = &[
     row("race", Found(Racecheck)),
     row("missing_fence", Unseen("racecheck looks at shared memory alone")),
     row("unset_shared", Unseen("initcheck looks at global memory, before version 2026 at nothing else")),
+    row("unset_bit", Unseen("initcheck looks at global memory, before version 2026 at nothing else")),
     row("unset_local", Unseen("initcheck does not look at local memory")),
     row("unset_scratch", Unseen("evo fills a workspace before the kernel reads it")),
     row("narrow_index", Unseen("its index overflows at large sizes, and the tool sees the smallest problem")),
@@ -79,6 +80,7 @@ pub const SANITIZED: &[SanitizedFault] = &[
     SanitizedFault { name: "early_exit", checks: WITHOUT_RACECHECK, seen_as: Honest },
     SanitizedFault { name: "block_wait", checks: WITHOUT_RACECHECK, seen_as: Honest },
     row("atomics", Honest),
+    row("lock", Honest),
     row("persistent", Honest),
 ];
 

@@ -366,6 +366,14 @@ impl Device for RoomDevice {
         Ok(id)
     }
 
+    fn reload(&mut self, module: ModuleId, binary: &[u8], entries: &[String]) -> Result<(), DeviceError> {
+        self.unload(module)?;
+        let new = self.load(binary, entries)?;
+        let tenant = self.tenants.remove(&new).ok_or_else(|| no_module(new))?;
+        self.tenants.insert(module, tenant);
+        Ok(())
+    }
+
     fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError> {
         if self.parked.remove(&module).is_some() {
             return Ok(());

@@ -47,6 +47,17 @@ fn compile_as(text: &str, entries: &[&str], instrumented: bool) -> Vec<u8> {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
+        let header = folder.path().join("evo_cuda.h");
+        std::fs::create_dir(header.with_extension("h.gch")).unwrap();
+        for (name, flags) in
+            [("plain", translate::flags()), ("instrumented", translate::instrumented_flags(true))]
+        {
+            let to = header.with_extension("h.gch").join(name);
+            let made =
+                Command::new("c++").args(translate::header_flags(&flags)).arg(&header).arg("-o").arg(to);
+            // A compiler that takes no precompiled header reads the header itself.
+            let _ = made.output();
+        }
         folder
     });
     let source = KernelSource {

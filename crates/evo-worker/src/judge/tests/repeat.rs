@@ -99,6 +99,29 @@ fn a_kernel_that_tires_of_honesty_is_caught_under_timing() {
     }
 }
 
+/// A count of blocks that is left as it is: the next call has nothing to do, and what it should have written stands there
+/// from the call before wherever nothing is filled.
+#[test]
+fn a_workspace_that_is_not_set_back_is_named() {
+    let counting = |sets_back: bool| {
+        kernel(move |call| {
+            if call.load(3)[0] == 0.0 {
+                honest(call);
+                call.store(3, 0, if sets_back { 0.0 } else { 1.0 });
+            }
+        })
+    };
+    let mut own = gemm(16, 16, 16);
+    own.buffers[3].fill = Fill::Constant { value: 0.0 };
+    let label = |kernel: Kernel| {
+        let mut judge = judge_of(kernel, check_plan("gemm"));
+        assert!(checked(&mut judge, std::slice::from_ref(&own), Depth::Quick).is_none());
+        timed(&mut judge, &own).map(|verdict| verdict.label())
+    };
+    assert_eq!(label(counting(false)).as_deref(), Some("stateful:scratch_not_reset"));
+    assert_eq!(label(counting(true)), None);
+}
+
 #[test]
 fn no_output_holds_the_answer_that_a_timed_call_is_about_to_write() {
     for (samples, batch) in [(1, 1), (2, 1), (7, 1), (1, 2), (3, 4), (2, 7)] {
