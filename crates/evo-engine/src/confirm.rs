@@ -4,7 +4,7 @@
 //! Among many variants, the fastest one of the screening was also lucky, so only fresh measurements are
 //! published. The compilers are idle by now, so on the host nothing disturbs the timing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Evaluation;
@@ -56,6 +56,17 @@ pub(super) struct Deep<R: Recipe> {
     toolchain: String,
 }
 
+/// What is to be confirmed beside a baseline.
+struct Wanted {
+    /// 1 for a baseline that is confirmed.
+    own: usize,
+    /// With the baseline, where that takes no finalist's place.
+    wanted: usize,
+    /// Finalists that are not the baseline, and those of them that an earlier run confirmed.
+    others: usize,
+    known: usize,
+}
+
 /// Whether the source is not the one that was screened: an included file was edited during the run.
 fn has_changed<P>(variant: &Variant<P>, screened: &Evaluation) -> bool {
     let now = variant.prepared.as_ref().and_then(|(_, identity)| identity.text.as_ref());
@@ -90,6 +101,8 @@ impl<R: Recipe> Engine<'_, R> {
             return Ok(0);
         }
         let baseline_number = self.baseline(&ranked).unwrap_or(*first);
+        let finalists = ranked.iter().copied().take(wanted).filter(|number| *number != baseline_number);
+        self.announce_looks(finalists.chain([baseline_number]));
         let others = ranked.iter().take(wanted).filter(|number| **number != baseline_number).count();
         // Finalists of an earlier run are on the board already, and are not said to be left.
         let finalists = ranked.iter().take(wanted).filter(|number| **number != baseline_number);
@@ -113,43 +126,59 @@ impl<R: Recipe> Engine<'_, R> {
         }
         // The baseline is confirmed in any case: the champion may be the default itself.
         let own = usize::from(self.confirm_one(baseline_number, &baseline, noise_floor)?);
-        let mut confirmed = own;
-        let baseline_is_finalist = ranked.iter().take(wanted).any(|number| *number == baseline_number);
+        let is_finalist = ranked.iter().take(wanted).any(|number| *number == baseline_number);
         // The baseline uses up a finalist's place only if it ranks among the finalists.
-        let wanted = if baseline_is_finalist { wanted } else { wanted + own };
-        let tried = ranked.iter().copied().take(wanted * CANDIDATES_PER_FINALIST).collect();
-        let candidates = self.in_turn(tried, baseline_number);
-        for (at, number) in candidates.iter().copied().enumerate() {
-            if confirmed >= wanted || self.ending.is_early() {
-                break;
-            }
-            if number == baseline_number {
-                continue;
-            }
-            let fits = match confirmed > own {
-                true => self.time.wall.fits_finalist(),
-                false => self.time.wall.fits_first_finalist(),
-            };
-            if !fits {
-                self.undone.left_out = (wanted - confirmed).min(candidates.len() - at).saturating_sub(known);
-                break;
-            }
-            let finalist = confirmed - own + 1;
-            self.tell_confirming(finalist, others.max(finalist));
-            if self.confirm_one(number, &baseline, noise_floor)? {
-                confirmed += 1;
-            }
-        }
-        // Where problems were searched apart, the default may be the best in the mean and of no problem.
-        let has_some = confirmed > own || self.study.header().per_problem && own > 0;
-        if has_some && self.undone.left_out == 0 {
-            confirmed += self.confirm_specialists(&ranked, &baseline, noise_floor)?;
-        }
+        let wanted = if is_finalist { wanted } else { wanted + own };
+        let confirmed = self.confirm_against(&baseline, noise_floor, Wanted { own, wanted, others, known })?;
         if self.ending.at_once && !self.ending.stop.is_some_and(StopReason::is_early) {
             self.undone.left_out = wanted.saturating_sub(confirmed + known);
         }
         // For the reason above: without a finalist, the board stays as it is.
-        Ok(if self.undone.left_out > 0 && confirmed == own { 0 } else { confirmed })
+        let is_cut = others > 0 && (self.undone.left_out > 0 || self.ending.is_early());
+        Ok(if is_cut && confirmed == own { 0 } else { confirmed })
+    }
+
+    /// Confirms finalists against a baseline that is confirmed, and what problems need beside them. A finalist in which a
+    /// sanitizer finds something afterwards makes room for the next candidate. How many are confirmed, the baseline too.
+    fn confirm_against(
+        &mut self,
+        baseline: &Deep<R>,
+        noise_floor: Option<f64>,
+        Wanted { own, mut wanted, others, known }: Wanted,
+    ) -> Result<usize, EngineError> {
+        let (ranked, number) = (self.ranked(), baseline.evaluation.number);
+        let tried = ranked.iter().copied().take(wanted * CANDIDATES_PER_FINALIST).collect();
+        let mut candidates: VecDeque<u64> = self.in_turn(tried, number).into();
+        candidates.retain(|candidate| *candidate != number);
+        let (mut confirmed, mut specialists) = (own, None);
+        loop {
+            while confirmed < wanted && !self.ending.is_early() {
+                let fits = match confirmed > own {
+                    true => self.time.wall.fits_finalist(),
+                    false => self.time.wall.fits_first_finalist(),
+                };
+                if !fits {
+                    self.undone.left_out = (wanted - confirmed).min(candidates.len()).saturating_sub(known);
+                    break;
+                }
+                let Some(candidate) = candidates.pop_front() else { break };
+                let finalist = (confirmed + 1).saturating_sub(own);
+                self.tell_confirming(finalist, others.max(finalist));
+                confirmed += usize::from(self.confirm_one(candidate, baseline, noise_floor)?);
+            }
+            // Where problems were searched apart, the default may be the best in the mean and of no problem.
+            let has_some = confirmed > own || self.study.header().per_problem && own > 0;
+            if has_some && self.undone.left_out == 0 && specialists.is_none() {
+                specialists = Some(self.confirm_specialists(&ranked, baseline, noise_floor)?);
+            }
+            let refused = self.sanitize_confirmed(number)?;
+            if refused.is_empty() || self.ending.is_early() {
+                return Ok(confirmed + specialists.unwrap_or_default());
+            }
+            confirmed = confirmed.saturating_sub(refused.len());
+            // No further finalist comes for a baseline that was none.
+            wanted -= usize::from(refused.contains(&number) && wanted > self.wanted_by_mean());
+        }
     }
 
     /// How many of the best in the mean are confirmed: where problems were searched apart, that is one result beside the

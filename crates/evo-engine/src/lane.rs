@@ -36,6 +36,8 @@ pub(crate) enum Task<J> {
         configuration: Configuration,
         within: Option<Duration>,
     },
+    /// Nobody waits for the answer.
+    LookAhead(Vec<Configuration>),
     ExpectPairs,
     Telemetry,
 }
@@ -382,6 +384,10 @@ fn perform<J>(
         Task::NoiseFloor { job, problems } => LaneAnswer::NoiseFloor(device.noise_floor(job, *problems)),
         Task::Sanitize { job, configuration, within } => {
             LaneAnswer::Sanitized(Box::new(sanitizer.sanitize(job, configuration, *within)))
+        }
+        Task::LookAhead(configurations) => {
+            sanitizer.look_ahead(configurations.clone());
+            LaneAnswer::LooksAhead
         }
         Task::ExpectPairs => {
             device.expect_pairs();

@@ -444,6 +444,9 @@ impl<R: Recipe> Engine<'_, R> {
         let best = self.improve_standing(&evaluation);
         self.note_cost(&evaluation);
         let failed_default = self.failed_default(genome, &evaluation);
+        if evaluation.is_timed() && *genome == self.space.default_genome() {
+            self.announce_looks([evaluation.number].into_iter());
+        }
         self.observer.observe(&Event::Finished { evaluation: Box::new(evaluation), best });
         failed_default.map_or(Ok(()), |message| self.notice(message))?;
         if is_last {

@@ -60,8 +60,14 @@ const PROCESSES_LEAST: u32 = 2;
 const PROCESSES_WHOLE: u32 = 3;
 const PROCESSES_FLOOR: u32 = 2;
 
-/// A look of the sanitizer before any was seen: four checks of `gemm` took 2.9 s on an H200 (2026-11-23).
+/// A look of a demanded sanitizer before any was seen: four checks of `gemm` took 2.9 s on an H200 (2026-11-23). One that
+/// nobody demands is tried with less.
 const SANITIZER: Duration = Duration::from_secs(3);
+const SANITIZER_LEAST: Duration = Duration::from_secs(1);
+
+/// What looks that nobody demands may add: this share of what the command took without them, or this if that is more.
+const SANITIZING: f64 = 0.25;
+const SANITIZING_LEAST: Duration = Duration::from_secs(2);
 
 /// What the steps of a confirmation cost, seconds; before one was seen, what is expected of it.
 #[derive(Debug, Default)]
@@ -267,9 +273,17 @@ impl Wall {
         Some(self.left()?.saturating_sub(Duration::from_secs_f64(after)))
     }
 
+    /// What is left to looks that nobody demands, of which those so far took `spent`.
+    pub(super) fn left_to_looks(&self, spent: Duration) -> Duration {
+        let without = self.elapsed().saturating_sub(spent);
+        let left = without.mul_f64(SANITIZING).max(SANITIZING_LEAST).saturating_sub(spent);
+        self.left().map_or(left, |all| all.min(left))
+    }
+
     /// Whether a look of the sanitizer fits into such a time.
     pub(super) fn fits_look(&self, within: Option<Duration>) -> bool {
-        within.is_none_or(|within| within.as_secs_f64() >= self.costs.sanitizer())
+        let expected = self.costs.sanitizer.value().unwrap_or(SANITIZER_LEAST.as_secs_f64());
+        within.is_none_or(|within| within.as_secs_f64() >= expected)
     }
 
     /// Whether a comparison can be made once more on so many problems.
