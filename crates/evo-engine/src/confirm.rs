@@ -129,7 +129,8 @@ impl<R: Recipe> Engine<'_, R> {
         let is_finalist = ranked.iter().take(wanted).any(|number| *number == baseline_number);
         // The baseline uses up a finalist's place only if it ranks among the finalists.
         let wanted = if is_finalist { wanted } else { wanted + own };
-        let confirmed = self.confirm_against(&baseline, noise_floor, Wanted { own, wanted, others, known })?;
+        let confirmed =
+            self.confirm_against(&baseline, noise_floor, Wanted { own, wanted, others, known })?;
         if self.ending.at_once && !self.ending.stop.is_some_and(StopReason::is_early) {
             self.undone.left_out = wanted.saturating_sub(confirmed + known);
         }
@@ -362,14 +363,9 @@ impl<R: Recipe> Engine<'_, R> {
             let Some(message) = self.next_message()? else { return Ok(None) };
             match message {
                 Message::Compiled(own, outcome) if own == ticket => return Ok(Some(outcome)),
-                // One interrupt is enough to leave here, because nothing is on the device.
-                Message::Interrupt(count) => {
-                    self.interrupted(count);
-                    return Ok(None);
-                }
                 // Late answers to the search.
                 Message::Lane(lane, answer) => self.beside(lane, &answer)?,
-                Message::Compiled(..) => {}
+                Message::Compiled(..) | Message::Interrupt(_) => {}
             }
         }
     }
@@ -399,14 +395,7 @@ impl<R: Recipe> Engine<'_, R> {
                     }
                     self.beside(lane, &answer)?;
                 }
-                // The first interrupt lets the task on the device finish, as in the search.
-                Message::Interrupt(count) => {
-                    self.interrupted(count);
-                    if self.ending.at_once {
-                        return Ok(None);
-                    }
-                }
-                Message::Compiled(..) => {}
+                Message::Compiled(..) | Message::Interrupt(_) => {}
             }
         }
     }

@@ -345,7 +345,8 @@ pub enum LaneAnswer {
 impl LaneAnswer {
     /// Whether it answers what a confirmation asks: other answers may come in between.
     pub(crate) fn is_of_confirmation(&self) -> bool {
-        let aside = matches!(self, LaneAnswer::Taken { .. } | LaneAnswer::Renewed(_) | LaneAnswer::LooksAhead);
+        let aside =
+            matches!(self, LaneAnswer::Taken { .. } | LaneAnswer::Renewed(_) | LaneAnswer::LooksAhead);
         !aside && !matches!(self, LaneAnswer::Anchored { .. })
     }
 

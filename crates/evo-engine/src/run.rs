@@ -33,7 +33,7 @@ use evo_supervise::job::Standing;
 /// wall clock.
 pub(super) const TICK: Duration = Duration::from_millis(250);
 
-/// How long a run waits for the device's state at its end: of a run with a wall budget, and of any other.
+/// How long a run waits for the device's state at its end: one with a wall budget or an interrupt, and any other.
 const STATE_WITHIN: Duration = Duration::from_millis(500);
 const STATE_WITHIN_MAX: Duration = Duration::from_secs(60);
 
@@ -272,10 +272,11 @@ impl<'a, R: Recipe> Engine<'a, R> {
     }
 
     pub(super) fn interrupted(&mut self, count: u32) {
+        self.time.wall.cut();
         if count > 1 {
             self.ending.at_once = true;
         } else {
-            let message = "interrupted: finishing the variant on the device (once more to stop at once)";
+            let message = "interrupted: ending in order (once more to stop at once)";
             self.observer.observe(&Event::Notice { message: message.to_string() });
         }
         // Overrides an earlier reason: a run that was ending by itself then skips the confirmation.
@@ -306,7 +307,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         let running = self.flight.on_lane.first().and_then(|number| self.flight.variants.get(number));
         if let Some(variant) = running {
             let message = format!(
-                "`{}` was still on the device when the wall time was used up: it has no verdict",
+                "`{}` was still on the device when the time was used up: it has no verdict",
                 variant.configuration
             );
             self.notice(message)?;
@@ -479,8 +480,8 @@ impl<'a, R: Recipe> Engine<'a, R> {
             return None;
         }
         self.lanes.send(self.fleet.confirming, Task::Telemetry);
-        // A note in the journal: a run does not fail for lack of it, and a wall budget does not wait for it.
-        let within = if self.options.budget.wall.is_some() { STATE_WITHIN } else { STATE_WITHIN_MAX };
+        // A note in the journal: a run does not fail for lack of it, and nobody who is in a hurry waits for it.
+        let within = if self.time.wall.left().is_some() { STATE_WITHIN } else { STATE_WITHIN_MAX };
         let until = Instant::now() + within;
         while let Ok(message) =
             self.inbox.receiver.recv_timeout(until.saturating_duration_since(Instant::now()))

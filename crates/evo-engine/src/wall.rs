@@ -31,6 +31,9 @@ const GRACE: f64 = 0.05;
 const GRACE_MIN: Duration = Duration::from_millis(500);
 const GRACE_MAX: Duration = Duration::from_secs(5);
 
+/// A variant that is on the device at the first interrupt is given up after this: the command is to end within 5 s.
+const INTERRUPTED: Duration = Duration::from_secs(2);
+
 /// An evaluation at full depth takes this many times as long as one that passed in the search, and some seconds more.
 const DEEP_FACTOR: f64 = 1.5;
 
@@ -188,6 +191,8 @@ impl Costs {
 pub(super) struct Wall {
     clock: CommandClock,
     budget: Option<Duration>,
+    /// When the run ends whatever its budget, by the same clock.
+    cut: Option<Duration>,
     finalists: usize,
     /// Timed problems.
     problems: usize,
@@ -201,7 +206,7 @@ impl Wall {
         finalists: usize,
         problems: usize,
     ) -> Wall {
-        Wall { clock, budget, finalists, problems, costs: Costs::default() }
+        Wall { clock, budget, cut: None, finalists, problems, costs: Costs::default() }
     }
 
     /// Time since the command began.
@@ -209,11 +214,18 @@ impl Wall {
         self.clock.elapsed()
     }
 
+    /// The user wants out: what is on the device may come to its end, if that is soon.
+    pub(super) fn cut(&mut self) {
+        self.cut.get_or_insert(self.clock.elapsed() + INTERRUPTED);
+    }
+
     /// What is left until the views must be written; `None` without a budget.
     pub(super) fn left(&self) -> Option<Duration> {
-        let budget = self.budget?;
-        let closing = budget.mul_f64(CLOSING).min(CLOSING_MAX);
-        Some(budget.saturating_sub(closing).saturating_sub(self.elapsed()))
+        self.until(self.budget.map(|budget| budget.saturating_sub(budget.mul_f64(CLOSING).min(CLOSING_MAX))))
+    }
+
+    fn until(&self, end: Option<Duration>) -> Option<Duration> {
+        Some(end.into_iter().chain(self.cut).min()?.saturating_sub(self.elapsed()))
     }
 
     /// What is left of the search.
@@ -223,9 +235,7 @@ impl Wall {
 
     /// What is left to a confirmation whose task is on the device.
     pub(super) fn left_with_grace(&self) -> Option<Duration> {
-        let budget = self.budget?;
-        let end = budget + budget.mul_f64(GRACE).clamp(GRACE_MIN, GRACE_MAX);
-        Some(end.saturating_sub(self.elapsed()))
+        self.until(self.budget.map(|budget| budget + budget.mul_f64(GRACE).clamp(GRACE_MIN, GRACE_MAX)))
     }
 
     /// What is kept for confirmation: a quarter of the budget, at least what the baseline and one finalist are
