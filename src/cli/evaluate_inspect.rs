@@ -29,7 +29,7 @@ pub fn sanitize(
     judged: &mut JudgedCandidate,
 ) -> Result<(), CliError> {
     let Some(job) = judged.job.as_ref().filter(|_| judged.findings.correct) else { return Ok(()) };
-    let (report, verdict) = sanitized(one, asked, job)?;
+    let (report, verdict) = sanitized(one, asked, job, false)?;
     let is_missing = report.state == GateState::NotRun;
     judged.single.evaluation.sanitized(&report, verdict.as_ref());
     if let Some(verdict) = verdict {
@@ -45,6 +45,7 @@ pub fn sanitize(
 }
 
 /// The gate's report on a job, and the verdict on what was found: by compute-sanitizer, and beside it by the host device.
+/// Where nobody demands it, the small shapes are enough.
 ///
 /// # Errors
 /// The kernel's own files.
@@ -52,6 +53,7 @@ pub fn sanitized(
     one: &TestOneArgs,
     asked: &AskedCandidate,
     job: &Job,
+    small_only: bool,
 ) -> Result<(GateReport, Option<Verdict>), CliError> {
     let kind = asked.setup.choice.kind;
     let options =
@@ -63,6 +65,7 @@ pub fn sanitized(
         checks: &asked.kernel()?.check.sanitizers,
         options: &options,
         job,
+        small_only,
         limit: one.run.limits.limit_tool,
         within: None,
     };

@@ -151,7 +151,7 @@ fn sanitize(
     judged: &mut JudgedGate,
     job: &Job,
 ) -> Result<(), CliError> {
-    let (report, verdict) = sanitized(one, asked, job)?;
+    let (report, verdict) = sanitized(one, asked, job, false)?;
     let is_allowed = one.allow_not_run.iter().any(|name| name == SANITIZE);
     if report.state == GateState::NotRun {
         let names = if is_allowed { &mut judged.allowed } else { &mut judged.missing };

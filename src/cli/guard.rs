@@ -16,7 +16,11 @@ use super::exit_code::ExitCode;
 use super::output;
 use crate::process::{is_ignored, signal_name};
 
-/// Ends the call at Ctrl-C, SIGTERM and the end of the terminal, for as long as nobody else watches for them.
+/// Whoever watches for signals instead ends in order; after the first and the second one the call ends this much later,
+/// whatever still runs.
+const IN_ORDER: [Duration; 2] = [Duration::from_millis(4500), Duration::from_millis(1500)];
+
+/// Ends the call at Ctrl-C, SIGTERM and the end of the terminal, at once for as long as nobody else watches for them.
 ///
 /// # Errors
 /// The machine starts no thread, or takes no handler.
@@ -31,14 +35,26 @@ pub fn watch_signals(call: &Call) -> io::Result<()> {
     let call = call.clone();
     let thread = std::thread::Builder::new().name("interrupts".into());
     thread.spawn(move || {
-        let mut ended = false;
-        for signal in signals.forever().filter(|_| !call.is_watched()) {
+        let (mut ended, mut asked) = (false, 0);
+        for signal in signals.forever() {
+            let error = CliError::interrupted(format!("interrupted by {}", signal_name(signal)));
+            if call.is_watched() {
+                if let Some(within) = IN_ORDER.get(asked).copied() {
+                    asked += 1;
+                    let call = call.clone();
+                    // Without a thread the other's order is all there is.
+                    let _ = std::thread::Builder::new().name("late".into()).spawn(move || {
+                        std::thread::sleep(within);
+                        end(&call, error.with_hint("the same command with `--resume` continues"));
+                    });
+                }
+                continue;
+            }
             if ended {
                 // The command is done and does not get away.
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
-            let text = format!("interrupted by {}", signal_name(signal));
-            end(&call, CliError::interrupted(text));
+            end(&call, error);
             ended = true;
         }
     })?;

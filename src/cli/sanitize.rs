@@ -113,6 +113,7 @@ fn look_at(
         checks,
         options: &options,
         job: &job,
+        small_only: false,
         limit: one.run.limits.limit_tool,
         within: None,
     };

@@ -48,7 +48,7 @@ fn sanitize(
     if !tried.single.evaluation.verdict.is_pass() || tried.single.lost {
         return Ok(None);
     }
-    let (report, verdict) = sanitized(&arguments.one, &tried.asked, job)?;
+    let (report, verdict) = sanitized(&arguments.one, &tried.asked, job, !duty.is_demanded)?;
     tried.single.evaluation.sanitized(&report, verdict.as_ref());
     Ok((duty.is_demanded && report.state == GateState::NotRun).then_some(SANITIZE))
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use evo::cli::{FaultLook, SANITIZED, SanitizedFault};
 use evo::engine::Sanitizer;
 use evo::engine::live_sanitizer::DeviceSanitizer;
+use evo::engine::twin_looks::TwinLooks;
 use evo::inspect::sanitize::{
     SanitizeOrder, SanitizerCheck, SanitizerEvidence, SanitizerFiles, SanitizerFinding, SanitizerOutcome,
     SanitizerState, read_log, read_records, run_check, run_without, sanitizer_command, shapes,
@@ -437,10 +438,10 @@ fn the_host_device_is_asked_beside_the_tool_and_in_its_place() {
             tool: replay.map_or(Err(absent), |own| Ok(own.tool.clone())),
             options: options(own_worker()),
             limit: PATIENT,
-            stands_in: false,
+            is_demanded: true,
             checks: vec![SanitizerCheck::Memcheck],
             stuck: Vec::new(),
-            twin: Some(Box::new(PlayedTwin(said))),
+            twin: Some(TwinLooks::new(Box::new(PlayedTwin(said)), PATIENT)),
         };
         assert!(sanitizer.is_there());
         let answer = sanitizer.sanitize(&good(), &point(), None);
@@ -474,7 +475,7 @@ fn a_sweeps_sanitizer_answers_for_a_job() {
             tool: Ok(replay.tool.clone()),
             options: options(own_worker()),
             limit: Duration::from_secs(limit),
-            stands_in: false,
+            is_demanded: true,
             checks: vec![SanitizerCheck::Memcheck, SanitizerCheck::Synccheck],
             stuck: Vec::new(),
             twin: None,
@@ -521,7 +522,7 @@ fn a_sweep_without_the_tool_hears_why_at_once() {
         checks: SanitizerCheck::ALL.to_vec(),
         options,
         limit: PATIENT,
-        stands_in: false,
+        is_demanded: true,
         stuck: Vec::new(),
         twin: None,
     };

@@ -19,6 +19,7 @@ fn all_checks(mode: &str, has_ports: bool) -> (Replay, SanitizerLook) {
         checks: &SanitizerCheck::ALL,
         options: &options,
         job: &job,
+        small_only: false,
         limit: PATIENT,
         within: None,
     });

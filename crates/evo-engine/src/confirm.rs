@@ -4,7 +4,7 @@
 //! Among many variants, the fastest one of the screening was also lucky, so only fresh measurements are
 //! published. The compilers are idle by now, so on the host nothing disturbs the timing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Evaluation;
@@ -56,6 +56,17 @@ pub(super) struct Deep<R: Recipe> {
     toolchain: String,
 }
 
+/// What is to be confirmed beside a baseline.
+struct Wanted {
+    /// 1 for a baseline that is confirmed.
+    own: usize,
+    /// With the baseline, where that takes no finalist's place.
+    wanted: usize,
+    /// Finalists that are not the baseline, and those of them that an earlier run confirmed.
+    others: usize,
+    known: usize,
+}
+
 /// Whether the source is not the one that was screened: an included file was edited during the run.
 fn has_changed<P>(variant: &Variant<P>, screened: &Evaluation) -> bool {
     let now = variant.prepared.as_ref().and_then(|(_, identity)| identity.text.as_ref());
@@ -90,6 +101,8 @@ impl<R: Recipe> Engine<'_, R> {
             return Ok(0);
         }
         let baseline_number = self.baseline(&ranked).unwrap_or(*first);
+        let finalists = ranked.iter().copied().take(wanted).filter(|number| *number != baseline_number);
+        self.announce_looks(finalists.chain([baseline_number]));
         let others = ranked.iter().take(wanted).filter(|number| **number != baseline_number).count();
         // Finalists of an earlier run are on the board already, and are not said to be left.
         let finalists = ranked.iter().take(wanted).filter(|number| **number != baseline_number);
@@ -102,9 +115,13 @@ impl<R: Recipe> Engine<'_, R> {
         self.tell_confirming(0, others);
         self.expect_pairs()?;
         // The baseline comes first: the noise floor is measured on it and every finalist is paired with it.
-        let Some(mut baseline) = self.deep(baseline_number)? else { return Ok(0) };
-        let noise_floor = self.noise_floor(&baseline)?;
+        let Some(mut baseline) = self.deep(baseline_number, true)? else { return Ok(0) };
         self.sanitize_finalist(&mut baseline, true)?;
+        let tries = wanted * CANDIDATES_PER_FINALIST;
+        if !baseline.evaluation.may_rank() && others > 0 && self.undone.unsound.len() < tries {
+            return self.with_next_baseline(&baseline);
+        }
+        let noise_floor = self.noise_floor(&baseline)?;
         // Asked again, now that one evaluation and the noise floor show what this machine needs. A baseline
         // alone would rank as the champion, although faster variants were found.
         if others > 0 && !self.ending.is_early() && !self.time.wall.fits_first_finalist() {
@@ -113,43 +130,76 @@ impl<R: Recipe> Engine<'_, R> {
         }
         // The baseline is confirmed in any case: the champion may be the default itself.
         let own = usize::from(self.confirm_one(baseline_number, &baseline, noise_floor)?);
-        let mut confirmed = own;
-        let baseline_is_finalist = ranked.iter().take(wanted).any(|number| *number == baseline_number);
+        let is_finalist = ranked.iter().take(wanted).any(|number| *number == baseline_number);
         // The baseline uses up a finalist's place only if it ranks among the finalists.
-        let wanted = if baseline_is_finalist { wanted } else { wanted + own };
-        let tried = ranked.iter().copied().take(wanted * CANDIDATES_PER_FINALIST).collect();
-        let candidates = self.in_turn(tried, baseline_number);
-        for (at, number) in candidates.iter().copied().enumerate() {
-            if confirmed >= wanted || self.ending.is_early() {
-                break;
-            }
-            if number == baseline_number {
-                continue;
-            }
-            let fits = match confirmed > own {
-                true => self.time.wall.fits_finalist(),
-                false => self.time.wall.fits_first_finalist(),
-            };
-            if !fits {
-                self.undone.left_out = (wanted - confirmed).min(candidates.len() - at).saturating_sub(known);
-                break;
-            }
-            let finalist = confirmed - own + 1;
-            self.tell_confirming(finalist, others.max(finalist));
-            if self.confirm_one(number, &baseline, noise_floor)? {
-                confirmed += 1;
-            }
-        }
-        // Where problems were searched apart, the default may be the best in the mean and of no problem.
-        let has_some = confirmed > own || self.study.header().per_problem && own > 0;
-        if has_some && self.undone.left_out == 0 {
-            confirmed += self.confirm_specialists(&ranked, &baseline, noise_floor)?;
-        }
+        let wanted = if is_finalist { wanted } else { wanted + own };
+        let confirmed =
+            self.confirm_against(&baseline, noise_floor, Wanted { own, wanted, others, known })?;
         if self.ending.at_once && !self.ending.stop.is_some_and(StopReason::is_early) {
             self.undone.left_out = wanted.saturating_sub(confirmed + known);
         }
         // For the reason above: without a finalist, the board stays as it is.
-        Ok(if self.undone.left_out > 0 && confirmed == own { 0 } else { confirmed })
+        let is_cut = others > 0 && (self.undone.left_out > 0 || self.ending.is_early());
+        Ok(if is_cut && confirmed == own { 0 } else { confirmed })
+    }
+
+    /// Confirms the finalists against another baseline than this one, which does not pass at full depth.
+    fn with_next_baseline(&mut self, failed: &Deep<R>) -> Result<usize, EngineError> {
+        let number = failed.evaluation.number;
+        // Says so, and keeps the gate that refused it.
+        self.confirm_one(number, failed, None)?;
+        if self.ending.is_early() {
+            return Ok(0);
+        }
+        self.undone.unsound.insert(number);
+        let next = self.baseline(&self.ranked()).and_then(|number| self.ledger.index.get(&number));
+        if let Some(next) = next.map(|at| self.study.history.evaluations[*at].configuration.clone()) {
+            self.notice(format!("finalists are compared with `{next}` instead, the first that passed"))?;
+        }
+        self.confirm_finalists()
+    }
+
+    /// Confirms finalists against a baseline that is confirmed, and what problems need beside them. A finalist in which a
+    /// sanitizer finds something afterwards makes room for the next candidate. How many are confirmed, the baseline too.
+    fn confirm_against(
+        &mut self,
+        baseline: &Deep<R>,
+        noise_floor: Option<f64>,
+        Wanted { own, mut wanted, others, known }: Wanted,
+    ) -> Result<usize, EngineError> {
+        let (ranked, number) = (self.ranked(), baseline.evaluation.number);
+        let tried = ranked.iter().copied().take(wanted * CANDIDATES_PER_FINALIST).collect();
+        let mut candidates: VecDeque<u64> = self.in_turn(tried, number).into();
+        candidates.retain(|candidate| *candidate != number);
+        let (mut confirmed, mut specialists) = (own, None);
+        loop {
+            while confirmed < wanted && !self.ending.is_early() {
+                let fits = match confirmed > own {
+                    true => self.time.wall.fits_finalist(),
+                    false => self.time.wall.fits_first_finalist(),
+                };
+                if !fits {
+                    self.undone.left_out = (wanted - confirmed).min(candidates.len()).saturating_sub(known);
+                    break;
+                }
+                let Some(candidate) = candidates.pop_front() else { break };
+                let finalist = (confirmed + 1).saturating_sub(own);
+                self.tell_confirming(finalist, others.max(finalist));
+                confirmed += usize::from(self.confirm_one(candidate, baseline, noise_floor)?);
+            }
+            // Where problems were searched apart, the default may be the best in the mean and of no problem.
+            let has_some = confirmed > own || self.study.header().per_problem && own > 0;
+            if has_some && self.undone.left_out == 0 && specialists.is_none() {
+                specialists = Some(self.confirm_specialists(&ranked, baseline, noise_floor)?);
+            }
+            let refused = self.sanitize_confirmed(number)?;
+            if refused.is_empty() || self.ending.is_early() {
+                return Ok(confirmed + specialists.unwrap_or_default());
+            }
+            confirmed = confirmed.saturating_sub(refused.len());
+            // No further finalist comes for a baseline that was none.
+            wanted -= usize::from(refused.contains(&number) && wanted > self.wanted_by_mean());
+        }
     }
 
     /// How many of the best in the mean are confirmed: where problems were searched apart, that is one result beside the
@@ -187,7 +237,10 @@ impl<R: Recipe> Engine<'_, R> {
     /// Evaluations with a time that can rank, best first, one for each machine code. Those that lost a race have met
     /// few questions; as finalists they meet all of them.
     pub(super) fn ranked(&self) -> Vec<u64> {
-        let passing = |one: &&Evaluation| one.is_timed() && one.duplicate_of.is_none();
+        let unsound = &self.undone.unsound;
+        let passing = |one: &&Evaluation| {
+            one.is_timed() && one.duplicate_of.is_none() && !unsound.contains(&one.number)
+        };
         let mut ranked: Vec<(f64, u64)> = self
             .study
             .history
@@ -204,7 +257,7 @@ impl<R: Recipe> Engine<'_, R> {
     /// The default configuration if it may be confirmed, else the first that passed.
     pub(super) fn baseline(&self, ranked: &[u64]) -> Option<u64> {
         let evaluations = &self.study.history.evaluations;
-        let default = evaluations.iter().find(|one| one.is_default() && one.is_timed());
+        let default = evaluations.iter().find(|one| one.is_default() && ranked.contains(&one.number));
         default.map(|one| one.number).or_else(|| ranked.iter().min().copied())
     }
 
@@ -243,9 +296,10 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// Evaluates again at full depth; `None` when interrupted or when the device is lost.
-    fn deep(&mut self, number: u64) -> Result<Option<Deep<R>>, EngineError> {
+    fn deep(&mut self, number: u64, is_baseline: bool) -> Result<Option<Deep<R>>, EngineError> {
         let began = self.time.wall.elapsed();
-        let order = DeepOrder::after(self.time.clock.search());
+        let sampling_max = self.time.wall.sampling_max();
+        let order = DeepOrder { sampling_max, ..DeepOrder::after(self.time.clock.search()) };
         let Some(rebuilt) = self.rebuilt(number, Some(order))? else { return Ok(None) };
         let Rebuilt { mut variant, screened, mut job } = rebuilt;
         if let Some(instrumented) = variant.instrumented(self.recipe) {
@@ -267,7 +321,7 @@ impl<R: Recipe> Engine<'_, R> {
         evaluation.generation = screened.generation;
         let work = variant.prepared.as_ref().map(|(own, _)| self.recipe.work(own)).unwrap_or_default();
         let toolchain = variant.build.toolchain;
-        self.time.wall.costs.note_deep(self.time.wall.elapsed().saturating_sub(began));
+        self.time.wall.costs.note_deep(self.time.wall.elapsed().saturating_sub(began), is_baseline);
         Ok(Some(Deep { job, evaluation, attributes, work, toolchain }))
     }
 
@@ -333,14 +387,9 @@ impl<R: Recipe> Engine<'_, R> {
             let Some(message) = self.next_message()? else { return Ok(None) };
             match message {
                 Message::Compiled(own, outcome) if own == ticket => return Ok(Some(outcome)),
-                // One interrupt is enough to leave here, because nothing is on the device.
-                Message::Interrupt(count) => {
-                    self.interrupted(count);
-                    return Ok(None);
-                }
                 // Late answers to the search.
                 Message::Lane(lane, answer) => self.beside(lane, &answer)?,
-                Message::Compiled(..) => {}
+                Message::Compiled(..) | Message::Interrupt(_) => {}
             }
         }
     }
@@ -370,14 +419,7 @@ impl<R: Recipe> Engine<'_, R> {
                     }
                     self.beside(lane, &answer)?;
                 }
-                // The first interrupt lets the task on the device finish, as in the search.
-                Message::Interrupt(count) => {
-                    self.interrupted(count);
-                    if self.ending.at_once {
-                        return Ok(None);
-                    }
-                }
-                Message::Compiled(..) => {}
+                Message::Compiled(..) | Message::Interrupt(_) => {}
             }
         }
     }
@@ -385,7 +427,7 @@ impl<R: Recipe> Engine<'_, R> {
     /// The largest A/A difference over the timed problems.
     fn noise_floor(&mut self, baseline: &Deep<R>) -> Result<Option<f64>, EngineError> {
         let problems = baseline.work.len();
-        if self.ending.is_early() || problems == 0 {
+        if self.ending.is_early() || problems == 0 || !self.time.wall.fits_floor() {
             return Ok(None);
         }
         let began = self.time.wall.elapsed();
@@ -423,7 +465,7 @@ impl<R: Recipe> Engine<'_, R> {
             None
         } else {
             self.expect_pairs()?;
-            Some(self.deep(number)?)
+            Some(self.deep(number, false)?)
         };
         if let Some(Some(deep)) = &mut own {
             self.sanitize_finalist(deep, false)?;

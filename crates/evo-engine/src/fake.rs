@@ -144,6 +144,9 @@ pub(super) struct Log {
     pub drifts: VecDeque<f64>,
     /// Labels of what the sanitizer looked at.
     pub sanitized: Vec<String>,
+    /// How long each of its looks could take, and what it was told to expect.
+    pub looks_within: Vec<Option<Duration>>,
+    pub looks_ahead: Vec<Vec<String>>,
 }
 
 impl Compilers<FakePrepared> for FakeCompilers {

@@ -22,12 +22,18 @@ impl Sanitizer<FakeJob> for PlayedSanitizer {
         self.answers.is_some()
     }
 
+    fn look_ahead(&mut self, configurations: Vec<Configuration>) {
+        let labels = configurations.iter().map(ToString::to_string).collect();
+        self.log.lock().unwrap().looks_ahead.push(labels);
+    }
+
     fn sanitize(
         &mut self,
         job: &FakeJob,
         _configuration: &Configuration,
-        _within: Option<Duration>,
+        within: Option<Duration>,
     ) -> SanitizerAnswer {
+        self.log.lock().unwrap().looks_within.push(within);
         let Some(answers) = &self.answers else { return NoSanitizer("there is none").answer() };
         self.log.lock().unwrap().sanitized.push(job.label.clone());
         answers(job)

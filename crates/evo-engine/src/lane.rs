@@ -36,6 +36,8 @@ pub(crate) enum Task<J> {
         configuration: Configuration,
         within: Option<Duration>,
     },
+    /// Nobody waits for the answer.
+    LookAhead(Vec<Configuration>),
     ExpectPairs,
     Telemetry,
 }
@@ -73,6 +75,8 @@ struct QueueState<J> {
 struct LaneState<J> {
     /// What only this lane can do; it comes first.
     own: VecDeque<Task<J>>,
+    /// Whether its device has begun, which may take long.
+    has_begun: bool,
     /// Whether it takes nothing more from the queue.
     is_out: bool,
     /// Whether it takes nothing from the queue yet.
@@ -89,6 +93,7 @@ impl<J> Default for LaneState<J> {
     fn default() -> LaneState<J> {
         LaneState {
             own: VecDeque::new(),
+            has_begun: false,
             is_out: false,
             is_held: false,
             renewing: None,
@@ -220,6 +225,7 @@ impl<J: Send + 'static> LanePool<J> {
                 let LanePart { mut device, mut sanitizer, .. } = part;
                 let send = |answer| answers.send(Message::Lane(lane, Box::new(answer))).is_ok();
                 device.begin();
+                own.lock().lanes[lane].has_begun = true;
                 while let Some(LaneTask { task, ratio, number }) = own.next(lane) {
                     if let Some(number) = number {
                         send(LaneAnswer::Taken { number });
@@ -351,7 +357,7 @@ impl<J> Drop for LanePool<J> {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.closed = true;
-        let is_idle = |lane: &LaneState<J>| lane.since.is_none() && lane.renewing.is_none();
+        let is_idle = |lane: &LaneState<J>| lane.has_begun && lane.since.is_none() && lane.renewing.is_none();
         let idle: Vec<bool> = state.lanes.iter().map(is_idle).collect();
         drop(state);
         self.shared.changed.notify_all();
@@ -382,6 +388,10 @@ fn perform<J>(
         Task::NoiseFloor { job, problems } => LaneAnswer::NoiseFloor(device.noise_floor(job, *problems)),
         Task::Sanitize { job, configuration, within } => {
             LaneAnswer::Sanitized(Box::new(sanitizer.sanitize(job, configuration, *within)))
+        }
+        Task::LookAhead(configurations) => {
+            sanitizer.look_ahead(configurations.clone());
+            LaneAnswer::LooksAhead
         }
         Task::ExpectPairs => {
             device.expect_pairs();

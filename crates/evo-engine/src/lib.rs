@@ -41,6 +41,7 @@ mod state;
 mod take_over;
 mod trouble;
 pub mod turns;
+pub mod twin_looks;
 mod variant;
 mod wall;
 

@@ -1,15 +1,14 @@
 //! compute-sanitizer, and the host device beside it, behind the engine's port.
 
-use std::panic::resume_unwind;
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use evo_protocol::device::DeviceKind;
 
 use super::ports::{Sanitizer, SanitizerAnswer};
+use super::twin_looks::TwinLooks;
 use evo_inspect::sanitize::{LookOrder, SanitizerCheck, SanitizerLook, SanitizerOutcome, look, unlooked};
 use evo_inspect::tool::{FoundTool, ToolFailure, ToolState};
-use evo_inspect::twin::HostLook;
+use evo_protocol::verdict::GateState;
 use evo_space::genome::Configuration;
 use evo_supervise::job::Job;
 use evo_supervise::lane::LaneOptions;
@@ -25,13 +24,13 @@ pub struct DeviceSanitizer {
     pub checks: Vec<SanitizerCheck>,
     /// For one check.
     pub limit: Duration,
-    /// Without the tool: whether evo's own checks of the host device launch everything once more in its place. They
-    /// watch every launch there anyway, so that is worth its time only where somebody asks.
-    pub stands_in: bool,
+    /// Whether somebody demands an answer: then a problem is looked at beside the small shapes, and without the tool evo's
+    /// own checks of the host device launch everything once more. They watch every launch there anyway.
+    pub is_demanded: bool,
     /// Checks that did not come to an end on a variant. They are not made on others: every one would wait as long.
     pub stuck: Vec<SanitizerCheck>,
     /// The host device beside a GPU.
-    pub twin: Option<Box<dyn HostLook>>,
+    pub twin: Option<TwinLooks>,
 }
 
 fn unending(check: SanitizerCheck) -> ToolFailure {
@@ -47,7 +46,12 @@ fn unending(check: SanitizerCheck) -> ToolFailure {
 
 impl Sanitizer<Job> for DeviceSanitizer {
     fn is_there(&self) -> bool {
-        self.tool.is_ok() || self.stands_in || self.twin.is_some()
+        let stands_in = self.is_demanded && self.kind == DeviceKind::Host;
+        self.tool.is_ok() || stands_in || self.twin.is_some()
+    }
+
+    fn look_ahead(&mut self, configurations: Vec<Configuration>) {
+        self.twin.iter().for_each(|twin| twin.ask_for(configurations.clone()));
     }
 
     fn sanitize(
@@ -58,19 +62,21 @@ impl Sanitizer<Job> for DeviceSanitizer {
     ) -> SanitizerAnswer {
         let is_there = self.is_there();
         if let Some(failure) = self.tool.as_ref().err().filter(|_| !is_there) {
-            return SanitizerAnswer { report: unlooked(failure), verdict: None, looked: false };
+            return SanitizerAnswer {
+                report: unlooked(failure),
+                verdict: None,
+                looked: false,
+                is_late: false,
+            };
         }
         // Each waits for its own process: the tool for the GPU, the twin for compilers and a processor.
-        let limit = within.map_or(self.limit, |within| within.min(self.limit));
-        let twin = self.twin.take();
-        let (look, seen) = thread::scope(|scope| {
-            let seen = twin.as_ref().map(|twin| scope.spawn(move || twin.look(configuration, limit)));
-            let look = self.by_tool(job, within);
-            (look, seen.map(|seen| seen.join().unwrap_or_else(|panic| resume_unwind(panic))))
-        });
-        self.twin = twin;
-        let look = look.beside(seen);
-        SanitizerAnswer { report: look.report(), verdict: look.verdict(), looked: true }
+        let until = Instant::now() + within.map_or(self.limit, |within| within.min(self.limit));
+        self.twin.iter().for_each(|twin| twin.ask_first_for(configuration));
+        let look = self.by_tool(job, within);
+        let look = look.beside(self.twin.as_ref().map(|twin| twin.answer(configuration, until)));
+        let report = look.report();
+        let is_late = report.state == GateState::NotRun && look.is_late();
+        SanitizerAnswer { report, verdict: look.verdict(), looked: true, is_late }
     }
 }
 
@@ -83,6 +89,7 @@ impl DeviceSanitizer {
             checks: &checks,
             options: &self.options,
             job,
+            small_only: !self.is_demanded,
             limit: self.limit,
             within,
         });

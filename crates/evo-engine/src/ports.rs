@@ -106,6 +106,8 @@ pub trait Evaluate<J>: Send {
 pub trait Sanitizer<J>: Send {
     /// Whether it looks at anything; if not, it says why at once.
     fn is_there(&self) -> bool;
+    /// Begins what can go on while jobs are timed: configurations that will be looked at, in this order.
+    fn look_ahead(&mut self, _configurations: Vec<Configuration>) {}
     /// Looks at a job, which is that of a configuration, for so long at most.
     fn sanitize(
         &mut self,
@@ -123,6 +125,8 @@ pub struct SanitizerAnswer {
     pub verdict: Option<Verdict>,
     /// Whether it launched anything.
     pub looked: bool,
+    /// Whether time ran out before there was an answer.
+    pub is_late: bool,
 }
 
 impl SanitizerAnswer {
@@ -168,7 +172,7 @@ impl NoSanitizer {
     pub(super) fn answer(&self) -> SanitizerAnswer {
         let mut report = GateReport::not_run(Gate::Sanitize, self.0);
         report.evidence.insert("tool", "compute-sanitizer");
-        SanitizerAnswer { report, verdict: None, looked: false }
+        SanitizerAnswer { report, verdict: None, looked: false, is_late: false }
     }
 }
 
@@ -258,17 +262,19 @@ pub struct DeepOrder {
     pub series_ms: u32,
     /// Whether other work has kept the device busy until now.
     pub busy: bool,
+    /// How long sampling one problem in one mode may take, where a budget of time is short.
+    pub sampling_max: Option<Duration>,
 }
 
 impl DeepOrder {
     /// For a variant that is judged alone: nobody waits for anything else.
-    pub const ALONE: DeepOrder = DeepOrder { series_ms: SERIES_MS, busy: false };
+    pub const ALONE: DeepOrder = DeepOrder { series_ms: SERIES_MS, busy: false, sampling_max: None };
 
     /// For a finalist of a search that took so long. A confirmation should not take longer than a quarter of the
     /// search, and there are some twelve series in it.
     pub fn after(search: Duration) -> DeepOrder {
         let share = (search.as_millis() / 50).min(u128::from(SERIES_MS)) as u32;
-        DeepOrder { series_ms: share.max(SERIES_MIN_MS), busy: true }
+        DeepOrder { series_ms: share.max(SERIES_MIN_MS), busy: true, sampling_max: None }
     }
 }
 
@@ -331,6 +337,7 @@ pub enum LaneAnswer {
     Paired(Vec<PairAnswer>),
     NoiseFloor(Result<f64, String>),
     Sanitized(Box<SanitizerAnswer>),
+    LooksAhead,
     Expecting,
     Telemetry(Option<Telemetry>),
     /// Comes after the answer to a job whose worker died, where a successor had to be waited for.
@@ -340,7 +347,9 @@ pub enum LaneAnswer {
 impl LaneAnswer {
     /// Whether it answers what a confirmation asks: other answers may come in between.
     pub(crate) fn is_of_confirmation(&self) -> bool {
-        !matches!(self, LaneAnswer::Anchored { .. } | LaneAnswer::Taken { .. } | LaneAnswer::Renewed(_))
+        let aside =
+            matches!(self, LaneAnswer::Taken { .. } | LaneAnswer::Renewed(_) | LaneAnswer::LooksAhead);
+        !aside && !matches!(self, LaneAnswer::Anchored { .. })
     }
 
     /// What became of a job, where the task was one.

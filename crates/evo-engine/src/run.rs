@@ -1,5 +1,6 @@
 //! The loop itself: when to propose, when to wait, when to end.
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,7 @@ use evo_supervise::job::Standing;
 /// wall clock.
 pub(super) const TICK: Duration = Duration::from_millis(250);
 
-/// How long a run waits for the device's state at its end: of a run with a wall budget, and of any other.
+/// How long a run waits for the device's state at its end: one with a wall budget or an interrupt, and any other.
 const STATE_WITHIN: Duration = Duration::from_millis(500);
 const STATE_WITHIN_MAX: Duration = Duration::from_secs(60);
 
@@ -82,6 +83,8 @@ pub(super) struct Undone {
     pub troubles: Troubles,
     /// Generations whose file could not be written.
     pub unwritten: Vec<u32>,
+    /// Baselines that did not pass at full depth.
+    pub unsound: BTreeSet<u64>,
     /// Finalists that were not confirmed because the wall time was used up.
     pub left_out: usize,
 }
@@ -200,6 +203,9 @@ impl<'a, R: Recipe> Engine<'a, R> {
         }
         // Asked again: an interrupt or the loss of the device may also end the confirmation.
         let reason = self.ending.stop.unwrap_or(reason);
+        if reason == StopReason::Wall && confirmed == 0 {
+            self.tell_too_short(true)?;
+        }
         self.finish(reason, throughput, confirmed)
     }
 
@@ -272,10 +278,11 @@ impl<'a, R: Recipe> Engine<'a, R> {
     }
 
     pub(super) fn interrupted(&mut self, count: u32) {
+        self.time.wall.cut();
         if count > 1 {
             self.ending.at_once = true;
         } else {
-            let message = "interrupted: finishing the variant on the device (once more to stop at once)";
+            let message = "interrupted: ending in order (once more to stop at once)";
             self.observer.observe(&Event::Notice { message: message.to_string() });
         }
         // Overrides an earlier reason: a run that was ending by itself then skips the confirmation.
@@ -285,6 +292,9 @@ impl<'a, R: Recipe> Engine<'a, R> {
     /// Ends the search when the rest of the wall budget belongs to the confirmation, and leaves the device alone
     /// when nothing of the budget is left.
     fn check_wall(&mut self) -> Result<(), EngineError> {
+        if self.ending.stop.is_none() {
+            self.tell_too_short(false)?;
+        }
         let is_over = |left: Option<Duration>| left.is_some_and(|left| left.is_zero());
         if is_over(self.time.wall.left_to_search()) && !self.ending.stop.is_some_and(StopReason::is_cut) {
             let is_on_lane = |number: &u64| self.flight.on_lane.contains(number);
@@ -301,12 +311,21 @@ impl<'a, R: Recipe> Engine<'a, R> {
         Ok(())
     }
 
+    fn tell_too_short(&mut self, is_over: bool) -> Result<(), EngineError> {
+        let Some(enough) = self.time.wall.found_too_short(is_over) else { return Ok(()) };
+        let seconds = enough.as_secs_f64().ceil();
+        self.notice(format!(
+            "the budget is too short to confirm anything: the default, one more evaluation and one confirmation take \
+             about {seconds} s here"
+        ))
+    }
+
     /// Ends the run although a variant is on the device.
     fn leave_lane(&mut self) -> Result<(), EngineError> {
         let running = self.flight.on_lane.first().and_then(|number| self.flight.variants.get(number));
         if let Some(variant) = running {
             let message = format!(
-                "`{}` was still on the device when the wall time was used up: it has no verdict",
+                "`{}` was still on the device when the time was used up: it has no verdict",
                 variant.configuration
             );
             self.notice(message)?;
@@ -479,8 +498,8 @@ impl<'a, R: Recipe> Engine<'a, R> {
             return None;
         }
         self.lanes.send(self.fleet.confirming, Task::Telemetry);
-        // A note in the journal: a run does not fail for lack of it, and a wall budget does not wait for it.
-        let within = if self.options.budget.wall.is_some() { STATE_WITHIN } else { STATE_WITHIN_MAX };
+        // A note in the journal: a run does not fail for lack of it, and nobody who is in a hurry waits for it.
+        let within = if self.time.wall.left().is_some() { STATE_WITHIN } else { STATE_WITHIN_MAX };
         let until = Instant::now() + within;
         while let Ok(message) =
             self.inbox.receiver.recv_timeout(until.saturating_duration_since(Instant::now()))

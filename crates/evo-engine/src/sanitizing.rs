@@ -2,23 +2,39 @@
 //!
 //! The lane asks the sanitizer, so it never runs while something is timed on the same device. What it finds is written
 //! down before anything acts on it, and a resumed study takes an answer over instead of asking for it again.
+//!
+//! Where somebody demands the answer, a finalist has to have it before it is compared. Else the looks come after all
+//! comparisons and get a share of the command's own time; what does not fit is `not_run`, and ranks.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use evo_protocol::evaluation::Evaluation;
-use evo_protocol::verdict::{Gate, GateState};
+use evo_protocol::verdict::{Gate, GateReport, GateState};
 
 use super::confirm::{Deep, Rebuilt};
 use super::error::EngineError;
 use super::lane::Task;
 use super::ports::{LaneAnswer, NoSanitizer, Recipe, SanitizerAnswer};
 use super::run::Engine;
-use evo_journal::record::{SanitizedVariant, now};
+use evo_journal::leaderboard::again;
+use evo_journal::record::{Confirmation, SanitizedVariant, now};
 
 impl<R: Recipe> Engine<'_, R> {
-    /// Looks at a finalist that passed. What is found is its verdict.
+    /// Tells what is begun beside the search and the confirmation: these will be looked at, in this order.
+    pub(super) fn announce_looks(&self, numbers: impl Iterator<Item = u64>) {
+        if !self.options.sanitize.finalists || !self.sanitizer.is_there {
+            return;
+        }
+        let evaluation = |number| Some(&self.study.history.evaluations[*self.ledger.index.get(&number)?]);
+        let open = numbers.filter_map(evaluation).filter(|own| self.known(own).is_none());
+        let configurations = open.map(|own| own.configuration.clone()).collect();
+        self.lanes.send(self.lanes.first(), Task::LookAhead(configurations));
+    }
+
+    /// Takes in what is known of a finalist that passed, and where an answer is demanded, looks at it. What is found is
+    /// its verdict.
     pub(super) fn sanitize_finalist(
         &mut self,
         deep: &mut Deep<R>,
@@ -28,10 +44,59 @@ impl<R: Recipe> Engine<'_, R> {
             return Ok(());
         }
         let within = self.time.wall.left_to_sanitizer(is_baseline);
-        if let Some(answer) = self.sanitized(&deep.evaluation, &deep.job, within)? {
-            answer.told(&mut deep.evaluation);
-        }
+        // Without a sanitizer the answer costs nothing.
+        let answer = match self.options.sanitize.demanded || !self.sanitizer.is_there {
+            true => self.sanitized(&deep.evaluation, &deep.job, within)?,
+            false => self.known(&deep.evaluation),
+        };
+        answer.into_iter().for_each(|answer| answer.told(&mut deep.evaluation));
         Ok(())
+    }
+
+    /// Looks at what was confirmed and has no answer, the fastest first. Those in which something is found.
+    pub(super) fn sanitize_confirmed(&mut self, baseline: u64) -> Result<Vec<u64>, EngineError> {
+        if !self.options.sanitize.finalists || !self.sanitizer.is_there {
+            return Ok(Vec::new());
+        }
+        let is_asked = |report: &GateReport| report.evidence.get("tool").is_some();
+        let is_open = |own: &&Confirmation| {
+            let evaluation = &own.evaluation;
+            let has_answer = evaluation.gate(Gate::Sanitize).is_some_and(is_asked);
+            own.baseline == baseline && evaluation.may_rank() && !has_answer
+        };
+        let confirmations = self.study.history.confirmations.iter().filter(is_open);
+        let time = |own: &Confirmation| own.pairs.iter().map(|pair| pair.ratio.ln()).sum::<f64>();
+        let mut open: Vec<(f64, u64)> = confirmations.map(|own| (time(own), own.number)).collect();
+        open.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        open.dedup_by_key(|own| own.1);
+        let mut refused = Vec::new();
+        for (_, number) in open {
+            if !self.ending.is_early() && self.look_at(number, "a finalist")? {
+                refused.push(number);
+            }
+        }
+        Ok(refused)
+    }
+
+    /// Looks at a variant of the search; whether something is found, which is its verdict from then on.
+    fn look_at(&mut self, number: u64, what: &str) -> Result<bool, EngineError> {
+        let Some(Rebuilt { screened, job, .. }) = self.rebuilt(number, None)? else { return Ok(false) };
+        let answer = self.sanitized(&screened, &job, self.left_to_look())?;
+        let Some(verdict) = answer.and_then(|answer| answer.verdict) else { return Ok(false) };
+        // Its file has the verdict of before.
+        self.undone.unwritten.push(screened.generation);
+        let (configuration, label) = (&screened.configuration, verdict.label());
+        self.notice(format!("`{configuration}`, {what}: {label}: {}", verdict.message))?;
+        Ok(true)
+    }
+
+    /// How long a look may take for which nothing waits.
+    fn left_to_look(&self) -> Option<Duration> {
+        if self.options.sanitize.demanded {
+            return self.time.wall.left();
+        }
+        let spent = self.sanitizer.tally.map_or(0.0, |tally| tally.seconds);
+        Some(self.time.wall.left_to_looks(Duration::from_secs_f64(spent)))
     }
 
     /// Whether the sanitizer's answer is there, where it is demanded.
@@ -55,28 +120,17 @@ impl<R: Recipe> Engine<'_, R> {
         let Some(every) = self.options.sanitize.every.filter(|_| self.sanitizer.is_there) else {
             return Ok(());
         };
-        for number in self.due(every) {
-            let within = self.time.wall.left();
-            if self.ending.is_early() || !self.time.wall.fits_look(within) {
+        for (generation, number) in self.due(every) {
+            if self.ending.is_early() || !self.time.wall.fits_look(self.left_to_look()) {
                 return Ok(());
             }
-            let Some(Rebuilt { screened, job, .. }) = self.rebuilt(number, None)? else { continue };
-            let Some(answer) = self.sanitized(&screened, &job, within)? else { continue };
-            if let Some(verdict) = &answer.verdict {
-                // Its file has the verdict of before.
-                self.undone.unwritten.push(screened.generation);
-                let (generation, label) = (screened.generation + 1, verdict.label());
-                self.notice(format!(
-                    "`{}`, the best of generation {generation}: {label}: {}",
-                    screened.configuration, verdict.message
-                ))?;
-            }
+            self.look_at(number, &format!("the best of generation {}", generation + 1))?;
         }
         Ok(())
     }
 
     /// The best of every so many generations, without those that have an answer.
-    fn due(&self, every: NonZeroU32) -> Vec<u64> {
+    fn due(&self, every: NonZeroU32) -> Vec<(u32, u64)> {
         let mut best = BTreeMap::<u32, (f64, u64)>::new();
         for one in &self.study.history.evaluations {
             let is_own = one.is_timed() && one.duplicate_of.is_none() && one.taken_over_from.is_none();
@@ -91,7 +145,8 @@ impl<R: Recipe> Engine<'_, R> {
             let evaluation = self.ledger.index.get(number).map(|at| &self.study.history.evaluations[*at]);
             evaluation.is_some_and(|one| self.known(one).is_some())
         };
-        best.into_values().map(|(_, number)| number).filter(|number| !answered(number)).collect()
+        let best = best.into_iter().map(|(generation, (_, number))| (generation, number));
+        best.filter(|(_, number)| !answered(number)).collect()
     }
 
     /// The answer of an earlier look at the same code.
@@ -102,6 +157,7 @@ impl<R: Recipe> Engine<'_, R> {
             report: known.report.clone(),
             verdict: known.verdict.clone(),
             looked: false,
+            is_late: false,
         })
     }
 
@@ -115,18 +171,25 @@ impl<R: Recipe> Engine<'_, R> {
         if let Some(known) = self.known(evaluation) {
             return Ok(Some(known));
         }
-        // A comparison is worth more than a look that nobody demands.
-        if self.sanitizer.is_there && !self.options.sanitize.demanded && !self.time.wall.fits_look(within) {
-            return Ok(Some(NoSanitizer("no time was left for compute-sanitizer").answer()));
-        }
         let began = self.time.wall.elapsed();
-        let configuration = evaluation.configuration.clone();
-        let look = Task::Sanitize { job: Box::new(job.clone()), configuration, within };
-        self.lanes.send(self.fleet.confirming, look);
-        let Some(LaneAnswer::Sanitized(answer)) = self.lane_answer()? else { return Ok(None) };
+        let is_demanded = self.options.sanitize.demanded;
+        let mut answer = if self.sanitizer.is_there && !is_demanded && !self.time.wall.fits_look(within) {
+            let none = NoSanitizer("no time was left for compute-sanitizer").answer();
+            SanitizerAnswer { is_late: true, ..none }
+        } else {
+            let configuration = evaluation.configuration.clone();
+            let look = Task::Sanitize { job: Box::new(job.clone()), configuration, within };
+            self.lanes.send(self.fleet.confirming, look);
+            let Some(LaneAnswer::Sanitized(answer)) = self.lane_answer()? else { return Ok(None) };
+            *answer
+        };
         let took = self.time.wall.elapsed().saturating_sub(began);
+        if answer.is_late && !is_demanded {
+            let command = again("sanitize", self.study.header(), &evaluation.configuration);
+            answer.report.message += &format!("; `{command}` takes the time");
+        }
         let is_missing = answer.report.state == GateState::NotRun;
-        if answer.looked || self.options.sanitize.demanded {
+        if answer.looked || is_demanded {
             let tally = self.sanitizer.tally.get_or_insert_default();
             tally.variants += u64::from(answer.looked);
             tally.findings += u64::from(answer.verdict.is_some());
@@ -135,6 +198,8 @@ impl<R: Recipe> Engine<'_, R> {
         }
         if answer.looked {
             self.time.wall.costs.note_sanitizer(took);
+        }
+        if answer.looked || answer.is_late {
             self.study.sanitized(SanitizedVariant {
                 number: evaluation.number,
                 configuration_hash: evaluation.configuration_hash.clone(),
@@ -145,6 +210,6 @@ impl<R: Recipe> Engine<'_, R> {
                 at_ms: None,
             })?;
         }
-        Ok(Some(*answer))
+        Ok(Some(answer))
     }
 }

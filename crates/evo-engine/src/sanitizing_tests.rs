@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 
@@ -22,7 +23,7 @@ fn answer(state: GateState, message: &str, found: Option<Verdict>) -> SanitizerA
     let mut report = GateReport { state, cases: 4, ..GateReport::not_run(Gate::Sanitize, message) };
     report.evidence.insert("tool", "compute-sanitizer");
     report.evidence.insert("version", "2025.3.1.0");
-    SanitizerAnswer { report, verdict: found, looked: true }
+    SanitizerAnswer { report, verdict: found, looked: true, is_late: false }
 }
 
 /// Finds a race in these, and nothing in others.
@@ -69,7 +70,11 @@ fn a_finding_is_a_verdict_and_the_next_candidate_moves_up() {
     let pass = Some(GateState::Pass);
     assert_eq!(board(&bench), [("A=0 B=0".to_string(), pass), ("A=0 B=2".to_string(), pass)]);
     assert_eq!(bench.verdicts()["A=0 B=1"], "sanitizer:racecheck");
-    assert!(told(&ran.events, "sanitizer:racecheck racecheck: a race"), "{:?}", ran.events);
+    assert!(
+        told(&ran.events, "`A=0 B=1`, a finalist: sanitizer:racecheck: racecheck: a race"),
+        "{:?}",
+        ran.events
+    );
     let tally = ran.summary.end.sanitized.unwrap();
     assert_eq!((tally.variants, tally.findings, tally.unanswered), (3, 1, 0));
     // The evidence is in the journal, in the finding's confirmation and in the row.
@@ -115,6 +120,43 @@ fn a_tool_without_an_answer_keeps_nothing_off_the_board_unless_it_is_demanded() 
         later.sanitizer = Some(race_in(&[]));
         assert_eq!((later.run(all_pass()).log.evaluated.len(), board(&later).len()), (0, 2));
     }
+}
+
+#[test]
+fn looks_that_nobody_demands_add_a_quarter_or_two_seconds() {
+    let looked = |before: u64, expected: &[&str], within: u64| {
+        let mut bench = study(None, FINALISTS);
+        let played = bench.play_time(0, 0);
+        played.pass(before);
+        bench.sanitizer = Some(Arc::new(move |job| {
+            played.pass(1500);
+            race_in(&[])(job)
+        }));
+        let ran = bench.run(all_pass());
+        assert_eq!(ran.log.sanitized, expected, "after {before} ms");
+        assert_eq!(ran.log.looks_within[0], Some(Duration::from_millis(within)));
+        // The host device began when the default had passed, and goes on with the finalists.
+        assert_eq!(ran.log.looks_ahead, [vec!["A=0 B=0"], vec!["A=0 B=1", "A=0 B=0"]]);
+        assert_eq!(ran.summary.confirmed, 2);
+        bench
+    };
+    looked(12_000, &["A=0 B=0", "A=0 B=1"], 3000);
+    let bench = looked(1000, &["A=0 B=0"], 2000);
+    // What did not fit ranks all the same, and the board says how to look at it.
+    let states = board(&bench).into_iter().map(|(_, state)| state.unwrap()).collect::<Vec<_>>();
+    assert_eq!(states, [GateState::Pass, GateState::NotRun]);
+    let section = section(&bench.open().history).unwrap();
+    let note = section.entries().nth(1).unwrap().sanitizer.clone().unwrap().message;
+    assert!(note.contains("no time was left for compute-sanitizer; `evo sanitize"), "{note}");
+    assert!(note.contains(" A=0 B=1 --device "), "{note}");
+}
+
+#[test]
+fn a_demanded_look_takes_its_time_before_the_comparison() {
+    let bench = study(Some(race_in(&["A=0 B=1"])), SanitizePlan { demanded: true, ..FINALISTS });
+    let ran = bench.run(all_pass());
+    assert_eq!(ran.log.sanitized, ["A=0 B=0", "A=0 B=1", "A=0 B=2"]);
+    assert_eq!((ran.log.paired, ran.log.looks_within[0]), (1, None), "what is refused is not compared");
 }
 
 #[test]

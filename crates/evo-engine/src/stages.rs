@@ -444,6 +444,9 @@ impl<R: Recipe> Engine<'_, R> {
         let best = self.improve_standing(&evaluation);
         self.note_cost(&evaluation);
         let failed_default = self.failed_default(genome, &evaluation);
+        if evaluation.is_timed() && *genome == self.space.default_genome() {
+            self.announce_looks([evaluation.number].into_iter());
+        }
         self.observer.observe(&Event::Finished { evaluation: Box::new(evaluation), best });
         failed_default.map_or(Ok(()), |message| self.notice(message))?;
         if is_last {
@@ -545,23 +548,25 @@ impl<R: Recipe> Engine<'_, R> {
         self.observer.observe(&Event::Notice { message: format!("{error}{cause}; {what_now}") });
     }
 
-    /// Waits for the lane's answer or a compiler's, outside the search. `None` when the wall time is used up; the
-    /// run then ends at once.
+    /// Waits for the lane's answer or a compiler's, outside the search. `None` once the user wants out, and when the wall
+    /// time is used up; the run then ends at once.
     pub(super) fn next_message(&mut self) -> Result<Option<Message<R::Binary>>, EngineError> {
-        loop {
+        // What is begun after an interrupt is not waited for either.
+        while !self.ending.is_early() {
             let left = self.time.wall.left_with_grace();
             // At least a moment, so that what has arrived already is never left unread.
             let patience = left.map_or(TICK, |left| left.min(TICK)).max(Duration::from_millis(1));
             match self.inbox.receiver.recv_timeout(patience) {
+                Ok(Message::Interrupt(count)) => self.interrupted(count),
                 Ok(message) => return Ok(Some(message)),
                 Err(RecvTimeoutError::Disconnected) => return Err(EngineError::Stopped("device lane")),
                 Err(RecvTimeoutError::Timeout) if left.is_some_and(|left| left.is_zero()) => {
                     self.ending.at_once = true;
-                    return Ok(None);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
+        Ok(None)
     }
 
     /// Takes in what an evaluation cost, for the reserve of a wall budget.
@@ -569,6 +574,6 @@ impl<R: Recipe> Engine<'_, R> {
         if !evaluation.verdict.is_pass() || evaluation.duplicate_of.is_some() || evaluation.device_ms <= 0.0 {
             return;
         }
-        self.time.wall.costs.note_full(evaluation.device_ms / 1e3);
+        self.time.wall.costs.note_full(evaluation.device_ms / 1e3, evaluation.is_default());
     }
 }

@@ -1,14 +1,15 @@
 //! The engine with fake compilers and a fake device: order, limits, twins, interrupts, resume.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evo_protocol::verdict::{Cause, Gate, Verdict, VerdictKind};
 
-use super::fake::{Script, all_pass, lane_result, objective_of};
-use super::fake_study::{TestStudy, verdicts_in};
-use super::ports::Message;
+use super::fake::{FakeBinary, FakeJob, Script, all_pass, lane_result, objective_of};
+use super::fake_study::{Ran, TestStudy, verdicts_in};
+use super::options::SanitizePlan;
+use super::ports::{Message, NoSanitizer};
 use evo_journal::budget::StopReason;
 use evo_journal::leaderboard;
 use evo_journal::record::{JournalRecord, RunEnd};
@@ -223,6 +224,86 @@ fn a_second_interrupt_does_not_wait_for_the_device() {
     });
     assert_eq!(ran.summary.end.reason, StopReason::Interrupted);
     drop(release);
+}
+
+#[test]
+fn finalists_are_not_compared_with_a_default_that_fails_at_full_depth() {
+    let mut bench = TestStudy::new(PLAIN);
+    bench.options.finalists = 2;
+    let ran = bench.run(Arc::new(|job| {
+        let fails = job.deep && job.label == "A=0 B=0";
+        lane_result(job, if fails { VerdictKind::WrongAnswer } else { VerdictKind::Pass })
+    }));
+    let first =
+        bench.open().history.evaluations.iter().find(|one| one.is_timed() && !one.is_default()).cloned();
+    let first = first.unwrap().configuration.to_string();
+    let told = |part: &str| ran.events.iter().any(|event| event.contains(part));
+    assert!(told("finalist `A=0 B=0` does not pass at full depth: wrong_answer"), "{:?}", ran.events);
+    assert!(told(&format!("compared with `{first}` instead, the first that passed")), "{:?}", ran.events);
+    assert_eq!(ran.log.deep[..2], ["A=0 B=0".to_string(), first]);
+    let board = leaderboard::section(&bench.open().history).unwrap();
+    assert!(!board.baseline.is_default && board.entries().all(|own| own.number != 0));
+    assert_eq!(ran.summary.confirmed, ran.log.deep.len() - 1);
+}
+
+/// A variant or a look that ends when the test is over; the user interrupts once, and time goes on.
+fn interrupted_while(hangs: fn(&FakeJob) -> bool, is_sanitizer: bool) -> (Ran, TestStudy) {
+    let mut bench = TestStudy::new(PLAIN);
+    bench.options.finalists = 2;
+    bench.options.sanitize = SanitizePlan { finalists: true, every: None, demanded: is_sanitizer };
+    let played = bench.play_time(0, 0);
+    let over = Arc::new(AtomicU64::new(0));
+    let seen = Arc::clone(&over);
+    let user = Arc::new(Mutex::new(None::<std::sync::mpsc::Sender<Message<FakeBinary>>>));
+    let asked = Arc::clone(&user);
+    let hang = Arc::new(move |job: &FakeJob| {
+        if hangs(job) {
+            asked.lock().unwrap().as_ref().unwrap().send(Message::Interrupt(1)).unwrap();
+            while seen.load(Ordering::Relaxed) == 0 {
+                played.pass(100);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    });
+    if is_sanitizer {
+        let hang = Arc::clone(&hang);
+        bench.sanitizer = Some(Arc::new(move |job| {
+            hang(job);
+            NoSanitizer("it hung").answer()
+        }));
+    }
+    let ran = bench.run_with(|sender| {
+        *user.lock().unwrap() = Some(sender);
+        Arc::new(move |job| {
+            (!is_sanitizer).then(|| hang(job));
+            mixed()(job)
+        })
+    });
+    over.store(1, Ordering::Relaxed);
+    (ran, bench)
+}
+
+#[test]
+fn one_interrupt_ends_a_run_whatever_hangs() {
+    // In the search.
+    let (ran, bench) = interrupted_while(|job| job.label == "A=0 B=2", false);
+    let last = ran.log.evaluated.last().unwrap().as_str();
+    assert_eq!((ran.summary.end.reason, last), (StopReason::Interrupted, "A=0 B=2"));
+    assert!(ran.log.deep.is_empty() && bench.open().history.struck.is_empty());
+    // At full depth, the baseline and then a finalist: nothing further is begun, and a baseline alone is no winner.
+    for label in ["A=0 B=0", "A=0 B=1"] {
+        let is_deep: fn(&FakeJob) -> bool = match label {
+            "A=0 B=0" => |job| job.deep && job.label == "A=0 B=0",
+            _ => |job| job.deep && job.label == "A=0 B=1",
+        };
+        let (ran, _) = interrupted_while(is_deep, false);
+        assert_eq!((ran.summary.end.reason, ran.summary.confirmed), (StopReason::Interrupted, 0));
+        assert_eq!((ran.log.deep.last().unwrap().as_str(), ran.log.paired), (label, 0));
+    }
+    // Under the sanitizer.
+    let (ran, _) = interrupted_while(|_| true, true);
+    assert_eq!((ran.summary.end.reason, ran.summary.confirmed), (StopReason::Interrupted, 0));
+    assert_eq!((ran.log.sanitized.len(), ran.log.deep.len(), ran.log.paired), (1, 1, 0));
 }
 
 #[test]

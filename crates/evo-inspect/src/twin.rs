@@ -27,6 +27,8 @@ pub enum TwinAnswer {
     Fault(Box<Verdict>),
     /// Why there is no answer.
     Silent(String),
+    /// Nobody could wait for the answer.
+    Late,
 }
 
 /// Evidence of the gate `full_shapes`, written by the worker.
@@ -68,13 +70,13 @@ impl TwinAnswer {
     pub fn fault(&self) -> Option<&Verdict> {
         match self {
             TwinAnswer::Fault(verdict) => Some(verdict),
-            TwinAnswer::Clean { .. } | TwinAnswer::Silent(_) => None,
+            TwinAnswer::Clean { .. } | TwinAnswer::Silent(_) | TwinAnswer::Late => None,
         }
     }
 
     /// Whether it looked.
     pub fn ran(&self) -> bool {
-        !matches!(self, TwinAnswer::Silent(_))
+        !matches!(self, TwinAnswer::Silent(_) | TwinAnswer::Late)
     }
 
     /// What it says, in one line.
@@ -85,6 +87,7 @@ impl TwinAnswer {
             }
             TwinAnswer::Fault(own) => own.label(),
             TwinAnswer::Silent(why) => format!("the host device gave no answer: {why}"),
+            TwinAnswer::Late => "the host device gave no answer: no time was left for it".to_string(),
         }
     }
 

@@ -213,10 +213,15 @@ fn note(report: &GateReport) -> Option<SanitizerNote> {
 
 /// The command that evaluates a configuration again.
 pub fn repro(header: &StudyHeader, configuration: &Configuration) -> String {
+    again("test-one", header, configuration)
+}
+
+/// The line with which a command takes a configuration of a study.
+pub fn again(command: &str, header: &StudyHeader, configuration: &Configuration) -> String {
     let word = |(name, value)| quote(&format!("{name}={value}")).into_owned();
     let words: Vec<String> = configuration.iter().map(word).collect();
     format!(
-        "evo test-one {} {} --device {} --seed {}",
+        "evo {command} {} {} --device {} --seed {}",
         quote(&header.space),
         words.join(" "),
         header.device.kind.as_str(),

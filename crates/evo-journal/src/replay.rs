@@ -132,7 +132,8 @@ impl History {
     /// Takes in what a sanitizer said: a finding is the verdict of the variant and of those with its code.
     pub fn sanitize(&mut self, one: SanitizedVariant) {
         let shares = |own: &&mut Evaluation| own.number == one.number || own.duplicate_of == Some(one.number);
-        for evaluation in self.evaluations.iter_mut().filter(shares) {
+        let confirmed = self.confirmations.iter_mut().map(|own| &mut own.evaluation);
+        for evaluation in self.evaluations.iter_mut().chain(confirmed).filter(shares) {
             evaluation.sanitized(&one.report, one.verdict.as_ref());
         }
         self.sanitized.insert(one.number, one);

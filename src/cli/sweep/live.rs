@@ -29,8 +29,8 @@ use crate::compile::VariantFarm;
 use crate::engine::prepared::PreparedKernel;
 use crate::engine::recipe::KernelRecipe;
 use crate::engine::turns::{MeasuringTurns, TurnTaking};
+use crate::engine::twin_looks::TwinLooks;
 use crate::engine::{Inbox, LaneIdentity, LanePart, Message, SanitizePlan, single};
-use crate::inspect::twin::HostLook;
 use crate::journal::conditions::Conditions;
 use crate::journal::record::space_hash;
 use crate::kernel::limits::constraints::DeviceSpace;
@@ -148,7 +148,7 @@ impl LiveSubject {
             options,
             checks: kernel.check.sanitizers.clone(),
             limit: self.limit_tool,
-            twin: twin.map(|twin| Box::new(twin) as Box<dyn HostLook>),
+            twin: twin.map(|twin| TwinLooks::new(Box::new(twin), self.limit_tool)),
         }
     }
 

@@ -10,9 +10,9 @@ use crate::cli::error::CliError;
 use crate::cli::sanitize::tool_on;
 use crate::cli::sanitize_args::SanitizeWhen;
 use crate::engine::live_sanitizer::DeviceSanitizer;
+use crate::engine::twin_looks::TwinLooks;
 use crate::engine::{NoSanitizer, SanitizePlan, Sanitizer};
 use crate::inspect::sanitize::SanitizerCheck;
-use crate::inspect::twin::HostLook;
 use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
 
@@ -57,7 +57,7 @@ pub struct SanitizedDevice {
     /// For one check.
     pub limit: Duration,
     /// The host device beside a GPU.
-    pub twin: Option<Box<dyn HostLook>>,
+    pub twin: Option<TwinLooks>,
 }
 
 /// For a lane by command: no tool of this machine can look at its device.
@@ -97,9 +97,8 @@ pub fn ready(plan: SanitizePlan, device: SanitizedDevice) -> ReadySanitizer {
         // No host device has the tool, so there is nothing to report.
         (Some(_), false, DeviceKind::Host | DeviceKind::Replay) => None,
     };
-    let stands_in = plan.demanded && kind == DeviceKind::Host;
-    let stuck = Vec::new();
-    let sanitizer = DeviceSanitizer { kind, tool, checks, options, limit, stands_in, stuck, twin };
+    let (is_demanded, stuck) = (plan.demanded, Vec::new());
+    let sanitizer = DeviceSanitizer { kind, tool, checks, options, limit, is_demanded, stuck, twin };
     ReadySanitizer { sanitizer: Box::new(sanitizer), notice }
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::arguments::has_ports;
 use super::finding::SanitizerFinding;
 use super::outcome::{SanitizerOutcome, SanitizerState};
-use super::run::{SanitizeOrder, run_check, run_without, shapes};
+use super::run::{SanitizeOrder, run_check, run_without, shapes, small_shapes};
 use super::verdict::{SHOWN, sanitizer_report, sanitizer_verdict, worker_verdict};
 use crate::tool::{FoundTool, ToolFailure, ToolState};
 use crate::twin::TwinAnswer;
@@ -33,6 +33,8 @@ pub struct LookOrder<'a> {
     pub checks: &'a [SanitizerCheck],
     pub options: &'a LaneOptions,
     pub job: &'a Job,
+    /// Whether the small shapes are enough. Else the smallest problem is looked at too, which may take minutes.
+    pub small_only: bool,
     /// For one check.
     pub limit: Duration,
     /// For the whole look; `None` without a limit.
@@ -77,7 +79,11 @@ pub fn not_on_host() -> ToolFailure {
 /// Looks at a candidate: under the tool, or without one on a device with checks of its own.
 pub fn look(order: &LookOrder<'_>) -> SanitizerLook {
     let began = Instant::now();
-    let plans = shapes(order.job);
+    let plans = if order.small_only { small_shapes(order.job) } else { shapes(order.job) };
+    if plans.is_empty() {
+        let why = format!("no small shape: {}", order.job.tiny_notes.absent);
+        return SanitizerLook::without(order.checks, &ToolFailure::new(ToolState::Incompatible, why));
+    }
     let names = plans.iter().map(|plan| plan.name.clone()).collect();
     let made = |limit| SanitizeOrder { options: order.options, job: order.job, plans: &plans, limit };
     let seen = match (order.tool, order.kind) {
@@ -127,7 +133,7 @@ fn together(
     first.into_iter().map(|own| if is_worth_it(&own) { one(own.check, 0) } else { own }).collect()
 }
 
-fn no_time() -> ToolFailure {
+pub(super) fn no_time() -> ToolFailure {
     ToolFailure::new(ToolState::TimedOut, "no time was left for `compute-sanitizer`")
 }
 
@@ -182,8 +188,13 @@ impl SanitizerLook {
     /// The same with what the host device says, if it was asked. Where threads wait for flags, it decides about
     /// races: it knows what flags and fences order, and racecheck does not.
     pub fn beside(mut self, twin: Option<TwinAnswer>) -> SanitizerLook {
-        if let Some(TwinAnswer::Clean { .. }) = twin {
-            self.outcomes = self.outcomes.into_iter().map(SanitizerOutcome::seen_with_flags).collect();
+        let weighed: Option<fn(SanitizerOutcome) -> SanitizerOutcome> = match twin {
+            Some(TwinAnswer::Clean { .. }) => Some(SanitizerOutcome::seen_with_flags),
+            Some(TwinAnswer::Late) => Some(SanitizerOutcome::without_witness),
+            _ => None,
+        };
+        if let Some(weighed) = weighed {
+            self.outcomes = self.outcomes.into_iter().map(weighed).collect();
         }
         let fault = twin.as_ref().and_then(TwinAnswer::fault);
         self.own.extend(fault.map(|own| SanitizerFinding::of_worker(own.kind.as_str(), &own.message)));
@@ -197,6 +208,12 @@ impl SanitizerLook {
     /// Why there is no answer: the first check without one.
     pub fn failure(&self) -> Option<&ToolFailure> {
         self.outcomes.iter().find_map(|outcome| outcome.failure.as_ref())
+    }
+
+    /// Whether a check has no answer because its time was over.
+    pub fn is_late(&self) -> bool {
+        let is_over = |failure: &ToolFailure| failure.state == ToolState::TimedOut;
+        self.outcomes.iter().any(|outcome| outcome.failure.as_ref().is_some_and(is_over))
     }
 
     /// Every finding, the tool's first.
@@ -328,6 +345,7 @@ mod tests {
             SanitizerLook { outcomes: vec![outcome], ..SanitizerLook::default() }.beside(twin).state()
         };
         assert_eq!(raced(Some(TwinAnswer::Clean { cases: 3 })), SanitizerState::Pass);
+        assert_eq!(raced(Some(TwinAnswer::Late)), SanitizerState::NotRun, "it may know that they are none");
         assert_eq!(raced(None), SanitizerState::Fail, "nobody was asked");
         assert_eq!(raced(Some(TwinAnswer::Silent("why".into()))), SanitizerState::Fail);
         let fault = Verdict::new(evo_protocol::verdict::VerdictKind::Nondeterministic, "a race");

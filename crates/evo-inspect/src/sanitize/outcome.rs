@@ -82,6 +82,14 @@ impl SanitizerOutcome {
         }
     }
 
+    /// The same where that witness was asked and could not be waited for: races over flags are no answer then.
+    pub(super) fn without_witness(self) -> SanitizerOutcome {
+        match self.state == SanitizerState::Fail && self.has_flags {
+            true => SanitizerOutcome::not_run(self.check, super::look::no_time()),
+            false => self,
+        }
+    }
+
     /// The same after another witness, who knows what flags and fences order, found no race: they are warnings then.
     pub(super) fn seen_with_flags(mut self) -> SanitizerOutcome {
         if self.state != SanitizerState::Fail || !self.has_flags {

@@ -38,6 +38,11 @@ pub struct SanitizeOrder<'a> {
     pub limit: Duration,
 }
 
+/// The small shapes of a job, which take a tool seconds where a problem takes it minutes.
+pub fn small_shapes(job: &Job) -> Vec<ProblemPlan> {
+    [&job.tiny[..], &job.several[..]].concat()
+}
+
 /// The shapes on which a job is looked at: its small ones, and the smallest problem that is checked.
 pub fn shapes(job: &Job) -> Vec<ProblemPlan> {
     let elements = |plan: &ProblemPlan| plan.buffers.iter().map(BufferPlan::elements).sum::<u64>();

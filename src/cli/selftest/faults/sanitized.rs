@@ -216,6 +216,7 @@ impl FaultLook<'_> {
                         checks: fault.checks,
                         options: self.options,
                         job: &job,
+                        small_only: false,
                         limit: self.limit,
                         within: None,
                     };
