@@ -115,7 +115,7 @@ impl<R: Recipe> Engine<'_, R> {
         self.tell_confirming(0, others);
         self.expect_pairs()?;
         // The baseline comes first: the noise floor is measured on it and every finalist is paired with it.
-        let Some(mut baseline) = self.deep(baseline_number)? else { return Ok(0) };
+        let Some(mut baseline) = self.deep(baseline_number, true)? else { return Ok(0) };
         let noise_floor = self.noise_floor(&baseline)?;
         self.sanitize_finalist(&mut baseline, true)?;
         // Asked again, now that one evaluation and the noise floor show what this machine needs. A baseline
@@ -273,9 +273,10 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// Evaluates again at full depth; `None` when interrupted or when the device is lost.
-    fn deep(&mut self, number: u64) -> Result<Option<Deep<R>>, EngineError> {
+    fn deep(&mut self, number: u64, is_baseline: bool) -> Result<Option<Deep<R>>, EngineError> {
         let began = self.time.wall.elapsed();
-        let order = DeepOrder::after(self.time.clock.search());
+        let sampling_max = self.time.wall.sampling_max();
+        let order = DeepOrder { sampling_max, ..DeepOrder::after(self.time.clock.search()) };
         let Some(rebuilt) = self.rebuilt(number, Some(order))? else { return Ok(None) };
         let Rebuilt { mut variant, screened, mut job } = rebuilt;
         if let Some(instrumented) = variant.instrumented(self.recipe) {
@@ -297,7 +298,7 @@ impl<R: Recipe> Engine<'_, R> {
         evaluation.generation = screened.generation;
         let work = variant.prepared.as_ref().map(|(own, _)| self.recipe.work(own)).unwrap_or_default();
         let toolchain = variant.build.toolchain;
-        self.time.wall.costs.note_deep(self.time.wall.elapsed().saturating_sub(began));
+        self.time.wall.costs.note_deep(self.time.wall.elapsed().saturating_sub(began), is_baseline);
         Ok(Some(Deep { job, evaluation, attributes, work, toolchain }))
     }
 
@@ -403,7 +404,7 @@ impl<R: Recipe> Engine<'_, R> {
     /// The largest A/A difference over the timed problems.
     fn noise_floor(&mut self, baseline: &Deep<R>) -> Result<Option<f64>, EngineError> {
         let problems = baseline.work.len();
-        if self.ending.is_early() || problems == 0 {
+        if self.ending.is_early() || problems == 0 || !self.time.wall.fits_floor() {
             return Ok(None);
         }
         let began = self.time.wall.elapsed();
@@ -441,7 +442,7 @@ impl<R: Recipe> Engine<'_, R> {
             None
         } else {
             self.expect_pairs()?;
-            Some(self.deep(number)?)
+            Some(self.deep(number, false)?)
         };
         if let Some(Some(deep)) = &mut own {
             self.sanitize_finalist(deep, false)?;

@@ -262,17 +262,19 @@ pub struct DeepOrder {
     pub series_ms: u32,
     /// Whether other work has kept the device busy until now.
     pub busy: bool,
+    /// How long sampling one problem in one mode may take, where a budget of time is short.
+    pub sampling_max: Option<Duration>,
 }
 
 impl DeepOrder {
     /// For a variant that is judged alone: nobody waits for anything else.
-    pub const ALONE: DeepOrder = DeepOrder { series_ms: SERIES_MS, busy: false };
+    pub const ALONE: DeepOrder = DeepOrder { series_ms: SERIES_MS, busy: false, sampling_max: None };
 
     /// For a finalist of a search that took so long. A confirmation should not take longer than a quarter of the
     /// search, and there are some twelve series in it.
     pub fn after(search: Duration) -> DeepOrder {
         let share = (search.as_millis() / 50).min(u128::from(SERIES_MS)) as u32;
-        DeepOrder { series_ms: share.max(SERIES_MIN_MS), busy: true }
+        DeepOrder { series_ms: share.max(SERIES_MIN_MS), busy: true, sampling_max: None }
     }
 }
 

@@ -477,6 +477,7 @@ impl Recipe for KernelRecipe<'_> {
             ranking: self.kernel.objective.ranking,
             deep: order.deep.is_some(),
             busy: order.deep.is_some_and(|own| own.busy),
+            sampling_max: order.deep.and_then(|own| own.sampling_max),
             reach: JobReach::Whole,
         })
     }

@@ -200,6 +200,9 @@ impl<'a, R: Recipe> Engine<'a, R> {
         }
         // Asked again: an interrupt or the loss of the device may also end the confirmation.
         let reason = self.ending.stop.unwrap_or(reason);
+        if reason == StopReason::Wall && confirmed == 0 {
+            self.tell_too_short(true)?;
+        }
         self.finish(reason, throughput, confirmed)
     }
 
@@ -286,6 +289,9 @@ impl<'a, R: Recipe> Engine<'a, R> {
     /// Ends the search when the rest of the wall budget belongs to the confirmation, and leaves the device alone
     /// when nothing of the budget is left.
     fn check_wall(&mut self) -> Result<(), EngineError> {
+        if self.ending.stop.is_none() {
+            self.tell_too_short(false)?;
+        }
         let is_over = |left: Option<Duration>| left.is_some_and(|left| left.is_zero());
         if is_over(self.time.wall.left_to_search()) && !self.ending.stop.is_some_and(StopReason::is_cut) {
             let is_on_lane = |number: &u64| self.flight.on_lane.contains(number);
@@ -300,6 +306,15 @@ impl<'a, R: Recipe> Engine<'a, R> {
             self.leave_lane()?;
         }
         Ok(())
+    }
+
+    fn tell_too_short(&mut self, is_over: bool) -> Result<(), EngineError> {
+        let Some(enough) = self.time.wall.found_too_short(is_over) else { return Ok(()) };
+        let seconds = enough.as_secs_f64().ceil();
+        self.notice(format!(
+            "the budget is too short to confirm anything: the default, one more evaluation and one confirmation take \
+             about {seconds} s here"
+        ))
     }
 
     /// Ends the run although a variant is on the device.

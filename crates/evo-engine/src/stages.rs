@@ -574,6 +574,6 @@ impl<R: Recipe> Engine<'_, R> {
         if !evaluation.verdict.is_pass() || evaluation.duplicate_of.is_some() || evaluation.device_ms <= 0.0 {
             return;
         }
-        self.time.wall.costs.note_full(evaluation.device_ms / 1e3);
+        self.time.wall.costs.note_full(evaluation.device_ms / 1e3, evaluation.is_default());
     }
 }

@@ -11,12 +11,11 @@ use evo_journal::clock::CommandClock;
 /// The share of a budget that confirmation gets, within what it needs.
 const SHARE: f64 = 0.25;
 
-/// A confirmation that would take more than this share is not made: a search that has the whole budget finds more
-/// than one that is cut in half for a confirmation that does not fit.
-const SHARE_MAX: f64 = 0.5;
-
 /// What is reserved for the least that can be confirmed, over what it is expected to cost.
 const MARGIN: f64 = 1.1;
+
+/// A budget is called too short where less than this share of that cost is left after some evaluations.
+const TOO_SHORT: f64 = 0.75;
 
 /// A confirmation is tried with this share of what it is expected to cost.
 const WORTH_TRYING: f64 = 0.5;
@@ -27,23 +26,30 @@ const CLOSING_MAX: Duration = Duration::from_secs(1);
 
 /// A task on the device at the end of the budget may take this share of it longer, so that a comparison that is
 /// nearly done is not lost; at least and at most this long.
-const GRACE: f64 = 0.05;
+const GRACE: f64 = 0.03;
 const GRACE_MIN: Duration = Duration::from_millis(500);
 const GRACE_MAX: Duration = Duration::from_secs(5);
 
 /// A variant that is on the device at the first interrupt is given up after this: the command is to end within 5 s.
 const INTERRUPTED: Duration = Duration::from_secs(2);
 
-/// An evaluation at full depth takes this many times as long as one that passed in the search, and some seconds more.
-const DEEP_FACTOR: f64 = 1.5;
+/// All sampling of a confirmation that a budget limits takes this share of what is left, each series at least so long; one
+/// that would take longer than the last of these takes what it takes.
+const SAMPLED: f64 = 0.25;
+const SAMPLED_LEAST: Duration = Duration::from_millis(100);
+const SAMPLED_MOST: Duration = Duration::from_secs(5);
 
 /// What steps are expected to take before one was seen, seconds. What is guessed too high keeps a run from being
 /// confirmed that could be, and what is guessed too low gives the search time that the confirmation then lacks.
 #[derive(Debug)]
 struct Guess {
-    /// What full depth takes more, once and on each problem.
+    /// An evaluation at full depth takes this many times as long as one that passed in the search, and this much more,
+    /// once and on each problem.
+    factor: f64,
     deep: f64,
     deep_each: f64,
+    /// What the baseline takes more, in what the first evaluation took more than others: it too waits for answers.
+    answers: f64,
     /// A fresh process of a comparison, once and on each problem.
     process: f64,
     process_each: f64,
@@ -51,11 +57,13 @@ struct Guess {
 
 /// On an H200 (`attention_decode`, 2026-11-23) full depth took 0.7 s more on one problem and 0.8 to 1.1 s more on three, a
 /// fresh process 0.35 s on one and 1.2 to 1.6 s on three whose buffers are large, and at most 0.8 s on eight small ones.
-const ON_GPU: Guess = Guess { deep: 0.4, deep_each: 0.2, process: 0.3, process_each: 0.3 };
+const ON_GPU: Guess =
+    Guess { factor: 1.5, deep: 0.4, deep_each: 0.2, answers: 0.5, process: 0.3, process_each: 0.3 };
 
-/// On a host full depth took half as long again (`tests/data/golden`), and a process 0.4 s a problem, nearly all of it
-/// timing; machines with other work take longer.
-const ON_HOST: Guess = Guess { deep: 0.0, deep_each: 0.6, process: 0.0, process_each: 0.6 };
+/// On a host with two processors and other work (`softmax`, `gemm`, `reduction`, 2026-11-29) the gates at full depth took
+/// 3 to 4 times as long as in the search, and a process 0.4 s a problem, nearly all of it timing.
+const ON_HOST: Guess =
+    Guess { factor: 3.0, deep: 0.0, deep_each: 0.6, answers: 0.0, process: 0.0, process_each: 0.6 };
 
 /// Fresh processes of a comparison that is cut to its least, of a whole one that is decided late, and of a noise
 /// floor.
@@ -75,9 +83,13 @@ const SANITIZING_LEAST: Duration = Duration::from_secs(2);
 /// What the steps of a confirmation cost, seconds; before one was seen, what is expected of it.
 #[derive(Debug, Default)]
 pub(super) struct Costs {
-    /// In the lane, for a variant that passed in the search; the first one stands alone until there is another.
-    full: Mean,
+    /// In the lane, for variants that passed in the search, in order; the first one stands alone until there is another.
+    full: Vec<f64>,
     first: Option<f64>,
+    /// The default, unless it was the first.
+    default: Option<f64>,
+    /// At full depth: the baseline, and finalists.
+    baseline: Option<f64>,
     deep: Mean,
     /// Whether what was not seen yet is guessed as on a host.
     pub is_host: bool,
@@ -95,15 +107,19 @@ pub(super) struct Costs {
 impl Costs {
     /// A variant that passed in the search. The first also waited for the answers of the reference, which the others
     /// find, so it stands in only as long as there is no other.
-    pub(super) fn note_full(&mut self, seconds: f64) {
+    pub(super) fn note_full(&mut self, seconds: f64, is_default: bool) {
         match self.first {
             None => self.first = Some(seconds),
-            Some(_) => self.full.add(seconds),
+            Some(_) => self.full.insert(self.full.partition_point(|own| *own < seconds), seconds),
         }
+        self.default = self.default.or((is_default && !self.full.is_empty()).then_some(seconds));
     }
 
-    pub(super) fn note_deep(&mut self, took: Duration) {
-        self.deep.add(took.as_secs_f64());
+    pub(super) fn note_deep(&mut self, took: Duration, is_baseline: bool) {
+        match is_baseline {
+            true => self.baseline = Some(took.as_secs_f64()),
+            false => self.deep.add(took.as_secs_f64()),
+        }
     }
 
     pub(super) fn note_sanitizer(&mut self, took: Duration) {
@@ -129,25 +145,31 @@ impl Costs {
         self.process.add(each / f64::from(processes.max(1)));
     }
 
-    /// An evaluation at full depth; `None` before anything was measured.
-    fn deep(&self, problems: usize) -> Option<f64> {
-        let Guess { deep, deep_each, .. } = self.guess();
-        let expected = |full: f64| DEEP_FACTOR * full + deep + deep_each * problems as f64;
-        self.deep.value().or_else(|| self.full().map(expected))
+    /// The baseline and a finalist at full depth; `None` before anything was measured. A baseline that took longer than
+    /// expected lets expect the same of finalists.
+    fn deep(&self, problems: usize) -> Option<[f64; 2]> {
+        let Guess { factor, deep, deep_each, answers, .. } = self.guess();
+        let full = self.full()?;
+        let expected = |full: f64| factor * full + deep + deep_each * problems as f64;
+        let more = answers * (self.first.unwrap_or(full) - full).max(0.0);
+        let baseline = expected(self.default.unwrap_or(full).max(full)) + more;
+        let pace = self.baseline.map_or(1.0, |took| took / baseline);
+        Some([self.baseline.unwrap_or(baseline), self.deep.value().unwrap_or(pace * expected(full))])
     }
 
-    /// The same with the look of the sanitizer after it, where nothing is confirmed without one.
-    fn deep_least(&self, problems: usize) -> Option<f64> {
-        let look = if self.has_sanitizer && self.demands_sanitizer { self.sanitizer() } else { 0.0 };
-        Some(self.deep(problems)? + look)
+    /// A look of the sanitizer where nothing is confirmed without one.
+    fn demanded_look(&self) -> f64 {
+        if self.has_sanitizer && self.demands_sanitizer { self.sanitizer() } else { 0.0 }
     }
 
     fn guess(&self) -> &'static Guess {
         if self.is_host { &ON_HOST } else { &ON_GPU }
     }
 
+    /// The lower median: finalists are among the faster ones, and on a busy machine some wait for long.
     fn full(&self) -> Option<f64> {
-        self.full.value().or(self.first)
+        let middle = self.full.len().saturating_sub(1) / 2;
+        self.full.get(middle).copied().or(self.first)
     }
 
     /// So many fresh processes, each on all problems.
@@ -169,20 +191,22 @@ impl Costs {
 
     /// One finalist whose comparisons are cut to their least, seconds.
     fn finalist_least(&self, problems: usize) -> Option<f64> {
-        Some(self.deep_least(problems)? + self.processes(PROCESSES_LEAST, problems))
+        let [_, finalist] = self.deep(problems)?;
+        Some(finalist + self.demanded_look() + self.processes(PROCESSES_LEAST, problems))
     }
 
     /// The baseline with its noise floor and one finalist, seconds.
     fn least(&self, problems: usize) -> Option<f64> {
-        Some(self.deep_least(problems)? + self.floor(problems) + self.finalist_least(problems)?)
+        let [baseline, _] = self.deep(problems)?;
+        Some(baseline + self.demanded_look() + self.floor(problems) + self.finalist_least(problems)?)
     }
 
     /// The baseline and all finalists, seconds.
     fn whole(&self, finalists: usize, problems: usize) -> Option<f64> {
         let look = if self.has_sanitizer { self.sanitizer() } else { 0.0 };
-        let deep = self.deep(problems)? + look;
-        let each = deep + self.pair(problems);
-        Some(deep + self.floor(problems) + finalists as f64 * each)
+        let [baseline, finalist] = self.deep(problems)?;
+        let each = finalist + look + self.pair(problems);
+        Some(baseline + look + self.floor(problems) + finalists as f64 * each)
     }
 }
 
@@ -196,6 +220,9 @@ pub(super) struct Wall {
     finalists: usize,
     /// Timed problems.
     problems: usize,
+    /// Whether the budget seems to be too short for any confirmation, and whether that was said.
+    is_too_short: bool,
+    is_told: bool,
     pub costs: Costs,
 }
 
@@ -206,7 +233,8 @@ impl Wall {
         finalists: usize,
         problems: usize,
     ) -> Wall {
-        Wall { clock, budget, cut: None, finalists, problems, costs: Costs::default() }
+        let (cut, costs, is_too_short, is_told) = (None, Costs::default(), false, false);
+        Wall { clock, budget, cut, finalists, problems, is_too_short, is_told, costs }
     }
 
     /// Time since the command began.
@@ -238,19 +266,46 @@ impl Wall {
         self.until(self.budget.map(|budget| budget + budget.mul_f64(GRACE).clamp(GRACE_MIN, GRACE_MAX)))
     }
 
+    /// Finds out whether the budget is too short for a confirmation, once some variants show what one costs; the search
+    /// then gets all of it, unless others show that it is enough. The budget that would do, the first time. `is_over` for
+    /// a run that confirmed nothing.
+    pub(super) fn found_too_short(&mut self, is_over: bool) -> Option<Duration> {
+        self.budget.filter(|_| self.finalists > 0)?;
+        let (left, least) = (self.left()?.as_secs_f64(), self.costs.least(self.problems)?);
+        self.is_too_short = self.costs.full.len() > 1 && TOO_SHORT * least > left;
+        if self.is_told || !is_over && !self.is_too_short {
+            return None;
+        }
+        self.is_told = true;
+        Some(self.elapsed() + Duration::from_secs_f64(MARGIN * least) + CLOSING_MAX)
+    }
+
+    /// How long each series of samples may take in a confirmation that the budget limits.
+    pub(super) fn sampling_max(&self) -> Option<Duration> {
+        let series = 2 * self.problems.max(1) * (self.finalists + 1);
+        let share = self.left()?.mul_f64(SAMPLED / series as f64).max(SAMPLED_LEAST);
+        (share < SAMPLED_MOST).then_some(share)
+    }
+
     /// What is kept for confirmation: a quarter of the budget, at least what the baseline and one finalist are
-    /// expected to cost, at most what all finalists are. Nothing where half of the budget would not do, and nothing
+    /// expected to cost, at most what all finalists are. Nothing where the budget is too short for any, and nothing
     /// before a variant has passed, because there is nothing to confirm.
     pub(super) fn reserve(&self) -> Duration {
         let budget = self.budget.unwrap_or_default();
-        if self.finalists == 0 {
+        if self.finalists == 0 || self.is_too_short {
             return Duration::ZERO;
         }
         let share = budget.mul_f64(SHARE);
         let least = self.costs.least(self.problems);
         let whole = self.costs.whole(self.finalists, self.problems);
         let (Some(least), Some(whole)) = (least, whole) else { return Duration::ZERO };
-        if least > budget.as_secs_f64() * SHARE_MAX {
+        // The first one waited for the answers of the reference, and the second may be slow: others show more.
+        let unlikely = match self.costs.full.len() {
+            0 => least > budget.as_secs_f64() / 2.0,
+            1 => least > self.left().unwrap_or_default().as_secs_f64(),
+            _ => false,
+        };
+        if unlikely {
             return Duration::ZERO;
         }
         // The variant on the device at the end of the search is finished first.
@@ -264,8 +319,13 @@ impl Wall {
         self.fits(self.costs.least(self.problems).map(|least| WORTH_TRYING * least))
     }
 
-    /// Whether it is worth trying to confirm the first finalist: the baseline, whose costs it is judged by, also
-    /// waited for answers of the reference.
+    /// Whether there is time for a noise floor: without one, a comparison still has its interval.
+    pub(super) fn fits_floor(&self) -> bool {
+        let floor = self.costs.floor(self.problems);
+        self.fits(self.costs.finalist_least(self.problems).map(|least| floor + least))
+    }
+
+    /// Whether it is worth trying to confirm the first finalist: the time is good for nothing else.
     pub(super) fn fits_first_finalist(&self) -> bool {
         self.fits(self.costs.finalist_least(self.problems).map(|least| WORTH_TRYING * least))
     }

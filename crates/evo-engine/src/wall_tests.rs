@@ -74,12 +74,44 @@ fn no_more_is_reserved_than_the_finalists_need() {
 
 #[test]
 fn a_budget_that_is_too_short_for_a_confirmation_goes_to_the_search() {
-    let (bench, played) = bench(12, 3);
+    let (bench, played) = bench(6, 3);
     let ran = bench.run(timed(&played));
     assert_eq!((ran.summary.end.reason, ran.summary.confirmed), (StopReason::Wall, 0));
     assert_eq!((ran.summary.left_out, ran.log.deep.len()), (3, 0));
-    assert!((11..=13).contains(&ran.log.evaluated.len()), "{} evaluations", ran.log.evaluated.len());
+    assert!((5..=7).contains(&ran.log.evaluated.len()), "{} evaluations", ran.log.evaluated.len());
     assert!(bench.open().history.confirmations.is_empty());
+    // Said once, as soon as two variants have shown what one costs.
+    let told = ran.events.iter().filter(|event| event.contains("too short to confirm anything"));
+    let told: Vec<&String> = told.collect();
+    assert!(told.len() == 1 && told[0].contains("one confirmation take about 1"), "{told:?}");
+}
+
+#[test]
+fn a_budget_ends_with_a_confirmed_finalist_or_was_called_too_short() {
+    for budget in [5, 12, 14, 16, 20, 25, 30, 45] {
+        let (mut bench, _) = bench(budget, 3);
+        let played = bench.play_time(1500, 1000);
+        let seen = played.clone();
+        let ran = bench.run(Arc::new(move |job| {
+            seen.pass(takes(job).min(2000));
+            Judgement { device_ms: 1000.0, ..lane_result(job, VerdictKind::Pass) }
+        }));
+        let is_told = ran.events.iter().any(|event| event.contains("too short to confirm anything"));
+        assert_eq!(ran.summary.confirmed >= 2, !is_told, "{budget} s: {} confirmed", ran.summary.confirmed);
+        assert!(played.now() <= budget * 1000 + 1000, "{budget} s: {} ms", played.now());
+        assert!(is_told == (budget < 12) && ran.log.evaluated.len() >= 2, "{budget} s");
+    }
+}
+
+#[test]
+fn sampling_shares_what_is_left() {
+    let sampled = |budget: Option<u64>, problems| {
+        let budget = budget.map(Duration::from_secs);
+        Wall::new(CommandClock::scripted(&Arc::default()), budget, 3, problems).sampling_max()
+    };
+    assert_eq!(sampled(Some(50), 1), Some(Duration::from_secs(49).mul_f64(0.25 / 8.0)));
+    assert_eq!(sampled(Some(2), 4), Some(Duration::from_millis(100)), "never less than a race takes");
+    assert_eq!((sampled(Some(600), 1), sampled(None, 1)), (None, None));
 }
 
 #[test]
@@ -188,7 +220,7 @@ fn reserves_follow_what_was_seen() {
     let check = |budget: u64, finalists, full: Option<f64>, expected: f64| {
         let wall = Some(Duration::from_secs(budget));
         let mut wall = Wall::new(CommandClock::scripted(&Arc::default()), wall, finalists, 1);
-        full.iter().for_each(|seconds| wall.costs.note_full(*seconds));
+        full.iter().for_each(|seconds| wall.costs.note_full(*seconds, false));
         let reserve = wall.reserve().as_secs_f64();
         assert!((reserve - expected).abs() < 1e-6, "{reserve}, not {expected}");
     };
@@ -209,7 +241,7 @@ fn many_small_problems_do_not_keep_a_run_from_being_confirmed() {
     // Eight problems of microseconds, 0.7 s an evaluation, 55 s: the least is expected to fit into half of that, because
     // a fresh process opens once for all problems.
     let mut wall = Wall::new(CommandClock::scripted(&Arc::default()), Some(Duration::from_secs(55)), 3, 8);
-    [5.0, 0.7, 0.7].into_iter().for_each(|seconds| wall.costs.note_full(seconds));
+    [5.0, 0.7, 0.7].into_iter().for_each(|seconds| wall.costs.note_full(seconds, false));
     let reserve = wall.reserve().as_secs_f64();
     assert!((18.0..27.5).contains(&reserve), "{reserve}");
 }
@@ -217,10 +249,10 @@ fn many_small_problems_do_not_keep_a_run_from_being_confirmed() {
 #[test]
 fn the_first_evaluation_counts_only_until_there_is_another() {
     let mut wall = Wall::new(CommandClock::scripted(&Arc::default()), Some(Duration::from_secs(600)), 3, 1);
-    wall.costs.note_full(5.0);
+    wall.costs.note_full(5.0, false);
     let alone = wall.reserve();
-    wall.costs.note_full(0.2);
-    assert!(alone > Duration::from_secs(30) && wall.reserve() < Duration::from_secs(11), "{alone:?}");
+    wall.costs.note_full(0.2, false);
+    assert!(alone > Duration::from_secs(30) && wall.reserve() < Duration::from_secs(13), "{alone:?}");
 }
 
 /// The stamps of a study's records, in order, and the kinds of those without one.
@@ -277,7 +309,7 @@ fn a_sanitizer_that_is_not_demanded_takes_nothing_from_the_least_confirmation() 
         let clock = CommandClock::scripted(&Arc::default());
         let mut wall = Wall::new(clock, Some(Duration::from_secs(100)), 1, 1);
         // The first one waits for the reference, so the second one counts.
-        [1.0, 1.0].into_iter().for_each(|seconds| wall.costs.note_full(seconds));
+        [1.0, 1.0].into_iter().for_each(|seconds| wall.costs.note_full(seconds, false));
         (wall.costs.has_sanitizer, wall.costs.demands_sanitizer) = (has_sanitizer, demands_sanitizer);
         wall
     };

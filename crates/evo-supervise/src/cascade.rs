@@ -458,7 +458,7 @@ impl<'a, S: Station> GateWalk<'a, S> {
         let all_raced = self.standing.contest == Contest::Mean;
         let raced = races && !self.job.deep && all_raced && self.standing.objective_ns.is_some();
         let mut is_first = true;
-        let sampling_max = self.station.sampling_max();
+        let sampling_max = self.station.sampling_max().into_iter().chain(self.job.sampling_max).min();
         for mode in modes {
             // Eager times never rank, so they do not get the long measurement.
             let thorough = self.job.deep && *mode != TimingMode::Eager;

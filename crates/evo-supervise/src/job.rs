@@ -1,6 +1,7 @@
 //! What the engine hands to a lane: one compiled variant, and how good the best so far is.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Recovery;
@@ -33,6 +34,8 @@ pub struct Job {
     pub deep: bool,
     /// Whether other work has kept the device busy until now, so that a short warm-up is enough.
     pub busy: bool,
+    /// Sampling one problem in one mode takes no longer than this, because whoever asks has no more time.
+    pub sampling_max: Option<Duration>,
     pub reach: JobReach,
 }
 
@@ -333,6 +336,7 @@ pub mod example {
             ranking: RankingMode::Hot,
             deep: false,
             busy: false,
+            sampling_max: None,
             reach: JobReach::Whole,
         }
     }
