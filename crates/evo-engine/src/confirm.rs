@@ -116,8 +116,12 @@ impl<R: Recipe> Engine<'_, R> {
         self.expect_pairs()?;
         // The baseline comes first: the noise floor is measured on it and every finalist is paired with it.
         let Some(mut baseline) = self.deep(baseline_number, true)? else { return Ok(0) };
-        let noise_floor = self.noise_floor(&baseline)?;
         self.sanitize_finalist(&mut baseline, true)?;
+        let tries = wanted * CANDIDATES_PER_FINALIST;
+        if !baseline.evaluation.may_rank() && others > 0 && self.undone.unsound.len() < tries {
+            return self.with_next_baseline(&baseline);
+        }
+        let noise_floor = self.noise_floor(&baseline)?;
         // Asked again, now that one evaluation and the noise floor show what this machine needs. A baseline
         // alone would rank as the champion, although faster variants were found.
         if others > 0 && !self.ending.is_early() && !self.time.wall.fits_first_finalist() {
@@ -137,6 +141,22 @@ impl<R: Recipe> Engine<'_, R> {
         // For the reason above: without a finalist, the board stays as it is.
         let is_cut = others > 0 && (self.undone.left_out > 0 || self.ending.is_early());
         Ok(if is_cut && confirmed == own { 0 } else { confirmed })
+    }
+
+    /// Confirms the finalists against another baseline than this one, which does not pass at full depth.
+    fn with_next_baseline(&mut self, failed: &Deep<R>) -> Result<usize, EngineError> {
+        let number = failed.evaluation.number;
+        // Says so, and keeps the gate that refused it.
+        self.confirm_one(number, failed, None)?;
+        if self.ending.is_early() {
+            return Ok(0);
+        }
+        self.undone.unsound.insert(number);
+        let next = self.baseline(&self.ranked()).and_then(|number| self.ledger.index.get(&number));
+        if let Some(next) = next.map(|at| self.study.history.evaluations[*at].configuration.clone()) {
+            self.notice(format!("finalists are compared with `{next}` instead, the first that passed"))?;
+        }
+        self.confirm_finalists()
     }
 
     /// Confirms finalists against a baseline that is confirmed, and what problems need beside them. A finalist in which a
@@ -217,7 +237,10 @@ impl<R: Recipe> Engine<'_, R> {
     /// Evaluations with a time that can rank, best first, one for each machine code. Those that lost a race have met
     /// few questions; as finalists they meet all of them.
     pub(super) fn ranked(&self) -> Vec<u64> {
-        let passing = |one: &&Evaluation| one.is_timed() && one.duplicate_of.is_none();
+        let unsound = &self.undone.unsound;
+        let passing = |one: &&Evaluation| {
+            one.is_timed() && one.duplicate_of.is_none() && !unsound.contains(&one.number)
+        };
         let mut ranked: Vec<(f64, u64)> = self
             .study
             .history
@@ -234,7 +257,7 @@ impl<R: Recipe> Engine<'_, R> {
     /// The default configuration if it may be confirmed, else the first that passed.
     pub(super) fn baseline(&self, ranked: &[u64]) -> Option<u64> {
         let evaluations = &self.study.history.evaluations;
-        let default = evaluations.iter().find(|one| one.is_default() && one.is_timed());
+        let default = evaluations.iter().find(|one| one.is_default() && ranked.contains(&one.number));
         default.map(|one| one.number).or_else(|| ranked.iter().min().copied())
     }
 

@@ -1,5 +1,6 @@
 //! The loop itself: when to propose, when to wait, when to end.
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
@@ -82,6 +83,8 @@ pub(super) struct Undone {
     pub troubles: Troubles,
     /// Generations whose file could not be written.
     pub unwritten: Vec<u32>,
+    /// Baselines that did not pass at full depth.
+    pub unsound: BTreeSet<u64>,
     /// Finalists that were not confirmed because the wall time was used up.
     pub left_out: usize,
 }

@@ -226,6 +226,26 @@ fn a_second_interrupt_does_not_wait_for_the_device() {
     drop(release);
 }
 
+#[test]
+fn finalists_are_not_compared_with_a_default_that_fails_at_full_depth() {
+    let mut bench = TestStudy::new(PLAIN);
+    bench.options.finalists = 2;
+    let ran = bench.run(Arc::new(|job| {
+        let fails = job.deep && job.label == "A=0 B=0";
+        lane_result(job, if fails { VerdictKind::WrongAnswer } else { VerdictKind::Pass })
+    }));
+    let first =
+        bench.open().history.evaluations.iter().find(|one| one.is_timed() && !one.is_default()).cloned();
+    let first = first.unwrap().configuration.to_string();
+    let told = |part: &str| ran.events.iter().any(|event| event.contains(part));
+    assert!(told("finalist `A=0 B=0` does not pass at full depth: wrong_answer"), "{:?}", ran.events);
+    assert!(told(&format!("compared with `{first}` instead, the first that passed")), "{:?}", ran.events);
+    assert_eq!(ran.log.deep[..2], ["A=0 B=0".to_string(), first]);
+    let board = leaderboard::section(&bench.open().history).unwrap();
+    assert!(!board.baseline.is_default && board.entries().all(|own| own.number != 0));
+    assert_eq!(ran.summary.confirmed, ran.log.deep.len() - 1);
+}
+
 /// A variant or a look that ends when the test is over; the user interrupts once, and time goes on.
 fn interrupted_while(hangs: fn(&FakeJob) -> bool, is_sanitizer: bool) -> (Ran, TestStudy) {
     let mut bench = TestStudy::new(PLAIN);
