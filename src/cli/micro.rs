@@ -210,6 +210,8 @@ impl Micro<'_> {
             checked: Vec::new(),
             seed: self.seed,
             strategy: String::new(),
+            budget: None,
+            generations: None,
             population: POPULATION,
             ranking: self.kernel.objective.ranking,
             allow_trade: false,

@@ -231,6 +231,20 @@ fn an_interrupted_replay_ends_with_code_5_and_is_resumed() {
     assert_eq!(bench.evaluations().len(), done + 20);
 }
 
+#[test]
+fn a_resumed_run_keeps_its_budget_unless_another_is_given() {
+    let bench = Bench::new();
+    let swept = |words: &[&str]| {
+        let words = [&["--strategy", "exhaustive"], words].concat();
+        let done = bench.sweep("axpy__Toy.json", &words).success();
+        (bench.evaluations().len(), talk(&done).contains("the budget is that of the run before: `--budget "))
+    };
+    assert_eq!(swept(&["--budget", "4"]), (4, false));
+    assert_eq!(swept(&["--resume"]), (4, true));
+    assert_eq!(swept(&["--resume", "--budget", "6"]), (6, false));
+    assert_eq!(swept(&["--resume"]), (6, true));
+}
+
 /// A space with a point that was not recorded.
 const SPACE: &str = "[parameters]\nBLOCK = [32, 64, 128]\nVEC = [2, 4]\nMODE = ['direct', 'staged']\n\
                      [[constraints]]\nrequire = \"MODE == 'direct' or BLOCK > 32\"\n";

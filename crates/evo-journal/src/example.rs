@@ -28,6 +28,8 @@ pub fn header() -> StudyHeader {
         checked: Vec::new(),
         seed: 1,
         strategy: "exhaustive".into(),
+        budget: None,
+        generations: None,
         population: 4,
         ranking: RankingMode::Hot,
         allow_trade: false,

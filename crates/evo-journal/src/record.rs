@@ -107,6 +107,11 @@ pub struct StudyHeader {
     pub checked: Vec<String>,
     pub seed: u64,
     pub strategy: String,
+    /// The limits that the user gave the run, `500` or `90s`, and generations: a run that continues it keeps them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generations: Option<u32>,
     pub population: u32,
     /// Which timing ranks.
     pub ranking: RankingMode,

@@ -70,6 +70,8 @@ const STUDY: &[Field] = &[
     ("header.checked[]", "string"),
     ("header.seed", "integer"),
     ("header.strategy", "string"),
+    ("header.budget?", "string"),
+    ("header.generations?", "integer"),
     ("header.population", "integer"),
     ("header.ranking", "=hot/cold"),
     ("header.allow_trade?", "boolean"),

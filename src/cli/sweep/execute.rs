@@ -144,6 +144,8 @@ fn header(plan: &SweepPlan, identity: StudyIdentity, per_problem: bool) -> Study
         checked: identity.checked,
         seed: plan.seed,
         strategy: plan.strategy.clone(),
+        budget: plan.asked.0.clone(),
+        generations: plan.asked.1,
         population: plan.population.get(),
         ranking: identity.ranking,
         allow_trade: identity.allow_trade,

@@ -28,6 +28,9 @@ use crate::study::{Resumed, StudyRequest, StudyWish, resumed};
 /// A search that would not end by itself gets this many generations.
 const DEFAULT_GENERATIONS: u32 = 50;
 
+/// `--budget` and `--gen`.
+type AskedBudget = (Option<String>, Option<u32>);
+
 /// Everything that a sweep was asked to do.
 pub struct SweepPlan {
     pub subject: SweepSubject,
@@ -44,6 +47,8 @@ pub struct SweepPlan {
     /// Evaluations in a generation.
     pub population: NonZeroU32,
     pub budget: Budget,
+    /// As the user gave it, or as the run had it that is continued.
+    pub asked: AskedBudget,
     /// The wall time of the whole command, where the search gets only a part of it.
     pub wall: Option<Duration>,
     /// How many of the best are confirmed; a replay has nothing to confirm them with.
@@ -138,6 +143,8 @@ impl SweepPlan {
             SweepSubject::Live(live) => sanitized::plan(arguments.sanitize, live.demands_sanitizer())?,
             SweepSubject::Replayed(_) => SanitizePlan::default(),
         };
+        let asked = (arguments.budget.clone(), arguments.generations);
+        let (wall, budget) = budgets(arguments, &asked)?;
         let mut plan = SweepPlan {
             clock,
             strategy: String::new(),
@@ -145,8 +152,9 @@ impl SweepPlan {
             changes: Vec::new(),
             seed: 0,
             population,
-            wall: budget(arguments)?.wall,
-            budget: search_budget(arguments)?,
+            wall,
+            budget,
+            asked,
             finalists,
             run_all: arguments.run_all,
             per_problem: arguments.per_problem,
@@ -164,6 +172,9 @@ impl SweepPlan {
         plan.request().check()?;
         let before = resumed(&plan.request());
         plan.changes = before.as_ref().map_or_else(Vec::new, |before| changes(arguments, before));
+        if let Some(before) = before.as_ref().filter(|_| plan.asked == (None, None)) {
+            plan.keep_budget(arguments, before)?;
+        }
         plan.seed = match arguments.seed.or_else(|| before.as_ref().map(|before| before.seed)) {
             Some(seed) => seed,
             None => seed::random()?,
@@ -171,6 +182,18 @@ impl SweepPlan {
         plan.per_problem |= before.as_ref().is_some_and(|before| before.per_problem);
         plan.choose_strategy(arguments.strategy.as_deref(), before);
         Ok(plan)
+    }
+
+    /// Takes the budget of the run that is continued, where the user gives none.
+    fn keep_budget(&mut self, arguments: &SweepArgs, before: &Resumed) -> Result<(), CliError> {
+        self.asked = (before.budget.clone(), before.generations);
+        (self.wall, self.budget) = budgets(arguments, &self.asked)?;
+        let (limit, generations) = &self.asked;
+        let limit = limit.iter().map(|text| format!("`--budget {text}`"));
+        let words: Vec<String> = limit.chain(generations.map(|count| format!("`--gen {count}`"))).collect();
+        let told = format!("the budget is that of the run before: {}", words.join(" "));
+        self.changes.extend((!words.is_empty()).then_some(told));
+        Ok(())
     }
 
     /// Takes the named strategy, or one that suits the budget.
@@ -260,9 +283,21 @@ fn changes(arguments: &SweepArgs, before: &Resumed) -> Vec<String> {
     seed.into_iter().chain(strategy).chain(apart).collect()
 }
 
-/// The search's part of the budget: a mutator needs time of its own.
-fn search_budget(arguments: &SweepArgs) -> Result<Budget, CliError> {
-    let mut budget = budget(arguments)?;
+/// The wall time of the command, and the search's part of the budget: a mutator needs time of its own.
+fn budgets(
+    arguments: &SweepArgs,
+    (limit, generations): &AskedBudget,
+) -> Result<(Option<Duration>, Budget), CliError> {
+    let mut budget = Budget { generations: *generations, ..Budget::default() };
+    if budget.generations == Some(0) {
+        return Err(CliError::usage("`--gen 0`: nothing would be evaluated"));
+    }
+    if let Some(text) = limit {
+        budget = budget.with_limit(text)?;
+    }
+    // The engine ends in order when its wall time is used up, with everything written.
+    budget.wall = budget.wall.into_iter().chain(arguments.limits.total.limit_total).min();
+    let wall = budget.wall;
     if arguments.mutator.mutator.is_some() {
         budget.wall = arguments.mutator.share(budget.wall).1;
         if budget.wall.is_some_and(|wall| wall.is_zero()) {
@@ -270,18 +305,5 @@ fn search_budget(arguments: &SweepArgs) -> Result<Budget, CliError> {
                 .with_hint("raise `--budget`, or lower `--mutator-time`"));
         }
     }
-    Ok(budget)
-}
-
-fn budget(arguments: &SweepArgs) -> Result<Budget, CliError> {
-    let mut budget = Budget { generations: arguments.generations, ..Budget::default() };
-    if budget.generations == Some(0) {
-        return Err(CliError::usage("`--gen 0`: nothing would be evaluated"));
-    }
-    if let Some(text) = &arguments.budget {
-        budget = budget.with_limit(text)?;
-    }
-    // The engine ends in order when its wall time is used up, with everything written.
-    budget.wall = budget.wall.into_iter().chain(arguments.limits.total.limit_total).min();
-    Ok(budget)
+    Ok((wall, budget))
 }

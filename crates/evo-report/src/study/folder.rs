@@ -228,6 +228,9 @@ pub struct Resumed {
     pub seed: u64,
     /// The last run's.
     pub strategy: String,
+    /// The last run's limits.
+    pub budget: Option<String>,
+    pub generations: Option<u32>,
     /// Whether it looked for the best configuration of each problem.
     pub per_problem: bool,
     /// Evaluations that count against a budget.
@@ -251,6 +254,8 @@ pub fn resumed(request: &StudyRequest<'_>) -> Option<Resumed> {
     Some(Resumed {
         seed: header.seed,
         strategy: header.strategy,
+        budget: header.budget,
+        generations: header.generations,
         per_problem: header.per_problem,
         evaluations: history.evaluations.iter().filter(|one| one.is_counted()).count() as u64,
         evaluations_per_second: history.ends.last().map(|end| end.throughput.evaluations_per_second),
