@@ -57,7 +57,7 @@ pub(super) struct Deep<R: Recipe> {
 }
 
 /// What is to be confirmed beside a baseline.
-struct Wanted {
+struct WantedFinalists {
     /// 1 for a baseline that is confirmed.
     from_baseline: usize,
     /// With the baseline, where that takes no finalist's place.
@@ -136,7 +136,7 @@ impl<R: Recipe> Engine<'_, R> {
         let confirmed = self.confirm_against(
             &baseline,
             noise_floor,
-            Wanted { from_baseline: own, wanted, others, known },
+            WantedFinalists { from_baseline: own, wanted, others, known },
         )?;
         if self.ending.at_once && !self.ending.stop.is_some_and(StopReason::is_early) {
             self.undone.left_out = wanted.saturating_sub(confirmed + known);
@@ -168,7 +168,7 @@ impl<R: Recipe> Engine<'_, R> {
         &mut self,
         baseline: &Deep<R>,
         noise_floor: Option<f64>,
-        Wanted { from_baseline: own, mut wanted, others, known }: Wanted,
+        WantedFinalists { from_baseline: own, mut wanted, others, known }: WantedFinalists,
     ) -> Result<usize, EngineError> {
         let (ranked, number) = (self.ranked(), baseline.evaluation.number);
         let tried = ranked.iter().copied().take(wanted * CANDIDATES_PER_FINALIST).collect();
