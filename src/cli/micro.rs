@@ -36,14 +36,12 @@ use crate::kernel::tiny::{FilledDevice, FillingProblem, blocks, filling_problem}
 use crate::report::micro;
 use crate::report::width::stdout_width;
 use crate::study::{EarlierResults, Study, StudyRequest, StudyWish};
-
 /// Evaluations of a generation, a slice of bookkeeping.
 const POPULATION: u32 = 16;
 /// Points that stand for the space where the problem is chosen.
 const STAND_INS: u64 = 32;
 /// The folder of the study while the command runs.
 const STUDY: &str = "micro";
-
 /// What came of the search.
 struct MicroOutcome {
     ranking: MicroRanking,

@@ -114,7 +114,8 @@ fn a_study_is_resumed_and_ends_as_in_one_run() {
     assert_eq!(parts.evaluations().len(), 5);
     let again = parts.sweep("axpy__Toy.json", &["--strategy", "random"]).failure();
     assert!(talk(&again).contains("study `evidence/s` has a journal already"), "{}", talk(&again));
-    let rest = parts.sweep("axpy__Toy.json", &["--strategy", "random", "--resume"]).success();
+    let rest =
+        parts.sweep("axpy__Toy.json", &["--strategy", "random", "--resume", "--budget", "13"]).success();
     assert!(out(&rest).contains("13 evaluations (8 in this run)"), "{}", out(&rest));
     let verdicts = |bench: &Bench| -> BTreeMap<String, String> {
         let label = |(name, one): (String, Evaluation)| (name, one.verdict.label());

@@ -57,9 +57,9 @@ pub(super) struct Deep<R: Recipe> {
 }
 
 /// What is to be confirmed beside a baseline.
-struct Wanted {
+struct WantedFinalists {
     /// 1 for a baseline that is confirmed.
-    own: usize,
+    from_baseline: usize,
     /// With the baseline, where that takes no finalist's place.
     wanted: usize,
     /// Finalists that are not the baseline, and those of them that an earlier run confirmed.
@@ -133,8 +133,11 @@ impl<R: Recipe> Engine<'_, R> {
         let is_finalist = ranked.iter().take(wanted).any(|number| *number == baseline_number);
         // The baseline uses up a finalist's place only if it ranks among the finalists.
         let wanted = if is_finalist { wanted } else { wanted + own };
-        let confirmed =
-            self.confirm_against(&baseline, noise_floor, Wanted { own, wanted, others, known })?;
+        let confirmed = self.confirm_against(
+            &baseline,
+            noise_floor,
+            WantedFinalists { from_baseline: own, wanted, others, known },
+        )?;
         if self.ending.at_once && !self.ending.stop.is_some_and(StopReason::is_early) {
             self.undone.left_out = wanted.saturating_sub(confirmed + known);
         }
@@ -165,7 +168,7 @@ impl<R: Recipe> Engine<'_, R> {
         &mut self,
         baseline: &Deep<R>,
         noise_floor: Option<f64>,
-        Wanted { own, mut wanted, others, known }: Wanted,
+        WantedFinalists { from_baseline: own, mut wanted, others, known }: WantedFinalists,
     ) -> Result<usize, EngineError> {
         let (ranked, number) = (self.ranked(), baseline.evaluation.number);
         let tried = ranked.iter().copied().take(wanted * CANDIDATES_PER_FINALIST).collect();

@@ -290,7 +290,7 @@ fn one_interrupt_ends_a_run_whatever_hangs() {
     let last = ran.log.evaluated.last().unwrap().as_str();
     assert_eq!((ran.summary.end.reason, last), (StopReason::Interrupted, "A=0 B=2"));
     assert!(ran.log.deep.is_empty() && bench.open().history.struck.is_empty());
-    // At full depth, the baseline and then a finalist: nothing further is begun, and a baseline alone is no winner.
+    // At full depth, the baseline and then a finalist: nothing further is begun, and a baseline alone does not win.
     for label in ["A=0 B=0", "A=0 B=1"] {
         let is_deep: fn(&FakeJob) -> bool = match label {
             "A=0 B=0" => |job| job.deep && job.label == "A=0 B=0",

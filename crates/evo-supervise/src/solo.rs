@@ -14,7 +14,7 @@ use super::supervisor::{LaneError, LaneOptions, begin, finish, own_worker};
 
 /// How long a tool may take to write its files after the worker has ended, at most and at least.
 const FAREWELL_MAX: Duration = Duration::from_secs(60);
-const FAREWELL_MIN: Duration = Duration::from_secs(1);
+const FAREWELL_MIN: Duration = Duration::from_millis(200);
 
 /// How often launches are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -133,7 +133,7 @@ fn together(
     first.into_iter().map(|own| if is_worth_it(&own) { one(own.check, 0) } else { own }).collect()
 }
 
-pub(super) fn no_time() -> ToolFailure {
+fn no_time() -> ToolFailure {
     ToolFailure::new(ToolState::TimedOut, "no time was left for `compute-sanitizer`")
 }
 

@@ -42,6 +42,9 @@ impl SanitizerState {
     }
 }
 
+/// Why races over flags are left open.
+const LATE: &str = "no time was left for the host device, which knows flags";
+
 /// One check of one candidate.
 #[derive(Clone, Debug)]
 pub struct SanitizerOutcome {
@@ -82,10 +85,10 @@ impl SanitizerOutcome {
         }
     }
 
-    /// The same where that witness was asked and could not be waited for: races over flags are no answer then.
+    /// The same where that witness was asked and could not be waited for: races over flags say nothing then.
     pub(super) fn without_witness(self) -> SanitizerOutcome {
         match self.state == SanitizerState::Fail && self.has_flags {
-            true => SanitizerOutcome::not_run(self.check, super::look::no_time()),
+            true => SanitizerOutcome::not_run(self.check, ToolFailure::new(ToolState::TimedOut, LATE)),
             false => self,
         }
     }
