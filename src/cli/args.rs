@@ -244,7 +244,8 @@ pub enum ResumeMode {
 /// `evo sweep`
 #[derive(Debug, Args)]
 pub struct SweepArgs {
-    /// Space file (TOML or JSON), or the name of an embedded space [default: attention_simt, or the recording's]
+    /// Space file (TOML or JSON), or the name of an embedded space [default: the recording's, the folder's only space file,
+    /// or attention_simt]
     pub space: Option<String>,
     /// Number of generations
     #[arg(long = "gen", value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]

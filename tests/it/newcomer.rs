@@ -430,6 +430,30 @@ fn odd_words_get_a_hint_of_their_own_command() {
 }
 
 #[test]
+fn without_a_word_the_folders_only_space_file_is_meant() {
+    let desk = Desk::new();
+    desk.write("Cargo.toml", "[package]\n");
+    let check = |words: &[&str], code: i32, parts: &[&str]| {
+        let output = desk.run(words);
+        let text = err(&output) + &out(&output);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
+        parts.iter().for_each(|part| assert!(text.contains(part), "{words:?}: no `{part}` in {text}"));
+    };
+    let note = "note: `./scale.toml` is meant, the only space file of this folder\n";
+    check(&["render", "128"], 0, &[note, "#define BLOCK 128"]);
+    check(&["space"], 0, &[note, "cartesian  3"]);
+    check(&["sweep", "--gen", "1", "--finalists", "0", "--device", "host"], 0, &[note, "scale on "]);
+    let unknown =
+        ["error: no space `nothere` here\n", "hint: shipped: attention_simt, ", "mean `./scale.toml`?"];
+    check(&["render", "nothere", "64"], 2, &unknown);
+    check(&["sweep", "nothere"], 2, &unknown);
+    desk.write("scale2.toml", SPACE);
+    for words in [&["render", "128"][..], &["sweep"], &["space"]] {
+        check(words, 2, &["several space files", "hint: name one of them: ./scale.toml, ./scale2.toml\n"]);
+    }
+}
+
+#[test]
 fn the_history_of_a_space_file_is_that_of_its_kernel() {
     let desk = Desk::new();
     desk.run(&["sweep", "scale.toml", "--device", "host", "--finalists", "1", "--limit-sampling", "100ms"]);

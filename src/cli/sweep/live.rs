@@ -34,9 +34,9 @@ use crate::inspect::twin::HostLook;
 use crate::journal::conditions::Conditions;
 use crate::journal::record::space_hash;
 use crate::kernel::limits::constraints::DeviceSpace;
+use crate::kernel::lint;
 use crate::kernel::replaced_default::ReplacedDefault;
 use crate::kernel::spec::{KernelSpec, SpaceFile};
-use crate::kernel::{catalog, lint};
 use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
 
@@ -59,8 +59,8 @@ pub struct LiveSubject {
 impl LiveSubject {
     /// Reads the space file and chooses the device.
     pub fn open(arguments: &SweepArgs) -> Result<LiveSubject, CliError> {
-        let name = arguments.space.as_deref().unwrap_or(catalog::DEFAULT);
-        let file = Arc::new(opened::space(name, arguments.access.access())?);
+        let name = opened::space_name(arguments.space.as_deref())?;
+        let file = Arc::new(opened::space(&name, arguments.access.access())?);
         let kernel = session::kernel_of(&file)?;
         let workers = workers::orders(&arguments.workers)?;
         let setup = match &workers {
