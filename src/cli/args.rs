@@ -319,6 +319,9 @@ pub struct SweepArgs {
     /// Longest time to sample one problem in one timing mode, `100ms` to `5s` [default: as long as a better interval is in sight]
     #[arg(long = "limit-sampling", value_name = "TIME", value_parser = sampling, allow_negative_numbers = true)]
     pub limit_sampling: Option<Duration>,
+    /// Print before the answer what else is known of the run: verdicts, lanes, sanitizer, insight, every confirmed row
+    #[arg(long)]
+    pub verbose: bool,
     #[command(flatten)]
     pub workers: WorkersArgs,
     #[command(flatten)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use evo_device::probe::DeviceChoice;
 use evo_protocol::binary::Binary;
+use evo_protocol::candidate::SpecialValues;
 use evo_protocol::device::{DeviceKind, DeviceLimits};
 use evo_space::genome::Configuration;
 use evo_space::space::SearchSpace;
@@ -94,6 +95,12 @@ impl LiveSubject {
     /// The kernel's name.
     pub fn kernel_name(&self) -> &str {
         self.file.kernel.as_ref().map_or("", |kernel| &kernel.name)
+    }
+
+    /// Whether inputs such as NaN are tried.
+    pub fn tries_special_values(&self) -> bool {
+        let kernel = self.file.kernel.as_ref();
+        kernel.is_some_and(|kernel| kernel.check.special_values == SpecialValues::Reference)
     }
 
     /// Whether the space file demands a sanitizer's answer.
