@@ -103,10 +103,8 @@ fn in_study(rung: &Rung, name: &str, arguments: &RestoreArgs) -> Option<String> 
 fn split(words: &[String]) -> Result<(&str, Option<&str>), CliError> {
     let names: Vec<&str> = words.iter().map(String::as_str).filter(|word| word.starts_with('@')).collect();
     let [name] = names[..] else {
-        return Err(CliError::usage(
-            "`evo restore` takes one of `@champion`, `@best`, `@previous` and `@NUMBER`",
-        )
-        .with_hint("`evo history` lists the numbers"));
+        let text = "`evo restore` takes one of `@champion`, `@best`, `@previous` and `@NUMBER`";
+        return Err(CliError::usage(text).with_hint("`evo history` lists the numbers"));
     };
     Ok((name, words.iter().map(String::as_str).find(|word| *word != name)))
 }
@@ -137,8 +135,7 @@ fn past<'a>(rung: &'a Rung, name: &str) -> Result<Past<'a>, CliError> {
     let kernel = &rung.kernel;
     let Some(step) = step else {
         let text = match own {
-            "champion" => format!("`{kernel}` has no champion: nothing was confirmed yet"),
-            "best" => format!("`{kernel}` has no best candidate: nothing was accepted or confirmed yet"),
+            "champion" | "best" => format!("`{kernel}` has no {own} yet: nothing was accepted or confirmed"),
             "previous" => format!("`{kernel}` has no best candidate before the present one"),
             _ => format!("`{kernel}` has no evaluation {own} on {}", rung.device_kind),
         };

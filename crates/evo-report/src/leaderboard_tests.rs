@@ -426,17 +426,6 @@ fn the_table_fits_the_terminal() {
       noise floor 1.00 %
     again: evo test-one gemm BLOCK_M=32 VEC=4 --device host --seed 1
     ");
-    insta::assert_snapshot!(text(100), @"
-    gemm on fake · square
-      #  BLOCK_M  UNROLL      time  speed       95 %  TFLOP/s  GB/s  roof  regs
-      1       32       1  100.0 µs  2.00×  1.98–2.02    0.330  7.80  33 %    64
-      2       64       2  100.5 µs  1.99×  1.97–2.01    0.328  7.76  33 %    64  tie with 1
-      3       16       4  200.0 µs      -          -    0.165  3.90  16 %    64  baseline
-    same in all rows: VEC=4, NUM_WARPS=4, BLOCK_N=128, BLOCK_K=32, STAGES=3, SPLIT_K=1, swizzle=xor
-    time: hot, the default's over the speed; speed: paired with the default (16 4 4 128 32 3 1 xor) in
-      fresh processes; noise floor 1.00 %
-    again: evo test-one gemm BLOCK_M=32 VEC=4 --device host --seed 1
-    ");
     insta::assert_snapshot!(text(160), @"
     gemm on fake · square
       #  BLOCK_M  VEC  NUM_WARPS  BLOCK_N  BLOCK_K  STAGES  SPLIT_K  swizzle  UNROLL      time  speed       95 %  TFLOP/s  GB/s  roof  regs

@@ -114,8 +114,8 @@ fn execute_on<'a, R: Recipe>(
     let summary = Engine::new(parts, plan.options())?.run();
     call.leave_signals(false);
     let summary = summary?;
-    // Without a confirmation in this run, the board stays as earlier runs left it. A baseline alone is no champion while
-    // something faster was not compared with it.
+    // Without a confirmation in this run, the board stays as earlier runs left it. A baseline does not become champion
+    // while something that screened faster was not compared with it.
     let section = if summary.confirmed > 0 { leaderboard::section(&study.history) } else { None };
     let section = section.filter(|section| !closing::is_undecided(section, &study.history));
     let ranked = match &section {
