@@ -244,7 +244,8 @@ pub enum ResumeMode {
 /// `evo sweep`
 #[derive(Debug, Args)]
 pub struct SweepArgs {
-    /// Space file (TOML or JSON), or the name of an embedded space [default: attention_simt, or the recording's]
+    /// Space file (TOML or JSON), or the name of an embedded space [default: the recording's, the folder's only space file,
+    /// or attention_simt]
     pub space: Option<String>,
     /// Number of generations
     #[arg(long = "gen", value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]
@@ -318,6 +319,9 @@ pub struct SweepArgs {
     /// Longest time to sample one problem in one timing mode, `100ms` to `5s` [default: as long as a better interval is in sight]
     #[arg(long = "limit-sampling", value_name = "TIME", value_parser = sampling, allow_negative_numbers = true)]
     pub limit_sampling: Option<Duration>,
+    /// Print before the answer what else is known of the run: verdicts, lanes, sanitizer, insight, every confirmed row
+    #[arg(long)]
+    pub verbose: bool,
     #[command(flatten)]
     pub workers: WorkersArgs,
     #[command(flatten)]

@@ -41,7 +41,7 @@ pub struct BenchPlan {
 /// # Errors
 /// Something is not there, or contradicts itself.
 pub fn plan(arguments: &BenchArgs, setup: &DeviceSetup) -> Result<BenchPlan, CliError> {
-    let target = arguments.target.clone().unwrap_or_else(|| catalog::DEFAULT.to_string());
+    let target = opened::space_name(arguments.target.as_deref())?;
     let is_file = std::path::Path::new(&target).is_file() && !catalog::names().contains(&target.as_str());
     let file = if is_file { bench::read_bench_file(std::path::Path::new(&target))? } else { None };
     let named = file.as_ref().map_or(target.as_str(), |file| file.space.as_str());

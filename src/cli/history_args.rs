@@ -28,7 +28,7 @@ pub struct HistoryArgs {
 /// `evo restore`
 #[derive(Debug, Args)]
 pub struct RestoreArgs {
-    /// [SPACE|KERNEL] and @best, @previous, or @NUMBER of an evaluation that `evo history` lists
+    /// [SPACE|KERNEL] and @champion, @best, @previous, or @NUMBER of an evaluation that `evo history` lists
     #[arg(value_name = "SPACE|KERNEL|@NAME", required = true, num_args = 1..=2)]
     pub words: Vec<String>,
     /// Write config.json, kernel.cu and launch.json to this folder, which is made

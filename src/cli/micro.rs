@@ -59,7 +59,7 @@ pub fn run(arguments: &MicroArgs, call: &Call) -> Result<Answer, CliError> {
     arguments.limits.begin_orderly(call)?;
     let mut budget = Budget::default().with_limit(&arguments.budget)?;
     budget.wall = budget.wall.into_iter().chain(arguments.limits.total.limit_total).min();
-    let file = opened::space(&arguments.space, arguments.access.access())?;
+    let file = opened::space(&opened::space_name(arguments.space.as_deref())?, arguments.access.access())?;
     let kernel = session::kernel_of(&file)?;
     let setup = session::setup(&arguments.device, arguments.jobs)?
         .fenced(arguments.sandbox)

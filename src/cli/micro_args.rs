@@ -6,14 +6,12 @@ use clap::Args;
 
 use super::limits::LimitArgs;
 use super::one_args::{SandboxMode, SpaceAccessArgs, jobs};
-use crate::kernel::catalog;
 
 /// `evo micro`
 #[derive(Debug, Args)]
 pub struct MicroArgs {
-    /// Space file (TOML or JSON), or the name of an embedded space
-    #[arg(default_value = catalog::DEFAULT)]
-    pub space: String,
+    /// Space file (TOML or JSON), or the name of an embedded space [default: the folder's only space file, or attention_simt]
+    pub space: Option<String>,
     /// Configurations that the ranking keeps
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub top: u16,

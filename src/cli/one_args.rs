@@ -14,7 +14,6 @@ use super::error::CliError;
 use super::limits::LimitArgs;
 use super::words;
 use crate::kernel::access::SpaceAccess;
-use crate::kernel::catalog;
 use crate::kernel::spec::{ProblemSpec, SpaceFile};
 use crate::timing::policy;
 
@@ -49,18 +48,15 @@ impl TestOneArgs {
     /// The words name a space too, or the option names none.
     pub fn place_space(&mut self) -> Result<(), CliError> {
         let Some(space) = self.space.take() else { return Ok(()) };
-        if let Some(other) = words::named_space(&self.words).named() {
+        if let Some(other) = words::named_space(&self.words).named {
             let text = format!("two spaces at once: `{other}` and `--space {space}`");
             return Err(CliError::usage(text).with_hint("name one of them"));
         }
-        self.words.insert(0, space);
-        if words::named_space(&self.words).named().is_some() {
-            return Ok(());
+        if !words::is_space(&space) {
+            return Err(CliError::usage(format!("`{space}` is a value, not a space")));
         }
-        // The catalog's own words, with the names that are near.
-        let space = self.words.remove(0);
-        let opened = catalog::open_with(&space, self.run.access.access());
-        Err(opened.err().map_or_else(|| CliError::usage(format!("`{space}` is not a space")), CliError::from))
+        self.words.insert(0, space);
+        Ok(())
     }
 
     /// Adds the problems of `--grid` to those of a space.

@@ -6,7 +6,6 @@ use evo_space::printable::printable;
 
 use super::error::CliError;
 use crate::report::styled::{ColorWish, StyledLine, Tone};
-use crate::report::width::{stdout_width, wrapped};
 
 /// The words with which lines of talk begin, and how they look.
 const LEADS: [(&str, Tone); 4] =
@@ -42,15 +41,6 @@ pub fn written(result: io::Result<()>) -> Result<(), CliError> {
 pub fn say(text: &str) {
     let colors = ColorWish::of_environment().allows(io::stderr().is_terminal());
     let _ = writeln!(io::stderr().lock(), "{}", shown(text, colors));
-}
-
-/// The same, broken between words where somebody watches; a log has it in one line.
-pub fn paragraph(text: &str) {
-    if io::stderr().is_terminal() {
-        say(wrapped(text, stdout_width()).trim_end());
-    } else {
-        say(text);
-    }
 }
 
 /// Talk as it is shown: with what a terminal would obey written out, and with colored leads.

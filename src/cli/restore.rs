@@ -103,8 +103,8 @@ fn in_study(rung: &Rung, name: &str, arguments: &RestoreArgs) -> Option<String> 
 fn split(words: &[String]) -> Result<(&str, Option<&str>), CliError> {
     let names: Vec<&str> = words.iter().map(String::as_str).filter(|word| word.starts_with('@')).collect();
     let [name] = names[..] else {
-        return Err(CliError::usage("`evo restore` takes one of `@best`, `@previous` and `@NUMBER`")
-            .with_hint("`evo history` lists the numbers"));
+        let text = "`evo restore` takes one of `@champion`, `@best`, `@previous` and `@NUMBER`";
+        return Err(CliError::usage(text).with_hint("`evo history` lists the numbers"));
     };
     Ok((name, words.iter().map(String::as_str).find(|word| *word != name)))
 }
@@ -118,6 +118,7 @@ fn past<'a>(rung: &'a Rung, name: &str) -> Result<Past<'a>, CliError> {
     let refused = |text: String, hint: &str| Err(CliError::usage(text).with_hint(hint));
     let own = name.strip_prefix('@').unwrap_or(name);
     let step = match own {
+        "champion" => rung.champion(),
         "best" => rung.best(),
         "previous" => rung.previous(),
         _ => match own.parse::<u64>() {
@@ -125,7 +126,7 @@ fn past<'a>(rung: &'a Rung, name: &str) -> Result<Past<'a>, CliError> {
                 rung.steps.iter().find(|step| step.kind == StepKind::Evaluation && step.number == number)
             }
             Err(_) => {
-                let text = format!("`{name}` is not `@best`, `@previous` or `@NUMBER`");
+                let text = format!("`{name}` is not `@champion`, `@best`, `@previous` or `@NUMBER`");
                 let hint = "`evo render SPACE @champion` prints what other names mean";
                 return refused(text, hint);
             }
@@ -134,7 +135,7 @@ fn past<'a>(rung: &'a Rung, name: &str) -> Result<Past<'a>, CliError> {
     let kernel = &rung.kernel;
     let Some(step) = step else {
         let text = match own {
-            "best" => format!("`{kernel}` has no best candidate: nothing was accepted or confirmed yet"),
+            "champion" | "best" => format!("`{kernel}` has no {own} yet: nothing was accepted or confirmed"),
             "previous" => format!("`{kernel}` has no best candidate before the present one"),
             _ => format!("`{kernel}` has no evaluation {own} on {}", rung.device_kind),
         };

@@ -32,7 +32,7 @@ pub struct ChosenRival {
 pub fn named(one: &TestOneArgs, against: &str) -> Result<ChosenRival, CliError> {
     let values = against.split_whitespace().map(String::from);
     // The space of the candidate, as its words name it.
-    let space = words::named_space(&one.words).space.to_string();
+    let space = words::named_space(&one.words).space()?;
     let all: Vec<String> = [space].into_iter().chain(values).collect();
     let is_looked_up = all.get(1).is_some_and(|word| word.starts_with('@') && word != "@baseline");
     let arguments = CandidateArgs {

@@ -7,19 +7,11 @@ use clap::{Args, ValueEnum};
 
 use super::one_args::SpaceAccessArgs;
 
-/// Where the space comes from.
-#[derive(Debug, Clone, Args)]
-pub struct SpaceSource {
-    /// Space file (TOML or JSON), or the name of an embedded space
-    #[arg(default_value = "attention_simt")]
-    pub space: String,
-}
-
 /// `evo space`
 #[derive(Debug, Args)]
 pub struct SpaceArgs {
-    #[command(flatten)]
-    pub source: SpaceSource,
+    /// Space file (TOML or JSON), or the name of an embedded space [default: the folder's only space file, or attention_simt]
+    pub space: Option<String>,
     /// Print N random valid configurations
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub sample: Option<usize>,

@@ -1,6 +1,6 @@
 //! `[SPACE] 32 8 4 | NAME=VALUE…`: the words of `test-one`, `render` and `compile`.
 //!
-//! The first word is the space if it looks like one; values follow in declared order, by name, or
+//! A first word that is neither a number nor an assignment is the space; values follow in declared order, by name, or
 //! both; what is not given takes its default. A violated constraint is not a mistake of the command
 //! line: `test-one` reports it as a verdict, so the caller asks the space.
 
@@ -34,40 +34,51 @@ pub fn parse(words: &[String], access: SpaceAccess) -> Result<(SpaceFile, Config
 /// The space among some words, and the values behind it.
 #[derive(Clone, Copy, Debug)]
 pub struct SpaceWords<'a> {
-    /// A name or a path; the default space where the words name none.
-    pub space: &'a str,
-    is_named: bool,
+    /// A name or a path, where the words have one.
+    pub named: Option<&'a str>,
     pub values: &'a [String],
 }
 
 /// Tells the space from the values.
 pub fn named_space(words: &[String]) -> SpaceWords<'_> {
-    let named = words
-        .first()
-        .filter(|word| !word.starts_with('@'))
-        .filter(|word| catalog::looks_like_space(word) || names_file(word));
-    match named {
-        Some(word) => SpaceWords { space: word, is_named: true, values: &words[1..] },
-        None => SpaceWords { space: catalog::DEFAULT, is_named: false, values: words },
+    match words.first().filter(|word| is_space(word)) {
+        Some(word) => SpaceWords { named: Some(word), values: &words[1..] },
+        None => SpaceWords { named: None, values: words },
     }
 }
 
-impl<'a> SpaceWords<'a> {
-    /// The space, where the words name one.
-    pub fn named(&self) -> Option<&'a str> {
-        self.is_named.then_some(self.space)
+/// Whether a word means a space: `32` is a value even if there is a file of that name.
+pub fn is_space(word: &str) -> bool {
+    let is_value = word.contains('=') || word.parse::<f64>().is_ok();
+    catalog::looks_like_space(word) || !(is_value || word.starts_with('@'))
+}
+
+impl SpaceWords<'_> {
+    /// The space: the named one, or the one that is meant without a name.
+    pub fn space(&self) -> Result<String, CliError> {
+        opened::space_name(self.named)
     }
 
     /// Opens the space.
     pub fn open(&self, access: SpaceAccess) -> Result<SpaceFile, CliError> {
-        opened::space(self.space, access)
+        opened::space(&self.space()?, access)
     }
 
     /// The point that the values mean. It may violate constraints.
     pub fn genome(&self, file: &SpaceFile) -> Result<Genome, CliError> {
-        let SpaceWords { space, is_named, values } = *self;
-        let found = point(&file.space, space, values);
-        found.map(|(_, genome)| genome).map_err(|message| with_context(message, space, is_named, values))
+        let space = self.space()?;
+        let found = point(&file.space, &space, self.values);
+        found.map(|(_, genome)| genome).map_err(|message| self.with_context(message, &space))
+    }
+
+    fn with_context(&self, message: String, space: &str) -> CliError {
+        let is_late = |word: &&String| self.named.is_none() && catalog::looks_like_space(word);
+        match self.values.iter().find(is_late) {
+            Some(late) => {
+                CliError::usage(message).with_hint(format!("a space comes first: `{late}`, then values"))
+            }
+            None => bad_point(message, space),
+        }
     }
 }
 
@@ -96,25 +107,6 @@ pub fn assignments(parameters: &[Parameter], words: &[String]) -> Result<Vec<(us
         chosen.extend(parameters[slot].position(&value).map(|position| (slot, position as u16)));
     }
     Ok(chosen)
-}
-
-/// A file without a telling name, such as `my_space`; `32` is a value even if such a file exists.
-fn names_file(word: &str) -> bool {
-    !word.contains('=') && word.parse::<f64>().is_err() && std::path::Path::new(word).is_file()
-}
-
-/// A first word that is neither value nor space may be a misspelled space.
-fn with_context(message: String, space: &str, named: bool, values: &[String]) -> CliError {
-    let late = values.iter().find(|word| !named && (catalog::looks_like_space(word) || names_file(word)));
-    if let Some(late) = late {
-        return CliError::usage(message).with_hint(format!("a space comes first: `{late}`, then values"));
-    }
-    let first = values.first().filter(|word| !named && !word.contains('='));
-    match first.and_then(|word| nearest(word, catalog::names())) {
-        Some(near) => CliError::usage(message)
-            .with_hint(format!("if the first word names the space, did you mean `{near}`?")),
-        None => bad_point(message, space),
-    }
 }
 
 /// What is wrong with a point, with the place where parameters and values can be looked up.

@@ -5,34 +5,36 @@ use std::path::Path;
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// Sweeps a recording in a temporary folder; gives stdout, stderr and the study's `study.json`.
-fn sweep(recording: &str, words: &[&str]) -> (String, String, Value) {
+/// Sweeps a recording in a temporary folder; gives stdout and the study's `study.json`.
+fn sweep(recording: &str, words: &[&str]) -> (String, Value) {
     let folder = tempfile::tempdir().unwrap();
     let recording = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(recording);
     let device = format!("replay:{}", recording.display());
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("evo"));
-    command.current_dir(folder.path()).args(["sweep", "--device", &device, "--study", "s"]).args(words);
+    command
+        .current_dir(folder.path())
+        .args(["sweep", "--device", &device, "--study", "s", "--verbose"])
+        .args(words);
     let output = command.assert().success().get_output().clone();
     let study = std::fs::read(folder.path().join("evidence/s/study.json")).unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (text(&output.stdout), text(&output.stderr), serde_json::from_slice(&study).unwrap())
+    (String::from_utf8_lossy(&output.stdout).into_owned(), serde_json::from_slice(&study).unwrap())
 }
 
-/// The one line on stderr.
-fn line(stderr: &str) -> &str {
-    let lines: Vec<&str> = stderr.lines().filter(|line| line.starts_with("insight: ")).collect();
-    assert_eq!(lines.len(), 1, "{stderr}");
-    lines[0]
+/// The line of `--verbose`, whose further lines are indented.
+fn line(stdout: &str) -> String {
+    let mut lines = stdout.lines().skip_while(|line| !line.starts_with("insight: "));
+    let first = lines.next().unwrap_or_else(|| panic!("{stdout}"));
+    let more = lines.take_while(|line| line.starts_with("  ")).map(str::trim_start);
+    [first].into_iter().chain(more).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
 fn a_sweep_says_what_mattered_and_keeps_the_record() {
-    let (stdout, stderr, study) =
+    let (stdout, study) =
         sweep("stencil__invented.json", &["--strategy", "genetic", "--budget", "90", "--seed", "3"]);
-    let line = line(&stderr);
+    let line = line(&stdout);
     assert!(line.contains("the best was evaluation ") && line.contains(" of 90, proposed by `"), "{line}");
     assert!(line.contains("random search with the same budget ") && line.contains("(estimated)"), "{line}");
-    assert!(!stdout.contains("insight"), "talk is on stderr: {stdout}");
 
     let insight = &study["insight"];
     assert_eq!(insight["evaluations"], 90);
@@ -55,9 +57,9 @@ fn a_sweep_says_what_mattered_and_keeps_the_record() {
 
 #[test]
 fn random_search_beside_itself_comes_as_far() {
-    let (_, stderr, study) =
+    let (stdout, study) =
         sweep("stencil__invented.json", &["--strategy", "random", "--budget", "200", "--seed", "1"]);
-    assert!(line(&stderr).contains("(from this study's random draws)"), "{stderr}");
+    assert!(line(&stdout).contains("(from this study's random draws)"), "{stdout}");
     let random = &study["insight"]["random"];
     let [low, high] = ["quarter_ns", "three_quarters_ns"].map(|name| random[name].as_f64().unwrap());
     let best = study["insight"]["best"]["objective_ns"].as_f64().unwrap();
@@ -66,8 +68,8 @@ fn random_search_beside_itself_comes_as_far() {
 
 #[test]
 fn a_small_space_is_known_whole_and_too_little_to_learn_from() {
-    let (_, stderr, study) = sweep("replay/axpy__Toy.json", &["--strategy", "exhaustive"]);
-    let line = line(&stderr);
+    let (stdout, study) = sweep("replay/axpy__Toy.json", &["--strategy", "exhaustive"]);
+    let line = line(&stdout);
     assert!(line.starts_with("insight: too few measurements to say what decides the time; "), "{line}");
     assert!(line.contains("evaluations to find one as fast (median)"), "{line}");
     assert!(study["insight"]["importance"].is_null());
@@ -77,9 +79,8 @@ fn a_small_space_is_known_whole_and_too_little_to_learn_from() {
 
 #[test]
 fn json_has_the_record_in_its_result_and_no_line() {
-    let (stdout, stderr, study) =
+    let (stdout, study) =
         sweep("stencil__invented.json", &["--strategy", "random", "--budget", "40", "--seed", "1", "--json"]);
-    assert!(!stderr.contains("insight: "), "{stderr}");
     let last: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
     assert_eq!(last["event"], "result");
     assert_eq!(last["insight"]["best"], study["insight"]["best"]);

@@ -245,8 +245,8 @@ fn wrong_words_exit_with_two_and_say_what_is_allowed() {
     hint: `evo space attention_simt` lists the parameters of `attention_simt`
     ");
     insta::assert_snapshot!(fail(&["gem", "16"]), @r"
-    error: `gem` is not a value of `BLOCK_M`: allowed are 16, 32, 48, 64, 96, 128
-    hint: if the first word names the space, did you mean `gemm`?
+    error: no space `gem` here
+    hint: did you mean `gemm`?
     ");
     insta::assert_snapshot!(fail(&["gemm", "BLOK_M=16"]), @r"
     error: there is no parameter `BLOK_M`: did you mean `BLOCK_M`?

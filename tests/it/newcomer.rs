@@ -362,31 +362,29 @@ fn the_end_of_a_sweep_says_what_won_or_that_nothing_was_confirmed() {
     let unconfirmed = sweep("0");
     let title = unconfirmed.lines().next().unwrap();
     assert!(title.starts_with("scale on ") && title.ends_with(" · p"), "{unconfirmed}");
-    assert!(unconfirmed.contains("\nagain:   evo test-one scale.toml BLOCK="), "{unconfirmed}");
-    assert!(unconfirmed.contains("\nranking: unchanged, because nothing was confirmed;"), "{unconfirmed}");
+    assert!(
+        unconfirmed.contains("\nnot confirmed: ") && unconfirmed.contains(" (screened)\n"),
+        "{unconfirmed}"
+    );
+    let last = unconfirmed.lines().last().unwrap();
+    let again = "confirm  evo sweep scale.toml --device host --study scale-host --resume";
+    assert_eq!(last, again, "{unconfirmed}");
     let board = std::fs::read(desk.path().join("evidence/leaderboard.json")).unwrap();
     let board: Value = serde_json::from_slice(&board).unwrap();
     assert_eq!(board["sections"].as_array().unwrap().len(), 0, "only confirmed results enter it");
-    let confirmed = sweep("1");
-    for part in [
-        "\nwinner   BLOCK=",
-        "\ntime     ",
-        "\nagain: evo test-one scale.toml BLOCK=",
-        "\nnext:    evo restore scale.toml @best --to best ",
-    ] {
-        assert!(confirmed.contains(part), "no `{part}` in {confirmed}");
-    }
+    let words: Vec<&str> = last.split_whitespace().skip(2).collect();
+    let confirmed = out(&desk.run(&words));
+    let is_answer = |line: &str| {
+        line.starts_with("winner   BLOCK=") || line.starts_with("no variant is certainly faster")
+    };
+    assert!(confirmed.lines().any(is_answer) && confirmed.contains("\ntime     "), "{confirmed}");
+    assert!(confirmed.contains("\nnote     times of this processor, not of a GPU"), "{confirmed}");
     assert!(confirmed.lines().count() <= 24, "{confirmed}");
-    // Each of the commands is there and does what it says.
-    let steps = confirmed.lines().skip_while(|line| !line.starts_with("next:"));
-    let steps: Vec<&str> = steps.map_while(|line| line.get(9..)?.strip_prefix("evo ")).collect();
-    assert_eq!(steps.len(), 4, "{confirmed}");
-    for step in steps {
-        let words: Vec<&str> = step.split('#').next().unwrap().split_whitespace().collect();
-        let output = desk.run(&words);
-        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", err(&output));
-    }
-    for made in ["best/kernel.cu", "app/manifest.json", "evidence/scale-host/report.md"] {
+    // The command is there and takes what is shown.
+    let words: Vec<&str> = confirmed.lines().last().unwrap().split_whitespace().skip(2).collect();
+    let output = desk.run(&words);
+    assert_eq!(output.status.code(), Some(0), "{words:?}: {}", err(&output));
+    for made in ["app/manifest.json", "evidence/scale-host/report.html"] {
         assert!(desk.path().join(made).is_file(), "no `{made}`");
     }
 }
@@ -431,6 +429,30 @@ fn odd_words_get_a_hint_of_their_own_command() {
     check(&["bench-search", "--help"], &["hint: bench-search is a command of the lab: cargo run "]);
     let cause = out(&desk.run(&["explain", "wrong_answer:tial"]));
     assert!(cause.contains("`tial` is not a cause of it: did you mean `tail`?"), "{cause}");
+}
+
+#[test]
+fn without_a_word_the_folders_only_space_file_is_meant() {
+    let desk = Desk::new();
+    desk.write("Cargo.toml", "[package]\n");
+    let check = |words: &[&str], code: i32, parts: &[&str]| {
+        let output = desk.run(words);
+        let text = err(&output) + &out(&output);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
+        parts.iter().for_each(|part| assert!(text.contains(part), "{words:?}: no `{part}` in {text}"));
+    };
+    let note = "note: `./scale.toml` is meant, the only space file of this folder\n";
+    check(&["render", "128"], 0, &[note, "#define BLOCK 128"]);
+    check(&["space"], 0, &[note, "cartesian  3"]);
+    check(&["sweep", "--gen", "1", "--finalists", "0", "--device", "host"], 0, &[note, "scale on "]);
+    let unknown =
+        ["error: no space `nothere` here\n", "hint: shipped: attention_simt, ", "mean `./scale.toml`?"];
+    check(&["render", "nothere", "64"], 2, &unknown);
+    check(&["sweep", "nothere"], 2, &unknown);
+    desk.write("scale2.toml", SPACE);
+    for words in [&["render", "128"][..], &["sweep"], &["space"]] {
+        check(words, 2, &["several space files", "hint: name one of them: ./scale.toml, ./scale2.toml\n"]);
+    }
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn each_problem_is_searched_for_and_a_resumed_study_goes_on_so() {
     );
     assert!(aimed(&object) > before.iter().flatten().count() as u64, "{object}");
     // For people, a line.
-    let line = "sweep scale.toml --device host --study s --finalists 0 --resume --budget 20";
+    let line = "sweep scale.toml --device host --study s --finalists 0 --resume --budget 20 --verbose";
     let output = support::evo(root, line).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("per problem: `small` "), "{text}");

@@ -70,11 +70,11 @@ fn a_sweep_answers_from_the_recording_and_says_so() {
     );
     assert!(talk.contains("study s on replay:Toy: 13 valid configurations"), "{talk}");
     let shown: Vec<String> = out(&done).lines().map(String::from).collect();
-    assert_eq!(shown[0], "axpy on replay:Toy");
-    assert_eq!(shown[2], "   1     64    2  staged  4096  400.0 µs  on record, not measured");
-    assert_eq!(shown[12], "verdicts: pass 11, compile_error 1, launch_fail 1");
-    assert_eq!(shown[13], "recorded cost, not waited for: 1.570 s compiling, 122.0 ms on the device");
-    assert!(shown[15].starts_with("13 evaluations (13 in this run) replayed in "), "{}", shown[15]);
+    assert_eq!(shown[0], "axpy on replay:Toy · 4096");
+    assert!(shown[1].starts_with("13 evaluations (13 in this run) in ") && shown.len() == 11, "{shown:?}");
+    assert_eq!(shown[3], "  1     64    2  staged  400.0 µs");
+    let headline = "on record: 400.0 µs, 2.50× (recorded)";
+    assert_eq!(shown[9..], [headline, "best     BLOCK=64 VEC=2 MODE=staged"]);
 
     let evaluations = bench.evaluations();
     assert_eq!(evaluations.len(), 13);
@@ -298,6 +298,7 @@ fn json_lines_name_the_replay() {
         "failures",
         "default_failure",
         "section",
+        "kept",
         "insight",
     ];
     // Behind the first fields of the envelope.

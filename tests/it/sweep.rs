@@ -155,10 +155,13 @@ fn a_sweep_ends_with_a_ranked_table_and_a_leaderboard() {
     assert_eq!(right_or_wrong(bench.verdicts()), expected());
     let table = text(&output.stdout);
     assert!(
-        table.contains("scale on ") && table.contains("again: evo test-one scale.toml BLOCK="),
+        table.starts_with("scale on ")
+            && table.contains("\nexport   evo export scale.toml @champion --study "),
         "{table}"
     );
-    assert!(table.contains("\nmore: `evo explain wrong_answer:"), "{table}");
+    let verbose =
+        text(&bench.run(&words(&bench.sweep(&["--resume", "--finalists", "0", "--verbose"]))).stdout);
+    assert!(verbose.contains("\nmore: `evo explain wrong_answer:"), "{verbose}");
     let board: Value =
         serde_json::from_slice(&std::fs::read(bench.path().join("evidence/leaderboard.json")).unwrap())
             .unwrap();
@@ -268,9 +271,8 @@ fn a_sweep_in_which_nothing_passes_fails_and_says_why() {
     let again =
         page.lines().find_map(|line| line.trim().strip_prefix("again: evo test-one scale.toml BLOCK="));
     assert!(again.is_some_and(|rest| rest.ends_with(" FACTOR=3 --device host --seed 7")), "{page}");
-    let told = talk.find("note: the default configuration `BLOCK=32 VEC=1 FACTOR=3` failed: wrong_answer");
-    let at_the_end = talk.rfind("the default configuration failed: wrong_answer");
-    assert!(told.is_some() && told < at_the_end, "{talk}");
+    let told = "note: the default configuration `BLOCK=32 VEC=1 FACTOR=3` failed: wrong_answer";
+    assert_eq!((talk.matches(told).count(), page.matches("the default").count()), (1, 0), "{page}{talk}");
 
     let output = bench.run(&["sweep", "scale.toml", "--device", "host", "--json", "--no-prior"]);
     assert_eq!(output.status.code(), Some(1));
@@ -334,14 +336,16 @@ fn a_later_and_shorter_study_leaves_the_champion_and_a_rebuild_agrees() {
         let all: Vec<&str> = fixed.into_iter().chain(BRIEF.split(' ')).chain(more.iter().copied()).collect();
         let output = bench.run(&all);
         assert!(output.status.success(), "{}", text(&output.stderr));
-        text(&output.stderr)
+        text(&output.stdout)
     };
     sweep("long", &["--finalists", "2"]);
     let first = board(&[])["sections"].clone();
     assert_eq!(first[0]["history"].as_array().unwrap().len(), 1);
     // Only the default configuration is evaluated; where it is the champion itself, it stays so.
-    let talk = sweep("short", &["--finalists", "1", "--budget", "1"]);
-    assert!(talk.contains("the leaderboard keeps the champion of study `long`"), "{talk}");
+    let page = sweep("short", &["--finalists", "1", "--budget", "1"]);
+    let line = page.lines().find(|line| line.starts_with("champion ")).unwrap_or_else(|| panic!("{page}"));
+    assert!(line.contains("study `long`") && line.contains(" µs"), "{page}");
+    assert!(page.ends_with("\nexport   evo export scale.toml @champion --study short --to app\n"), "{page}");
     assert_eq!(board(&[])["sections"], first);
     assert_eq!(board(&["--rebuild"])["sections"], first);
 }

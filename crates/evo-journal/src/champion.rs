@@ -11,8 +11,8 @@ const HISTORY: usize = 50;
 pub enum Succession {
     /// It is on the board: the first of its key, or with a new champion, or with more of the same study.
     Taken,
-    /// The champion of an earlier study stays.
-    Kept { study: String, speedup: Option<f64> },
+    /// The champion of an earlier study stays: its section.
+    Kept(Box<LeaderboardSection>),
 }
 
 /// Puts a study's section on the board, if its champion is the best of its key.
@@ -34,7 +34,7 @@ pub fn merge(board: &mut Leaderboard, mut section: LeaderboardSection) -> Succes
     }
     // The champion again says nothing new about who is best; its own first confirmation stays.
     if same_variant || !beats(&section, held) {
-        return Succession::Kept { study: held.study.name.clone(), speedup: held.champion.speedup };
+        return Succession::Kept(Box::new(held.clone()));
     }
     let ratio = rival(&section, held).map(|rival| speed(rival) / speed(&section.champion));
     let mut history = std::mem::take(&mut held.history);

@@ -100,6 +100,11 @@ impl Rung {
         }
     }
 
+    /// The step that made the leaderboard's champion, which `@champion` means everywhere.
+    pub fn champion(&self) -> Option<&LadderStep> {
+        self.steps.iter().rev().find(|step| step.kind == StepKind::Champion && step.decision == "champion")
+    }
+
     /// The step that is the best so far.
     pub fn best(&self) -> Option<&LadderStep> {
         self.steps.iter().rev().find(|step| step.is_best)

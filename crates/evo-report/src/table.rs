@@ -50,9 +50,10 @@ impl TableColumn {
         same.then(|| format!("{}={first}", self.head))
     }
 
-    /// Whether it is a number that no row has.
-    fn is_unknown(&self) -> bool {
-        matches!(self.keep, Keep::Rank(_)) && self.cells.iter().all(|cell| cell == UNKNOWN)
+    /// Whether it is a number that no row has, or that is zero in all.
+    fn is_empty(&self) -> bool {
+        let is_nothing = |cell: &String| cell == UNKNOWN || cell.parse() == Ok(0.0);
+        matches!(self.keep, Keep::Rank(_)) && self.cells.iter().all(is_nothing)
     }
 
     /// The name for people; the column of remarks has no head.
@@ -67,21 +68,15 @@ impl FittedTable {
         self.columns.push(TableColumn { head: head.to_string(), cells, keep });
     }
 
-    /// The table with the lines below it, at most `width` characters wide if its columns that always stay
-    /// allow that.
+    /// The table, at most `width` characters wide if its columns that always stay allow that, without parameters that are
+    /// the same in all rows.
+    pub fn rows(&self, width: usize) -> String {
+        grid(&self.fitted(width, true).0)
+    }
+
+    /// The table with lines below it that name what is not a column.
     pub fn text(&self, width: usize) -> String {
-        let mut shown: Vec<&TableColumn> =
-            self.columns.iter().filter(|column| !column.is_unknown()).collect();
-        let too_wide = |shown: &[&TableColumn]| total(shown) > width;
-        let (mut shared, mut left_out) = (Vec::new(), Vec::new());
-        if too_wide(&shown) {
-            shared = shown.iter().filter_map(|column| column.shared()).collect();
-            shown.retain(|column| column.shared().is_none());
-        }
-        while too_wide(&shown) {
-            let Some(position) = expendable(&shown) else { break };
-            left_out.push(shown.remove(position).name());
-        }
+        let (shown, shared, left_out) = self.fitted(width, false);
         let mut text = grid(&shown);
         if !shared.is_empty() {
             text += &wrapped(&format!("same in all rows: {}", shared.join(", ")), width);
@@ -90,6 +85,22 @@ impl FittedTable {
             text += &wrapped(&format!("not shown in {width} columns: {}", left_out.join(", ")), width);
         }
         text
+    }
+
+    /// The columns that fit, parameters with one value, and the names of what else does not fit.
+    fn fitted(&self, width: usize, is_brief: bool) -> (Vec<&TableColumn>, Vec<String>, Vec<&str>) {
+        let mut shown: Vec<&TableColumn> = self.columns.iter().filter(|column| !column.is_empty()).collect();
+        let too_wide = |shown: &[&TableColumn]| total(shown) > width;
+        let (mut shared, mut left_out) = (Vec::new(), Vec::new());
+        if is_brief || too_wide(&shown) {
+            shared = shown.iter().filter_map(|column| column.shared()).collect();
+            shown.retain(|column| column.shared().is_none());
+        }
+        while too_wide(&shown) {
+            let Some(position) = expendable(&shown) else { break };
+            left_out.push(shown.remove(position).name());
+        }
+        (shown, shared, left_out)
     }
 }
 

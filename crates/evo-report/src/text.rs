@@ -7,7 +7,7 @@ use evo_protocol::binary::EntryResources;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::{
-    Leaderboard, LeaderboardSection, PairedDecision, ProblemResult, RankedEntry, Throughput,
+    Leaderboard, LeaderboardSection, PairedDecision, ProblemResult, RankedEntry, Throughput, TradedProblem,
 };
 use evo_protocol::verdict::{Gate, GateReport, GateState, VerdictKind};
 use evo_space::counted::counted;
@@ -95,14 +95,14 @@ pub fn untitled(section: &LeaderboardSection, width: usize) -> String {
     };
     let name = if section.baseline.is_default { "default" } else { "first passing configuration" };
     let method = format!(
-        "time: {}, confirmed; speed: paired with the {name} ({}) in fresh processes; {floor}",
+        "time: {}, the {name}'s over the speed; speed: paired with the {name} ({}) in fresh processes; {floor}",
         section.ranking.as_str(),
         section.baseline.configuration.positional()
     );
     // The command is to be copied, so it is not broken.
     format!(
         "{}{}{}{}again: {}\n",
-        ranking(section).text(width),
+        ranking(section, &section.entries().collect::<Vec<_>>()).text(width),
         wrapped(&method, width),
         portfolio(section, width),
         legend(section, width),
@@ -134,17 +134,39 @@ fn legend(section: &LeaderboardSection, width: usize) -> String {
     text
 }
 
+/// The first rows and the baseline's, without lines below: the screen of a sweep's end.
+pub fn first_rows(section: &LeaderboardSection, count: usize, width: usize) -> String {
+    let is_baseline = |entry: &&RankedEntry| entry.number == section.baseline.number;
+    let mut entries: Vec<&RankedEntry> = section.entries().take(count).collect();
+    if !entries.iter().any(is_baseline)
+        && let Some(baseline) = section.entries().find(is_baseline)
+    {
+        entries.truncate(count - 1);
+        entries.push(baseline);
+    }
+    ranking(section, &entries).rows(width)
+}
+
+/// An entry's time by the comparison that ranks it: the baseline's time over the entry's speed. What the entry took in
+/// its own samples, at another moment, may contradict the speed beside it.
+pub fn compared_ns(section: &LeaderboardSection, entry: &RankedEntry) -> f64 {
+    let champion = &section.champion;
+    let baseline = section.entries().find(|own| own.number == section.baseline.number);
+    let baseline_ns = baseline
+        .map_or(champion.objective_ns * champion.speedup.unwrap_or(1.0), |baseline| baseline.objective_ns);
+    entry.speedup.map_or(entry.objective_ns, |speed| baseline_ns / speed)
+}
+
 /// The ranked entries. What tells most about a variant is dropped last.
-fn ranking(section: &LeaderboardSection) -> FittedTable {
-    let entries: Vec<&RankedEntry> = section.entries().collect();
+fn ranking(section: &LeaderboardSection, entries: &[&RankedEntry]) -> FittedTable {
+    // Throughputs belong to an entry's samples, and follow the time that is shown.
+    let scale = |entry: &RankedEntry| entry.objective_ns / compared_ns(section, entry);
     let cells =
         |of: &dyn Fn(&RankedEntry) -> String| entries.iter().map(|entry| of(entry)).collect::<Vec<_>>();
-    let number =
-        |value: Option<f64>, digits: usize| value.map_or("-".into(), |value| format!("{value:.digits$}"));
     let mut table = FittedTable::default();
     table.add("#", Keep::Always, cells(&|entry| entry.rank.to_string()));
     add_parameters(&mut table, entries.iter().map(|entry| &entry.configuration));
-    table.add("time", Keep::Always, cells(&|entry| time(entry.objective_ns)));
+    table.add("time", Keep::Always, cells(&|entry| time(compared_ns(section, entry))));
     let speed = |entry: &RankedEntry| entry.speedup.map_or("-".into(), |speed| format!("{speed:.2}×"));
     table.add("speed", Keep::Rank(8), cells(&speed));
     let interval = |entry: &RankedEntry| match (entry.speedup_low, entry.speedup_high) {
@@ -152,10 +174,16 @@ fn ranking(section: &LeaderboardSection) -> FittedTable {
         _ => "-".to_string(),
     };
     table.add("95 %", Keep::Rank(6), cells(&interval));
-    table.add("TFLOP/s", Keep::Rank(5), cells(&|entry| number(best(entry, |one| one.tflops), 3)));
-    table.add("GB/s", Keep::Rank(3), cells(&|entry| number(best(entry, |one| one.gigabytes_per_second), 2)));
+    let number = |of: fn(&ProblemResult) -> Option<f64>, digits: usize| {
+        cells(&|entry| {
+            best(entry, of).map_or("-".into(), |value| format!("{:.digits$}", value * scale(entry)))
+        })
+    };
+    table.add("TFLOP/s", Keep::Rank(5), number(|one| one.tflops, 3));
+    table.add("GB/s", Keep::Rank(3), number(|one| one.gigabytes_per_second, 2));
     let roof = |entry: &RankedEntry| {
-        best(entry, |one| one.roofline_share).map_or("-".into(), |share| format!("{:.0} %", share * 100.0))
+        let share = best(entry, |one| one.roofline_share);
+        share.map_or("-".into(), |share| format!("{:.0} %", share * scale(entry) * 100.0))
     };
     table.add("roof", Keep::Rank(4), cells(&roof));
     table.add("regs", Keep::Rank(2), cells(&|entry| most(entry, |one| one.registers.map(u64::from))));
@@ -193,7 +221,7 @@ const NOISY: &str = "noisy";
 pub(crate) const ONE_CARD: &str = "this card only";
 
 /// No small shape was there at which a wrong tail would have shown.
-const TAILS: &str = "tails not checked";
+pub(crate) const TAILS: &str = "tails not checked";
 
 /// Rows whose win over the baseline a second card does not repeat, with what that one says.
 fn one_card_legend(section: &LeaderboardSection, width: usize) -> String {
@@ -260,13 +288,15 @@ fn sanitizer_legend(section: &LeaderboardSection, width: usize) -> String {
 /// What there is to say of an entry beside its numbers.
 fn remark(entry: &RankedEntry, is_baseline: bool) -> String {
     let standing = Some(standing(entry, is_baseline).to_string()).filter(|text| !text.is_empty());
-    let traded = entry
-        .traded
-        .iter()
-        .map(|one| format!("slower on `{}` by {:.1} %", one.problem, (one.ratio - 1.0) * 100.0));
+    let traded = entry.traded.iter().map(trade);
     let one_card = is_one_cards(entry).then(|| ONE_CARD.to_string());
     let noisy = entry.noisy.then(|| NOISY.to_string());
     standing.into_iter().chain(one_card).chain(traded).chain(noisy).collect::<Vec<_>>().join(", ")
+}
+
+/// What an entry gives up on one problem.
+pub(crate) fn trade(one: &TradedProblem) -> String {
+    format!("slower on `{}` by {:.1} %", one.problem, (one.ratio - 1.0) * 100.0)
 }
 
 /// Whether a second card does not repeat an entry's win.
@@ -287,17 +317,8 @@ fn standing(entry: &RankedEntry, is_baseline: bool) -> &'static str {
     }
 }
 
-/// The best of the screening, for a run without confirmation.
-pub fn screened(evaluations: &[Evaluation], count: usize, width: usize) -> String {
-    unconfirmed(evaluations, count, "screened, not confirmed", width)
-}
-
-/// The best of a replay.
-pub fn replayed(evaluations: &[Evaluation], count: usize, width: usize) -> String {
-    unconfirmed(evaluations, count, "on record, not measured", width)
-}
-
-fn unconfirmed(evaluations: &[Evaluation], count: usize, remark: &str, width: usize) -> String {
+/// The best of a run without confirmation; `how` their times are known, `screened` or `recorded`.
+pub fn unconfirmed(evaluations: &[Evaluation], count: usize, how: &str, width: usize) -> String {
     let mut passing: Vec<(f64, &Evaluation)> = evaluations
         .iter()
         // One row for each machine code, as in the ranking of finalists.
@@ -306,20 +327,18 @@ fn unconfirmed(evaluations: &[Evaluation], count: usize, remark: &str, width: us
         .collect();
     passing.sort_by(|a, b| a.0.total_cmp(&b.0));
     passing.truncate(count);
-    if passing.is_empty() {
-        return "nothing passed every gate\n".to_string();
-    }
     let mut table = FittedTable::default();
     table.add("#", Keep::Always, (1..=passing.len()).map(|rank| rank.to_string()).collect());
     add_parameters(&mut table, passing.iter().map(|(_, one)| &one.configuration));
-    table.add("time", Keep::Always, passing.iter().map(|(objective, _)| time(*objective)).collect());
+    table.add(how, Keep::Always, passing.iter().map(|(objective, _)| time(*objective)).collect());
     let remarks = passing.iter().map(|(_, one)| {
         let tails = one.gate(Gate::TinyShapes).is_some_and(GateReport::lacks_shapes).then_some(TAILS);
         let noisy = is_noisy(one.measurements.iter()).then_some(NOISY);
-        [Some(remark), tails, noisy].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        let default = one.is_default().then_some("default");
+        [default, tails, noisy].into_iter().flatten().collect::<Vec<_>>().join(", ")
     });
-    table.add("", Keep::Always, remarks.collect());
-    table.text(width)
+    table.add("", Keep::Rank(1), remarks.collect());
+    table.rows(width)
 }
 
 /// `pass 31, too_slow 9, …`, most frequent first.
@@ -330,7 +349,7 @@ pub fn mix(evaluations: &[Evaluation]) -> String {
 }
 
 /// Where the most frequent failure is explained; nothing where there is none.
-pub fn more(evaluations: &[Evaluation]) -> String {
+pub fn more(evaluations: &[Evaluation]) -> Option<String> {
     use VerdictKind::{Pass, PassedOver, TooSlow};
     let failed = |one: &&Evaluation| !matches!(one.verdict.kind, Pass | PassedOver | TooSlow);
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
@@ -339,49 +358,34 @@ pub fn more(evaluations: &[Evaluation]) -> String {
     }
     // Of equally frequent ones the first by name, so that the line does not change from run to run.
     let most = counts.iter().max_by_key(|(label, count)| (**count, std::cmp::Reverse(*label)));
-    most.map_or(String::new(), |(label, _)| format!("more: `evo explain {label}`\n"))
+    most.map(|(label, _)| format!("more: `evo explain {label}`"))
 }
 
-/// That finalists were not confirmed for lack of time; nothing where there are none.
-pub fn finalists_left(count: usize) -> String {
-    let finalists = match count {
-        0 => return String::new(),
-        1 => "1 finalist was".to_string(),
-        _ => format!("{count} finalists were"),
-    };
-    format!("{finalists} not confirmed: the wall time is used up; `--resume` confirms more\n")
+/// What a run did, how long its command took so far, and why it ended.
+pub fn run_line(end: &RunEnd, wall: Duration) -> String {
+    format!("{} in {:.1} s; {}", evaluated(end), wall.as_secs_f64(), end.reason.describe())
 }
 
-/// The last line of a run whose command has taken `wall` so far.
-pub fn last_line(end: &RunEnd, wall: Duration) -> String {
+/// What the lanes did.
+pub fn lanes_line(end: &RunEnd) -> String {
     let Throughput { search_seconds, evaluations_per_second, device_busy, compile_busy, compile_jobs } =
         end.throughput;
     format!(
-        "{} in {:.1} s; search {search_seconds:.1} s: {evaluations_per_second:.1}/s, device lane busy {:.0} %, \
-         {} busy {:.0} %; {}{}",
-        evaluated(end),
-        wall.as_secs_f64(),
+        "search {search_seconds:.1} s: {evaluations_per_second:.1}/s, device lane busy {:.0} %, {} busy {:.0} %{}",
         device_busy * 100.0,
         counted(compile_jobs, "compile process"),
         compile_busy * 100.0,
         end.sanitized.map_or(String::new(), sanitizing),
-        end.reason.describe()
     )
 }
 
-/// `sanitizer 4 variants in 12.3 s, 1 with a finding; `.
+/// `; sanitizer 4 variants in 12.3 s, 1 with a finding`.
 fn sanitizing(tally: SanitizeTally) -> String {
     let SanitizeTally { variants, findings, unanswered, seconds } = tally;
     let told = [(findings, "with a finding"), (unanswered, "without an answer")];
     let told = told.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}"));
     let looked_at = counted(variants, "variant");
-    format!("sanitizer {looked_at} in {seconds:.1} s{}; ", told.collect::<String>())
-}
-
-/// The last line of a replay, whose lanes do nothing.
-pub fn last_line_of_replay(end: &RunEnd) -> String {
-    let seconds = end.throughput.search_seconds;
-    format!("{} replayed in {seconds:.1} s; {}", evaluated(end), end.reason.describe())
+    format!("; sanitizer {looked_at} in {seconds:.1} s{}", told.collect::<String>())
 }
 
 fn evaluated(end: &RunEnd) -> String {

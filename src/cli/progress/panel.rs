@@ -77,14 +77,8 @@ fn first(tally: &Tally, now: Duration, width: usize) -> StyledLine {
 
 fn best(tally: &Tally) -> Option<StyledLine> {
     let best = tally.best.as_ref()?;
-    let line = label("best").with(Tone::Strong, time(best.objective_ns));
-    let line = match tally.speedup() {
-        Some(speed) => {
-            let tone = if speed > 1.0 { Tone::Good } else { Tone::Plain };
-            line.with(tone, format!("  {speed:.2}× the default"))
-        }
-        None => line,
-    };
+    let line =
+        label("best").with(Tone::Strong, time(best.objective_ns)).with(Tone::Plain, tally.default_time());
     Some(line.with(Tone::Plain, format!("  {}", best.configuration)))
 }
 

@@ -163,9 +163,9 @@ impl Tally {
         }
     }
 
-    /// How many times as fast as the default the best is.
-    pub fn speedup(&self) -> Option<f64> {
-        Some(self.default_ns? / self.best.as_ref()?.objective_ns)
+    /// The default's time beside the best: no factor, because only a confirmation measures both alike.
+    pub fn default_time(&self) -> String {
+        self.default_ns.map(|default| format!(" (default {})", time(default))).unwrap_or_default()
     }
 
     /// `pass 31, too_slow 9`, most frequent first.
@@ -187,10 +187,9 @@ impl Tally {
     /// A line for logs.
     pub fn line(&self) -> String {
         let best = self.best.as_ref().map_or("none yet".to_string(), |best| time(best.objective_ns));
-        let speed = self.speedup().map(|speed| format!(" ({speed:.2}× the default)")).unwrap_or_default();
         let mix: Vec<String> = self.mix().iter().map(|(name, count)| format!("{name} {count}")).collect();
         let lanes = self.lanes.map(|own| own.line()).unwrap_or_default();
-        let parts = [self.count(), format!("best {best}{speed}"), mix.join(", "), lanes];
+        let parts = [self.count(), format!("best {best}{}", self.default_time()), mix.join(", "), lanes];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
     }
 }

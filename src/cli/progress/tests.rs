@@ -62,7 +62,7 @@ fn resumed() -> Event {
 fn progress_goes_on_from_what_was_found_before() {
     let mut tally = Tally::default();
     tally.observe(&resumed(), Duration::ZERO);
-    insta::assert_snapshot!(tally.line(), @"16/48 · best 2.500 µs (2.00× the default) · pass 12, too_slow 4");
+    insta::assert_snapshot!(tally.line(), @"16/48 · best 2.500 µs (default 5.000 µs) · pass 12, too_slow 4");
 }
 
 #[test]
@@ -75,4 +75,10 @@ fn the_first_line_says_what_is_ahead() {
 fn the_baseline_is_not_a_finalist() {
     assert_eq!(words::confirming(0, 3), "confirming: measuring the baseline and the noise floor");
     assert_eq!(words::confirming(1, 3), "confirming finalist 1 of 3");
+}
+
+#[test]
+fn a_warning_is_no_note() {
+    let told = |message: &str| words::told(&Event::Notice { message: message.into() }).unwrap();
+    assert_eq!([told("slow"), told("warning: slow")], ["note: slow", "warning: slow"]);
 }

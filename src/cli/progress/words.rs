@@ -10,6 +10,7 @@ pub fn told(event: &Event) -> Option<String> {
     match event {
         Event::Started { .. } => started(event),
         Event::NotFinal { evaluation } => Some(not_final(evaluation)),
+        Event::Notice { message } if message.starts_with("warning: ") => Some(message.clone()),
         Event::Notice { message } => Some(format!("note: {message}")),
         _ => None,
     }

@@ -89,15 +89,13 @@ impl<'a> RequestSession<'a> {
     /// # Errors
     /// It names none, another than the command line, or one that it may not name.
     pub fn space(&self, request: &EvaluationRequest) -> Result<(String, SpaceFile), CliError> {
-        let named = &self.arguments.one.words;
-        let own = (!named.is_empty()).then(|| words::named_space(named).space.to_string());
-        let name = match (own, &request.space) {
-            (Some(own), Some(asked)) if own != *asked => {
+        let name = match (words::named_space(&self.arguments.one.words).named, &request.space) {
+            (Some(named), Some(asked)) if named != asked => {
                 return Err(CliError::usage("`task.space` is not the space that this evo was started for")
                     .with_hint("leave `task` out")
                     .about_request());
             }
-            (Some(own), _) => own,
+            (Some(named), _) => named.to_string(),
             (None, Some(asked)) => {
                 space_beneath(asked).map_err(|refusal| {
                     CliError::usage(refusal.text("`task.space`")).with_hint(refusal.hint()).about_request()

@@ -30,7 +30,7 @@ const MAX_SAMPLES: usize = 1_000_000;
 pub fn run(arguments: &SpaceArgs, call: &Call) -> Result<Answer, CliError> {
     let question = SpaceQuestion::of(arguments)?;
     let start = Instant::now();
-    let name = arguments.source.space.as_str();
+    let name = &opened::space_name(arguments.space.as_deref())?;
     let file = opened::space(name, arguments.access.access())?;
     let seconds = start.elapsed().as_secs_f64();
     let warnings = file.kernel.as_ref().map_or(Vec::new(), |kernel| {

@@ -22,6 +22,7 @@ use crate::journal::champion::Succession;
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::{FORMAT_UNEDITED, StudyHeader, now};
 use crate::journal::{leaderboard, leaderboard_file};
+use crate::report::closing;
 use crate::study::{EarlierLimits, EarlierResults, Study};
 
 /// What came of a sweep; everything in it is on the disk already.
@@ -32,6 +33,8 @@ pub struct SweepOutcome {
     pub section: Option<LeaderboardSection>,
     /// The leaderboard that the section was written to.
     pub leaderboard: Option<PathBuf>,
+    /// The leaderboard's section, where an earlier study keeps it.
+    pub kept: Option<Box<LeaderboardSection>>,
     /// The least time of each problem that the device's peaks allow; empty where problems were not searched apart.
     pub bounds: Vec<Option<f64>>,
 }
@@ -111,9 +114,11 @@ fn execute_on<'a, R: Recipe>(
     let summary = Engine::new(parts, plan.options())?.run();
     call.leave_signals(false);
     let summary = summary?;
-    // Without a confirmation in this run, the board stays as earlier runs left it.
+    // Without a confirmation in this run, the board stays as earlier runs left it. A baseline does not become champion
+    // while something that screened faster was not compared with it.
     let section = if summary.confirmed > 0 { leaderboard::section(&study.history) } else { None };
-    let leaderboard = match &section {
+    let section = section.filter(|section| !closing::is_undecided(section, &study.history));
+    let ranked = match &section {
         Some(section) => rank(study.out(), section, &mut *observer),
         None => {
             // Only confirmed results enter it. What cannot be written now is written, or said, with the first row.
@@ -123,7 +128,8 @@ fn execute_on<'a, R: Recipe>(
             None
         }
     };
-    Ok(SweepOutcome { study, summary, section, leaderboard, bounds: apart.bounds })
+    let (leaderboard, kept) = ranked.unzip();
+    Ok(SweepOutcome { study, summary, section, leaderboard, kept: kept.flatten(), bounds: apart.bounds })
 }
 
 fn header(plan: &SweepPlan, identity: StudyIdentity, per_problem: bool) -> StudyHeader {
@@ -198,9 +204,13 @@ fn tell(study: &mut Study, observer: &mut dyn Observer, message: String) -> Resu
     Ok(())
 }
 
-/// Writes the study's section into the leaderboard; the file's path. A leaderboard that cannot be written is said
-/// and stops nothing: it can be made again from the journals.
-fn rank(out: &OwnFolder, section: &LeaderboardSection, observer: &mut dyn Observer) -> Option<PathBuf> {
+/// Writes the study's section into the leaderboard; the file's path, and the section of an earlier study that keeps its
+/// place. A leaderboard that cannot be written is said and stops nothing: it can be made again from the journals.
+fn rank(
+    out: &OwnFolder,
+    section: &LeaderboardSection,
+    observer: &mut dyn Observer,
+) -> Option<(PathBuf, Option<Box<LeaderboardSection>>)> {
     let merged = match leaderboard_file::merge(out, vec![section.clone()], &now()) {
         Ok(merged) => merged,
         Err(error) => {
@@ -215,12 +225,9 @@ fn rank(out: &OwnFolder, section: &LeaderboardSection, observer: &mut dyn Observ
         let message = format!("an unreadable leaderboard was put aside as `{}`", aside.display());
         observer.observe(&Event::Notice { message });
     }
-    if let Some(Succession::Kept { study, speedup }) = merged.placements.first() {
-        let speed = speedup.map_or(String::new(), |speed| format!(" ({speed:.2}× the baseline)"));
-        let message = format!(
-            "the leaderboard keeps the champion of study `{study}`{speed}: this study found none that is faster"
-        );
-        observer.observe(&Event::Notice { message });
-    }
-    Some(merged.path)
+    let kept = merged.placements.into_iter().find_map(|placement| match placement {
+        Succession::Kept(section) => Some(section),
+        Succession::Taken => None,
+    });
+    Some((merged.path, kept))
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use evo_device::probe::DeviceChoice;
 use evo_protocol::binary::Binary;
+use evo_protocol::candidate::SpecialValues;
 use evo_protocol::device::{DeviceKind, DeviceLimits};
 use evo_space::genome::Configuration;
 use evo_space::space::SearchSpace;
@@ -34,9 +35,9 @@ use crate::engine::{Inbox, LaneIdentity, LanePart, Message, SanitizePlan, single
 use crate::journal::conditions::Conditions;
 use crate::journal::record::space_hash;
 use crate::kernel::limits::constraints::DeviceSpace;
+use crate::kernel::lint;
 use crate::kernel::replaced_default::ReplacedDefault;
 use crate::kernel::spec::{KernelSpec, SpaceFile};
-use crate::kernel::{catalog, lint};
 use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
 
@@ -59,8 +60,8 @@ pub struct LiveSubject {
 impl LiveSubject {
     /// Reads the space file and chooses the device.
     pub fn open(arguments: &SweepArgs) -> Result<LiveSubject, CliError> {
-        let name = arguments.space.as_deref().unwrap_or(catalog::DEFAULT);
-        let file = Arc::new(opened::space(name, arguments.access.access())?);
+        let name = opened::space_name(arguments.space.as_deref())?;
+        let file = Arc::new(opened::space(&name, arguments.access.access())?);
         let kernel = session::kernel_of(&file)?;
         let workers = workers::orders(&arguments.workers)?;
         let setup = match &workers {
@@ -94,6 +95,12 @@ impl LiveSubject {
     /// The kernel's name.
     pub fn kernel_name(&self) -> &str {
         self.file.kernel.as_ref().map_or("", |kernel| &kernel.name)
+    }
+
+    /// Whether inputs such as NaN are tried.
+    pub fn tries_special_values(&self) -> bool {
+        let kernel = self.file.kernel.as_ref();
+        kernel.is_some_and(|kernel| kernel.check.special_values == SpecialValues::Reference)
     }
 
     /// Whether the space file demands a sanitizer's answer.

@@ -64,6 +64,8 @@ pub struct SweepPlan {
     pub sanitize: SanitizePlan,
     /// The evidence folder.
     pub out: PathBuf,
+    /// Whether the end has more than the answer.
+    pub verbose: bool,
     study: Option<String>,
     default_study: String,
     wish: StudyWish,
@@ -163,6 +165,7 @@ impl SweepPlan {
             takes_micro: !arguments.no_micro,
             sanitize,
             out: arguments.out.clone(),
+            verbose: arguments.verbose,
             study: arguments.study.clone(),
             default_study: subject.default_study(),
             wish: wish(arguments),

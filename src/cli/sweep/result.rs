@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::apart;
 use super::execute::SweepOutcome;
 use super::plan::{SweepPlan, SweepSubject};
-use super::replayed::ReplayedSubject;
 use crate::budget::StopReason;
 use crate::cli::answer::Answer;
 use crate::cli::call::Call;
@@ -17,14 +16,14 @@ use crate::cli::guard::total_is_over;
 use crate::cli::output;
 use crate::engine::{RunSummary, SanitizePlan};
 use crate::journal::leaderboard::verdict_mix;
-use crate::replay::device::PREFIX;
+use crate::report::closing::{self, Ending};
 use crate::report::failures::{self, FirstFailure};
 use crate::report::styled::{StyledLine, Tone};
 use crate::report::width::{stdout_width, wrapped};
-use crate::report::{closing, insight, lane_lines, text};
+use crate::report::{insight, lane_lines, text};
 
-/// Rows of the table of a run without confirmation.
-const ROWS: usize = 10;
+/// Rows of the table.
+const ROWS: usize = 5;
 
 /// Shows the result on stdout, or hands over its object; the exit code says why the run ended. Beside it
 /// are what came of profiling the champion, and of the mutator, where these were asked for.
@@ -52,19 +51,6 @@ pub fn report(
         }));
     } else {
         output::styled(&page(plan, outcome, stdout_width()))?;
-        // One line on what the study says beyond its winner.
-        if let Some(line) = outcome.summary.insight.as_ref().and_then(insight::line) {
-            output::paragraph(&line);
-        }
-        // Again at the end: the announcement is far up by now.
-        let (header, evaluations) = (outcome.study.header(), &outcome.study.history.evaluations);
-        if let Some(failure) = failures::of_default(header, evaluations) {
-            output::say(&format!(
-                "the default configuration failed: {}\nagain: {}",
-                failure.said(),
-                failure.repro
-            ));
-        }
     }
     if is_missing {
         answer.status = EnvelopeStatus::NotRun;
@@ -144,6 +130,13 @@ fn object(plan: &SweepPlan, outcome: &SweepOutcome) -> Value {
         "failures": failures.iter().map(FirstFailure::json).collect::<Vec<_>>(),
         "default_failure": failures::of_default(header, evaluations).as_ref().map(FirstFailure::json),
         "section": outcome.section,
+        "kept": outcome.kept.as_ref().map(|own| json!({
+            "study": own.study.name,
+            "number": own.champion.number,
+            "configuration": own.champion.configuration,
+            "objective_ns": own.champion.objective_ns,
+            "speedup": own.champion.speedup,
+        })),
         "insight": outcome.summary.insight,
     });
     if let Some(apart) = apart::json(&outcome.study, &outcome.bounds) {
@@ -165,7 +158,7 @@ fn object(plan: &SweepPlan, outcome: &SweepOutcome) -> Value {
             "gpu": replayed.recording.gpu,
             "compile_ms": cost.compile_ms,
             "device_ms": cost.device_ms,
-            "best": best(evaluations).map(|one| json!({
+            "best": closing::best(&outcome.study.history).map(|one| json!({
                 "number": one.number, "configuration": one.configuration, "objective_ns": one.objective_ns,
             })),
         });
@@ -173,64 +166,64 @@ fn object(plan: &SweepPlan, outcome: &SweepOutcome) -> Value {
     object
 }
 
-/// The same for people, as wide as the terminal allows: what won, the table, how the run went, what to do next.
+/// The same for people, as wide as the terminal allows: the table, and below it the answer.
 fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> Vec<StyledLine> {
-    let evaluations = &outcome.study.history.evaluations;
-    let (mix, folder) = (text::mix(evaluations), outcome.study.folder().display());
+    let (header, history) = (outcome.study.header(), &outcome.study.history);
+    let (tries_special_values, how) = match &plan.subject {
+        SweepSubject::Live(live) => (live.tries_special_values(), "screened"),
+        SweepSubject::Replayed(_) => (true, "recorded"),
+    };
+    let table = match &outcome.section {
+        _ if failures::passed(&history.evaluations) == 0 => {
+            failures::text(&failures::first_of_each(header, &history.evaluations))
+        }
+        Some(section) if plan.verbose => text::untitled(section, width),
+        Some(section) => text::first_rows(section, ROWS, width),
+        None => text::unconfirmed(&history.evaluations, ROWS, how, width),
+    };
+    let ending = Ending {
+        header,
+        history,
+        section: outcome.section.as_ref(),
+        kept: outcome.kept.as_deref(),
+        left_out: outcome.summary.left_out,
+        tries_special_values,
+        out: &plan.out.display().to_string(),
+    };
     let plain = |text: &str| text.lines().map(|line| StyledLine::new(Tone::Plain, line)).collect::<Vec<_>>();
-    match &plan.subject {
-        SweepSubject::Live(_) => {
-            let header = outcome.study.header();
-            let out = plan.out.display().to_string();
-            let (above, table, below) = match &outcome.section {
-                Some(section) => (
-                    closing::won(section, width),
-                    text::untitled(section, width),
-                    closing::next_steps(header, &out, width),
-                ),
-                None => (
-                    closing::unconfirmed(header, width),
-                    unconfirmed(outcome, text::screened(evaluations, ROWS, width)),
-                    best(evaluations)
-                        .map(|best| closing::after_screening(header, best, width))
-                        .unwrap_or_default(),
-                ),
-            };
-            let left = text::finalists_left(outcome.summary.left_out);
-            let left = if left.is_empty() { left } else { wrapped(left.trim_end(), width) };
-            let more = text::more(evaluations);
-            let within = plan.subject.within().map_or(String::new(), |own| own.note() + "\n");
-            // Read last, so that it is the time of the whole command.
-            let last = wrapped(&text::last_line(&outcome.summary.end, plan.clock.elapsed()), width);
-            let mix = wrapped(&format!("verdicts: {mix}"), width);
-            let lanes = apart::lines(&outcome.study, &outcome.bounds, width)
-                + &lane_lines::lines(&outcome.summary.end, width);
-            let ends = plain(&format!("{left}{mix}{lanes}{within}{more}study: {folder}\n{last}"));
-            [above, plain(&table), below, ends].concat()
-        }
-        SweepSubject::Replayed(replayed) => {
-            let table = unconfirmed(outcome, text::replayed(evaluations, ROWS, width));
-            plain(&format!(
-                "{}{table}verdicts: {mix}\n{}study: {folder}\n{}\n",
-                title(replayed),
-                RecordedCost::of(evaluations).line(),
-                text::last_line_of_replay(&outcome.summary.end)
-            ))
-        }
-    }
+    let details = if plan.verbose { details(plan, outcome, width) } else { String::new() };
+    // Read last, so that it is the time of the whole command.
+    let run = wrapped(&text::run_line(&outcome.summary.end, plan.clock.elapsed()), width);
+    [
+        plain(&details),
+        closing::title(header, width),
+        plain(&format!("{run}{table}\n")),
+        closing::answer(&ending, width),
+    ]
+    .concat()
 }
 
-/// A table without confirmed rows, or what failed where it has no rows at all.
-fn unconfirmed(outcome: &SweepOutcome, table: String) -> String {
-    let evaluations = &outcome.study.history.evaluations;
-    match failures::passed(evaluations) {
-        0 => failures::text(&failures::first_of_each(outcome.study.header(), evaluations)),
-        _ => table,
-    }
-}
-
-fn title(replayed: &ReplayedSubject) -> String {
-    format!("{} on {PREFIX}{}\n", replayed.recording.kernel, replayed.recording.gpu)
+/// What `--verbose` adds.
+fn details(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> String {
+    let (summary, evaluations) = (&outcome.summary, &outcome.study.history.evaluations);
+    let insight = summary.insight.as_ref().and_then(insight::line);
+    let failure = failures::of_default(outcome.study.header(), evaluations);
+    let failure = failure.map(|own| format!("the default configuration failed: {}", own.said()));
+    let cost =
+        matches!(plan.subject, SweepSubject::Replayed(_)).then(|| RecordedCost::of(evaluations).line());
+    let lines = [
+        insight,
+        failure,
+        cost,
+        Some(format!("verdicts: {}", text::mix(evaluations))),
+        text::more(evaluations),
+        Some(format!("study: {}", outcome.study.folder().display())),
+        Some(text::lanes_line(&summary.end)),
+    ];
+    lines.into_iter().flatten().map(|line| wrapped(&line, width)).collect::<String>()
+        + &apart::lines(&outcome.study, &outcome.bounds, width)
+        + &lane_lines::lines(&summary.end, width)
+        + "\n"
 }
 
 /// What the evaluations of a replay cost when they were recorded, milliseconds.
@@ -247,17 +240,11 @@ impl RecordedCost {
 
     fn line(&self) -> String {
         format!(
-            "recorded cost, not waited for: {} compiling, {} on the device\n",
+            "recorded cost, not waited for: {} compiling, {} on the device",
             text::time(self.compile_ms * 1e6),
             text::time(self.device_ms * 1e6)
         )
     }
-}
-
-fn best(evaluations: &[Evaluation]) -> Option<&Evaluation> {
-    let passing = evaluations.iter().filter(|one| one.verdict.is_pass());
-    let timed = passing.filter_map(|one| Some((one.objective_ns?, one)));
-    timed.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, one)| one)
 }
 
 #[cfg(test)]

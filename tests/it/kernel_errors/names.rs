@@ -210,12 +210,12 @@ fn names_that_open_nothing() {
         format!("{error}\nhint: {}", error.hint().unwrap())
     };
     insta::assert_snapshot!(open("gem"), @r"
-    there is no space `gem`: no embedded space has this name, and no file either
+    no space `gem` here
     hint: did you mean `gemm`?
     ");
     insta::assert_snapshot!(open("convolution"), @r"
-    there is no space `convolution`: no embedded space has this name, and no file either
-    hint: embedded spaces: attention_simt, attention_mma, attention_mma_bf16, attention_mma_d80, attention_mma_d96, attention_mma_d128, attention_mma_d256, attention_layouts, attention_ladder, attention_decode, attention_decode_bf16, attention_decode_d64, attention_decode_layouts, attention_hopper, attention_hopper_bf16, attention_hopper_d80, attention_hopper_d96, attention_hopper_d128, attention_hopper_d256, attention_hopper_layouts, gemm_hopper, gemm_hopper_bf16, gemm, gemm_mma, gemm_mma_bf16, softmax, rmsnorm, reduction, transpose, faults, faults_heads; a file is named by its path
+    no space `convolution` here
+    hint: shipped: attention_simt, attention_mma, attention_mma_bf16, attention_mma_d80, attention_mma_d96, attention_mma_d128, attention_mma_d256, attention_layouts, attention_ladder, attention_decode, attention_decode_bf16, attention_decode_d64, attention_decode_layouts, attention_hopper, attention_hopper_bf16, attention_hopper_d80, attention_hopper_d96, attention_hopper_d128, attention_hopper_d256, attention_hopper_layouts, gemm_hopper, gemm_hopper_bf16, gemm, gemm_mma, gemm_mma_bf16, softmax, rmsnorm, reduction, transpose, faults, faults_heads; a file is named by its path
     ");
     insta::assert_snapshot!(open("no/such/file.toml").lines().next().unwrap(), @r"cannot read the space file `no/such/file.toml`: No such file or directory (os error 2)");
 }

@@ -83,7 +83,7 @@ pub enum LoadError {
     #[error("`{}` is {what}, and a space file is TOML or JSON", .path.display())]
     NotASpace { path: PathBuf, what: &'static str, hint: String },
     /// The name is neither an embedded space nor a file.
-    #[error("there is no space `{name}`: no embedded space has this name, and no file either")]
+    #[error("no space `{name}` here")]
     Unknown { name: String, hint: String },
 }
 
@@ -131,7 +131,7 @@ pub fn load_file_with(path: &Path, access: SpaceAccess) -> Result<SpaceFile, Loa
 }
 
 /// Reads a file, but no endless one.
-fn read_text(path: &Path) -> io::Result<String> {
+pub(super) fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     // One byte more, which tells a file of exactly the limit from a longer one.
     evo_system::regular::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;

@@ -1,59 +1,115 @@
-//! The last screen of a sweep at the widths of a narrow, a usual and a wide terminal.
+//! The answer of a sweep at the widths of a narrow, a usual and a wide terminal.
 
-use evo_protocol::device::DeviceKind;
-use evo_protocol::leaderboard::PairedDecision;
+use evo_protocol::evaluation::DEFAULT_ORIGIN;
+use evo_protocol::leaderboard::{LeaderboardSection, PairedDecision};
+use evo_space::genome::Configuration;
 
-use super::{history, wide};
-use crate::{closing, text};
+use super::history;
+use crate::closing::{self, Ending};
+use crate::text;
 use evo_journal::leaderboard;
 use evo_journal::record::RepeatedComparison;
+use evo_journal::replay::History;
 
-fn screen(width: usize) -> String {
-    let (section, header) = (wide(), history().header.unwrap());
-    let lines = |lines: Vec<crate::styled::StyledLine>| {
-        lines.iter().map(|line| line.text(false).trim_end().to_string() + "\n").collect::<String>()
+/// The example as a kernel with many parameters has it.
+fn wide() -> History {
+    let mut history = history();
+    let fixed =
+        [("NUM_WARPS", 4), ("BLOCK_N", 128), ("BLOCK_K", 32), ("STAGES", 3), ("SPLIT_K", 1), ("UNROLL", 1)];
+    let confirmed = history.confirmations.iter_mut().map(|one| &mut one.evaluation);
+    for one in history.evaluations.iter_mut().chain(confirmed) {
+        let pairs = one.configuration.iter().map(|(name, value)| (name.into(), value.clone()));
+        let fixed = fixed.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        one.configuration = Configuration::new(pairs.chain(fixed).collect());
+    }
+    let header = history.header.as_mut().unwrap();
+    let words = [
+        "evo",
+        "sweep",
+        "gemm",
+        "--device",
+        "host",
+        "--finalists",
+        "0",
+        "--study=gemm-host",
+        "--budget",
+        "9s",
+    ];
+    header.environment.command = words.map(String::from).into();
+    assert_eq!(history.evaluations[0].origin, DEFAULT_ORIGIN);
+    history
+}
+
+fn decided(history: &mut History, decision: PairedDecision) {
+    history.confirmations.iter_mut().flat_map(|one| &mut one.pairs).for_each(|pair| pair.decision = decision);
+}
+
+fn screen(history: &History, kept: Option<&LeaderboardSection>, width: usize) -> String {
+    let section = leaderboard::section(history).filter(|own| !closing::is_undecided(own, history));
+    let (header, out) = (history.header.as_ref().unwrap(), "evidence");
+    let (section, tries_special_values, left_out) = (section.as_ref(), false, usize::from(kept.is_some()));
+    let ending = Ending { header, history, section, kept, left_out, tries_special_values, out };
+    let table = match section {
+        Some(section) => text::first_rows(section, 5, width),
+        None => text::unconfirmed(&history.evaluations, 5, "screened", width),
     };
-    lines(closing::won(&section, width))
-        + &text::untitled(&section, width)
-        + &lines(closing::next_steps(&header, "evidence", width))
+    let answer = closing::answer(&ending, width);
+    let lines = answer.iter().map(|line| line.text(false).trim_end().to_string() + "\n");
+    let screen = table + "\n" + &lines.collect::<String>();
+    for line in screen.lines().filter(|line| !line.contains("evo ")) {
+        assert!(line.chars().count() <= width, "{width}: {line}");
+    }
+    assert!(screen.lines().count() <= 20, "{screen}");
+    screen
 }
 
 #[test]
-fn the_end_at_60_columns() {
-    insta::assert_snapshot!(screen(60));
-}
-
-#[test]
-fn the_end_at_100_columns() {
-    insta::assert_snapshot!(screen(100));
-}
-
-#[test]
-fn the_end_at_160_columns() {
-    insta::assert_snapshot!(screen(160));
-}
-
-#[test]
-fn only_a_command_to_be_copied_is_wider_than_the_terminal() {
-    for width in [60, 80, 100, 160] {
-        for line in screen(width).lines().filter(|line| !line.contains("evo ")) {
-            assert!(line.chars().count() <= width, "{width}: {line}");
-        }
+fn a_winner() {
+    for width in [60, 80, 120] {
+        insta::assert_snapshot!(format!("winner_{width}"), screen(&wide(), None, width));
     }
 }
 
 #[test]
-fn what_to_do_next_fits_the_device_and_names_the_folder() {
-    let mut header = history().header.unwrap();
-    header.device.kind = DeviceKind::Cuda;
-    let steps = closing::next_steps(&header, "my runs", 200);
-    let steps: Vec<String> = steps.iter().map(|line| line.text(false)).collect();
-    assert!(steps[0].starts_with("next:    evo profile gemm @champion --out 'my runs'"), "{steps:?}");
-    for command in ["restore", "export", "report", "gate"] {
-        let named = |line: &&String| line.contains(&format!("evo {command} "));
-        let line = steps.iter().find(named).unwrap();
-        assert!(line.contains("--out 'my runs'"), "{line}");
+fn a_tie_and_an_older_champion() {
+    let mut history = wide();
+    let kept = leaderboard::section(&history).unwrap();
+    decided(&mut history, PairedDecision::Same);
+    history.evaluations.swap(1, 2);
+    history.confirmations.pop();
+    for width in [60, 80, 120] {
+        insta::assert_snapshot!(format!("tie_{width}"), screen(&history, Some(&kept), width));
     }
+}
+
+#[test]
+fn a_baseline_alone_confirms_nothing() {
+    let mut history = wide();
+    history.confirmations.truncate(1);
+    for width in [60, 80, 120] {
+        insta::assert_snapshot!(format!("unconfirmed_{width}"), screen(&history, None, width));
+    }
+    // What failed its confirmation is not the best any more.
+    let mut failed = wide().confirmations.remove(1);
+    failed.evaluation.gates.pop();
+    history.confirmations.push(failed);
+    assert!(screen(&history, None, 80).contains("not confirmed: 100.5 µs, 1.99× (screened)"));
+    history.evaluations.truncate(2);
+    let text = screen(&history, None, 80);
+    assert!(
+        text.contains("\nno variant is certainly faster than the default\nbest     the default config"),
+        "{text}"
+    );
+}
+
+#[test]
+fn who_wins_certainly_is_the_answer_whatever_ranks_first() {
+    let mut history = wide();
+    history.confirmations[1].pairs[0].decision = PairedDecision::Ambiguous;
+    history.confirmations[2].pairs[0].decision = PairedDecision::Faster;
+    let text = screen(&history, None, 80);
+    assert!(text.contains("\nwinner   BLOCK_M=64\nspeed    1.99× the default"), "{text}");
+    assert!(text.ends_with("\nexport   evo export gemm @2 --study gemm-host --to app\n"), "{text}");
 }
 
 /// The champion's row of a study whose second card saw so much of the win.
