@@ -68,8 +68,7 @@ def search(settings, folder, found):
         lang="CUPY",
         compiler_options=["-std=c++17"],
         strategy=settings["strategy"],
-        # No space has more points than Kernel Tuner may visit.
-        strategy_options={"max_fevals": min(settings["budget"], sum(1 for _ in space.valid()))},
+        strategy_options={} if settings["strategy"] == "brute_force" else {"max_fevals": settings["budget"]},
         cache=str(folder / "cache.json"),
         seed=settings["seed"],
         simulation_mode=False,

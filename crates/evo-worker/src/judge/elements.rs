@@ -13,9 +13,6 @@ use super::reference::{double, int, launch, long};
 
 /// Threads of a block.
 const THREADS: u32 = 256;
-/// Elements of a thread in the kernels that share random words.
-const DRAWN_EACH: u64 = 4;
-const CONVERTED_EACH: u64 = 16;
 /// Bits of a digit of an order statistic.
 const DIGIT_BITS: u32 = DIGITS.ilog2();
 
@@ -67,7 +64,7 @@ impl DeviceReferences {
     ) -> Result<(), DeviceError> {
         device.write(self.rule, rule)?;
         let arguments = vec![BoundArgument::Buffer(self.rule), BoundArgument::Buffer(target)];
-        self.each(device, "evo_elements_draw", elements.div_ceil(DRAWN_EACH), arguments)
+        self.strided(device, "evo_elements_draw", elements, arguments)
     }
 
     /// Converts `elements` values.
@@ -95,7 +92,7 @@ impl DeviceReferences {
         let buffers = [BoundArgument::Buffer(from), own, BoundArgument::Buffer(to), other];
         let rest = [long(elements), int(kind), double(factor), double(low), double(high)];
         let arguments = buffers.into_iter().chain(rest).chain(words.map(long)).collect();
-        self.each(device, "evo_elements_convert", elements.div_ceil(CONVERTED_EACH), arguments)
+        self.strided(device, "evo_elements_convert", elements, arguments)
     }
 
     /// How far values are from an answer, element by element; `widens` distances that are there.
@@ -240,19 +237,7 @@ impl DeviceReferences {
         count: u64,
     ) -> Result<(), DeviceError> {
         let arguments = vec![BoundArgument::Buffer(single), BoundArgument::Buffer(list), long(count)];
-        self.each(device, "evo_elements_leave_out", count, arguments)
-    }
-
-    /// A thread for each of so many.
-    fn each(
-        &self,
-        device: &mut dyn Device,
-        entry: &str,
-        threads: u64,
-        arguments: Vec<BoundArgument>,
-    ) -> Result<(), DeviceError> {
-        let grid = threads.div_ceil(u64::from(THREADS)).max(1) as u32;
-        device.launch(self.module, &[launch(entry.into(), [grid, 1, 1], THREADS, 0, arguments)])
+        self.strided(device, "evo_elements_leave_out", count, arguments)
     }
 
     /// As many threads as fill the device, each with several elements.

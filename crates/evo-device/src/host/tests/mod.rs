@@ -53,10 +53,10 @@ fn compile_as(text: &str, entries: &[&str], instrumented: bool) -> Vec<u8> {
             [("plain", translate::flags()), ("instrumented", translate::instrumented_flags(true))]
         {
             let to = header.with_extension("h.gch").join(name);
-            let made =
-                Command::new("c++").args(translate::header_flags(&flags)).arg(&header).arg("-o").arg(to);
+            let mut compiler = Command::new("c++");
+            compiler.args(translate::header_flags(&flags)).arg(&header).arg("-o").arg(to);
             // A compiler that takes no precompiled header reads the header itself.
-            let _ = made.output();
+            let _ = compiler.output();
         }
         folder
     });

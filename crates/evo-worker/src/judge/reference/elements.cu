@@ -1,12 +1,13 @@
 // What the judge does to every element of large buffers: drawing inputs, converting them for the user's reference, moving
 // their last bits, and the sums and order statistics that tell how sure its answers are. The Rust functions in
 // `inputs.rs`, `perturb.rs` and `bounds.rs` are the definition, and draw the same bits: random words come from ChaCha8,
-// whose output is a function of key, stream and position, so that each thread makes its own.
+// whose output is a function of key, stream and position, so that each thread makes its own, and makes a block of sixteen
+// for each element: that takes the device a millisecond, and kernels that share blocks take the compiler seconds.
 
 // Numbers of data types, in the order of `DType` in `elements.rs`.
 enum ElementType { E_F16, E_BF16, E_F32, E_F64, E_I8, E_I16, E_I32, E_I64, E_U8, E_U16, E_U32, E_U64 };
 
-__device__ double load_element(const void* data, int type, u64 i) {
+__device__ __noinline__ double load_element(const void* data, int type, u64 i) {
     switch (type) {
     case E_F16: return (double)__half2float(((const __half*)data)[i]);
     case E_BF16: return (double)__bfloat162float(((const __nv_bfloat16*)data)[i]);
@@ -26,7 +27,7 @@ __device__ double load_element(const void* data, int type, u64 i) {
 __device__ double within(double value, double low, double high) { return fmin(fmax(value, low), high); }
 
 // Rounds to the type. Integers are cut off towards zero, at the ends of their range.
-__device__ void store_element(void* data, int type, u64 i, double value) {
+__device__ __noinline__ void store_element(void* data, int type, u64 i, double value) {
     switch (type) {
     case E_F16: ((__half*)data)[i] = __float2half_rn((float)value); break;
     case E_BF16: ((__nv_bfloat16*)data)[i] = __float2bfloat16_rn((float)value); break;
@@ -58,23 +59,24 @@ __device__ void quarter(unsigned& a, unsigned& b, unsigned& c, unsigned& d) {
     c += d, b = rotate(b ^ c, 7);
 }
 
+// Four neighboring words of the stream, from a place that is a multiple of four.
 struct Words {
-    unsigned word[16];
+    unsigned word[4];
 };
 
-__device__ Words chacha8(const u64* key, u64 stream, u64 block) {
+__device__ __noinline__ Words chacha8(const u64* key, u64 stream, u64 place) {
+    const u64 block = place / 16;
     const unsigned start[16] = {
         0x61707865u, 0x3320646eu, 0x79622d32u, 0x6b206574u,
         (unsigned)key[0], (unsigned)(key[0] >> 32), (unsigned)key[1], (unsigned)(key[1] >> 32),
         (unsigned)key[2], (unsigned)(key[2] >> 32), (unsigned)key[3], (unsigned)(key[3] >> 32),
         (unsigned)block, (unsigned)(block >> 32), (unsigned)stream, (unsigned)(stream >> 32),
     };
-    Words x;
+    unsigned w[16];
 #pragma unroll
-    for (int i = 0; i < 16; i++) x.word[i] = start[i];
+    for (int i = 0; i < 16; i++) w[i] = start[i];
 #pragma unroll 1
     for (int round = 0; round < 4; round++) {
-        unsigned* w = x.word;
         quarter(w[0], w[4], w[8], w[12]);
         quarter(w[1], w[5], w[9], w[13]);
         quarter(w[2], w[6], w[10], w[14]);
@@ -84,9 +86,19 @@ __device__ Words chacha8(const u64* key, u64 stream, u64 block) {
         quarter(w[2], w[7], w[8], w[13]);
         quarter(w[3], w[4], w[9], w[14]);
     }
+    Words found = {};
+    // An index that is known only now would put all words in memory.
 #pragma unroll
-    for (int i = 0; i < 16; i++) x.word[i] += start[i];
-    return x;
+    for (int i = 0; i < 16; i++) {
+        if (i / 4 == (int)(place / 4 % 4)) found.word[i % 4] = w[i] + start[i];
+    }
+    return found;
+}
+
+__device__ unsigned word_of(const u64* key, u64 stream, u64 place) {
+    const Words four = chacha8(key, stream, place / 4 * 4);
+    const unsigned low = place % 2 ? four.word[1] : four.word[0], high = place % 2 ? four.word[3] : four.word[2];
+    return place / 2 % 2 ? high : low;
 }
 
 // ---- drawing inputs ----
@@ -108,8 +120,6 @@ struct Rule {
 };
 
 constexpr u64 DRAW_CHUNK = 1 << 15;
-// Elements of a thread: what a block of sixteen words gives for a bell.
-constexpr int DRAW_EACH = 4;
 
 __device__ u64 mixed(u64 index, u64 bits) { return ((index ^ bits) * 0x9E3779B97F4A7C15ull) >> 32; }
 
@@ -131,52 +141,44 @@ __device__ double zero(const Rule& rule, u64 index) {
     return rule.has_signs && mixed(index, rule.rows) % 3 == 0 ? -0.0 : 0.0;
 }
 
-extern "C" __global__ void evo_elements_draw(const Rule* given, void* out) {
-    const Rule rule = *given;
-    const u64 first = ((u64)blockIdx.x * blockDim.x + threadIdx.x) * DRAW_EACH;
-    if (first >= rule.count) return;
-    const u64 chunk = first / DRAW_CHUNK, offset = first % DRAW_CHUNK;
-    const u64 left = rule.count - chunk * DRAW_CHUNK, length = left < DRAW_CHUNK ? left : DRAW_CHUNK;
-    const bool is_random = rule.kind == PLAIN || rule.kind == SPIKES;
-    Words base = {}, dice = {};
-    const u64 each = rule.is_bell ? 4 : 2;
+// A value of the distribution that the file asks for.
+__device__ double base(const Rule& rule, u64 chunk, u64 offset) {
+    if (rule.is_bell) {
+        const Words four = chacha8(rule.key, chunk, 4 * offset);
+        unsigned sum = 0;
+#pragma unroll
+        for (int k = 0; k < 4; k++) sum += (four.word[k] & 0xffffu) + (four.word[k] >> 16);
+        return __dmul_rn(__dmul_rn((double)sum - 4.0 * 65535.0, rule.unit), rule.scale);
+    }
+    const Words four = chacha8(rule.key, chunk, 2 * offset / 4 * 4);
+    const unsigned low = four.word[offset % 2 ? 2 : 0], high = four.word[offset % 2 ? 3 : 1];
+    const double part = __dmul_rn((double)(((u64)high << 32 | low) >> 11), 1.0 / 9007199254740992.0);
+    return whole(rule, __dadd_rn(rule.low, __dmul_rn(rule.width, part)));
+}
+
+__device__ double drawn(const Rule& rule, u64 index) {
+    if (rule.kind == CONSTANT) return rule.value;
+    if (rule.kind == RAMP) return ramp(rule, index);
+    if (rule.kind == ZEROS) return zero(rule, index);
+    const u64 chunk = index / DRAW_CHUNK, offset = index % DRAW_CHUNK;
+    const double value = base(rule, chunk, offset);
+    if (rule.kind == PLAIN) return __dmul_rn(value, rule.factor);
+    if (index == rule.spike) return rule.spike_high;
+    if (index == (rule.spike + rule.count / 2) % rule.count && rule.is_signed) return rule.spike_low;
     // Words of the base distribution begin with the stream; those of spikes follow, half a word for each element.
-    const u64 dice_at = each * length + offset / 2;
-    if (is_random) base = chacha8(rule.key, chunk, offset * each / 16);
-    if (rule.kind == SPIKES) dice = chacha8(rule.key, chunk, dice_at / 16);
-#pragma unroll
-    for (int j = 0; j < DRAW_EACH; j++) {
-        const u64 index = first + j;
-        if (index >= rule.count) return;
-        double value = rule.value;
-        if (rule.kind == RAMP) value = ramp(rule, index);
-        if (rule.kind == ZEROS) value = zero(rule, index);
-        if (is_random && rule.is_bell) {
-            unsigned sum = 0;
-#pragma unroll
-            for (int k = 0; k < 4; k++) sum += (base.word[4 * j + k] & 0xffffu) + (base.word[4 * j + k] >> 16);
-            value = __dmul_rn(__dmul_rn((double)sum - 4.0 * 65535.0, rule.unit), rule.scale);
-        } else if (is_random) {
-            // The upper half of a block where the first element is an odd multiple of four.
-            const bool upper = offset * each / 8 % 2 == 1;
-            const unsigned low = upper ? base.word[8 + 2 * j] : base.word[2 * j];
-            const unsigned high = upper ? base.word[9 + 2 * j] : base.word[2 * j + 1];
-            const double part = __dmul_rn((double)(((u64)high << 32 | low) >> 11), 1.0 / 9007199254740992.0);
-            value = whole(rule, __dadd_rn(rule.low, __dmul_rn(rule.width, part)));
-        }
-        if (rule.kind == PLAIN) value = __dmul_rn(value, rule.factor);
-        if (rule.kind == SPIKES) {
-            unsigned word = 0;
-            // Of sixteen words those at the thread's place: an index that is known only now would put them all in memory.
-#pragma unroll
-            for (int k = 0; k < 16; k++) word = k == (int)((dice_at + j / 2) % 16) ? dice.word[k] : word;
-            if ((word >> (16 * (j % 2)) & 0xffffu) < 64) value = __dmul_rn(value, rule.factor);
-            if (index == rule.spike) value = rule.spike_high;
-            else if (index == (rule.spike + rule.count / 2) % rule.count && rule.is_signed) value = rule.spike_low;
-        }
+    const u64 left = rule.count - chunk * DRAW_CHUNK, length = left < DRAW_CHUNK ? left : DRAW_CHUNK;
+    const unsigned dice = word_of(rule.key, chunk, (rule.is_bell ? 4 : 2) * length + offset / 2);
+    return (dice >> (16 * (offset % 2)) & 0xffffu) < 64 ? __dmul_rn(value, rule.factor) : value;
+}
+
+extern "C" __global__ void evo_elements_draw(const Rule* given, void* out) {
+    const Rule& rule = *given;
+    const u64 step = (u64)gridDim.x * blockDim.x;
+#pragma unroll 1
+    for (u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x; index < rule.count; index += step) {
         const bool is_turned = index >= rule.turned_first && index - rule.turned_first < rule.turned_length;
         const u64 place = is_turned ? 2 * rule.turned_first + rule.turned_length - 1 - index : index;
-        store_element(out, (int)rule.type, place, value);
+        store_element(out, (int)rule.type, place, drawn(rule, index));
     }
 }
 
@@ -186,46 +188,45 @@ enum Change { AS_IS, NUDGED, SCALED, JIGGLED };
 
 constexpr u64 NUDGE_CHUNK = 1 << 16;
 
+// A value with its last bit drawn anew, or its last four: the error of a few operations in f32. A zero stays what it is then.
+__device__ double moved(const void* from, int type, u64 i, unsigned drawn, bool is_jiggled) {
+    if (type == E_F16 || type == E_BF16) {
+        // A half has so few bits that its last one is an error larger than that of any arithmetic.
+        unsigned short half = ((const unsigned short*)from)[i];
+        if (drawn % 256 == 0) half ^= drawn >> 31 | 1u;
+        return load_element(&half, type, 0);
+    }
+    unsigned bits = is_jiggled ? drawn >> 28 : drawn >> 31;
+    if (type == E_F32) {
+        const unsigned value = ((const unsigned*)from)[i];
+        return (double)__uint_as_float(value ^ (is_jiggled && value == 0 ? 0 : bits));
+    }
+    const long long value = ((const long long*)from)[i];
+    return __longlong_as_double(value ^ (long long)(is_jiggled && value == 0 ? 0 : bits));
+}
+
 // Values of one type as another, after their last bits were drawn anew or they were multiplied. Streams have the number of
-// their chunk of elements; sixteen elements a thread share a block of words. Jiggled values stay between `low` and `high`.
+// their chunk of elements. Jiggled values stay between `low` and `high`.
 extern "C" __global__ void evo_elements_convert(const void* from, int from_type, void* to, int to_type, u64 n, int change,
                                                 double factor, double low, double high, u64 key0, u64 key1, u64 key2,
                                                 u64 key3) {
     const u64 key[4] = {key0, key1, key2, key3};
-    const u64 first = ((u64)blockIdx.x * blockDim.x + threadIdx.x) * 16;
-    if (first >= n) return;
-    const bool is_half = from_type == E_F16 || from_type == E_BF16;
-    Words dice = {};
-    const bool is_moved = change == NUDGED || change == JIGGLED;
-    if (is_moved) dice = chacha8(key, first / NUDGE_CHUNK, first % NUDGE_CHUNK / 16);
-#pragma unroll
-    for (int j = 0; j < 16; j++) {
-        const u64 i = first + j;
-        if (i >= n) return;
-        double value;
-        // One bit, or four: the error of a few operations in f32. A zero stays what it is then.
-        const bool is_zero = load_element(from, from_type, i) == 0.0;
-        const unsigned drawn = dice.word[j], bits = change == NUDGED ? drawn >> 31 : is_zero ? 0u : drawn >> 28;
-        if (is_moved && is_half) {
-            // A half has so few bits that its last one is an error larger than that of any arithmetic.
-            unsigned short half = ((const unsigned short*)from)[i];
-            if (drawn % 256 == 0) half ^= drawn >> 31 | 1u;
-            value = load_element(&half, from_type, 0);
-        } else if (is_moved && from_type == E_F32) {
-            value = (double)__uint_as_float(((const unsigned*)from)[i] ^ bits);
-        } else if (is_moved) {
-            value = __longlong_as_double(((const long long*)from)[i] ^ (long long)bits);
-        } else {
-            value = load_element(from, from_type, i);
+    const u64 step = (u64)gridDim.x * blockDim.x;
+#pragma unroll 1
+    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
+        const double before = load_element(from, from_type, i);
+        double value = before;
+        if (change == NUDGED || change == JIGGLED) {
+            const unsigned drawn = word_of(key, i / NUDGE_CHUNK, i % NUDGE_CHUNK);
+            value = moved(from, from_type, i, drawn, change == JIGGLED);
         }
+        if (change == JIGGLED && !(value >= low && value < high)) value = before;
         if (change == SCALED) {
             // Rounded to the declared type, as the variant would be given it.
             double rounded;
-            value = __dmul_rn(value, factor);
-            store_element(&rounded, from_type, 0, value);
+            store_element(&rounded, from_type, 0, __dmul_rn(before, factor));
             value = load_element(&rounded, from_type, 0);
         }
-        if (change == JIGGLED && !(value >= low && value < high)) value = load_element(from, from_type, i);
         store_element(to, to_type, i, value);
     }
 }
@@ -313,6 +314,9 @@ extern "C" __global__ void evo_elements_uncertain(const double* errors, const do
 
 // Takes the elements of a list out of the computation in single precision: what is not finite is not weighed.
 extern "C" __global__ void evo_elements_leave_out(float* single, const double* list, u64 count) {
-    const u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < count) single[(u64)list[2 * i]] = (float)infinity();
+    const u64 step = (u64)gridDim.x * blockDim.x;
+#pragma unroll 1
+    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+        single[(u64)list[2 * i]] = (float)infinity();
+    }
 }
