@@ -381,7 +381,7 @@ fn what_cannot_begin_is_exit_2_and_leaves_nothing() {
         ("scale.toml --peer torsch", "did you mean `torch`?"),
         ("scale.toml --problem lage", "did you mean `large`?"),
         ("scale.toml --allow-not-run nobody", "nothing that runs here"),
-        ("nowhere", "there is no space `nowhere`"),
+        ("nowhere", "no space `nowhere` here"),
         (".", "it is a folder, not a file"),
     ] {
         let object = check(root, words, 2, "error");

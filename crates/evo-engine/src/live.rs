@@ -165,9 +165,13 @@ struct Room {
     has_more: bool,
 }
 
+/// Processes without which a comparison decides nothing; what they take beyond their time is the lane's to end.
+const PROCESSES_LEAST: usize = 2;
+
 /// Whether one more process, as long as those before it, fits into the time of a comparison.
 fn has_room(taken: Duration, processes: usize, within: Option<Duration>) -> bool {
-    within.is_none_or(|within| taken + taken / processes.max(1) as u32 <= within)
+    processes < PROCESSES_LEAST
+        || within.is_none_or(|within| taken + taken / processes.max(1) as u32 <= within)
 }
 
 fn outcome(
@@ -212,5 +216,6 @@ mod tests {
         check(1200, 2, Some(1800), true);
         check(1200, 2, Some(1799), false);
         check(1200, 2, Some(0), false);
+        check(1200, 1, Some(0), true);
     }
 }

@@ -21,4 +21,6 @@ mod work;
 
 pub use builtin::find;
 pub use operands::{Noise, Operands, ReferenceAnswer, UNIT_F32, finite_sums, max_abs, pair_sums, rms};
-pub use work::{ReferenceWork, WorkBuffers, WorkKind, blocks, double, int, launch, long, type_number};
+pub use work::{
+    AttentionWork, ReferenceWork, WorkBuffers, WorkKind, blocks, double, int, launch, long, type_number,
+};
