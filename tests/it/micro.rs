@@ -22,7 +22,19 @@ fn recording() -> PathBuf {
 /// Sweeps the invented recording in `folder`; stderr and the evaluations in their order.
 fn replay(folder: &Path, study: &str, words: &[&str]) -> (String, Vec<Evaluation>) {
     let device = format!("replay:{}", recording().display());
-    let fixed = ["sweep", "--device", &device, "--budget", "64", "--pop", "32", "--seed", "1", "--no-prior"];
+    let fixed = [
+        "sweep",
+        "--device",
+        &device,
+        "--budget",
+        "64",
+        "--pop",
+        "32",
+        "--seed",
+        "1",
+        "--no-prior",
+        "--verbose",
+    ];
     let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
     let output =
         command.current_dir(folder).args(fixed).args(["--study", study]).args(words).output().unwrap();
@@ -161,7 +173,7 @@ fn a_space_is_ranked_and_the_next_sweep_begins_with_it() {
     let folders = fs::read_dir(bench.path().join("evidence")).unwrap();
     assert!(folders.flatten().all(|one| !one.path().is_dir()), "a study was left behind");
 
-    let words = ["--budget", "8", "--finalists", "0", "--seed", "4", "--strategy", "random"];
+    let words = ["--budget", "8", "--finalists", "0", "--seed", "4", "--strategy", "random", "--verbose"];
     let sweep = bench.sweep(&words);
     let output = bench.run(&sweep.iter().map(String::as_str).collect::<Vec<_>>());
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();

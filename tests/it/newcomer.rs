@@ -367,7 +367,8 @@ fn the_end_of_a_sweep_says_what_won_or_that_nothing_was_confirmed() {
         "{unconfirmed}"
     );
     let last = unconfirmed.lines().last().unwrap();
-    let again = "confirm  evo sweep scale.toml --device host --study scale-host --resume";
+    let again =
+        "confirm  evo sweep scale.toml --device host --limit-sampling 100ms --study scale-host --resume";
     assert_eq!(last, again, "{unconfirmed}");
     let board = std::fs::read(desk.path().join("evidence/leaderboard.json")).unwrap();
     let board: Value = serde_json::from_slice(&board).unwrap();

@@ -99,14 +99,14 @@ fn mistakes_from_one_run_to_the_next_are_found_without_a_gpu() {
             "dynamic",
             "atomicInc(counter, runs - 1)",
             "atomicAdd(counter, 1)",
-            &["wrong_answer", "nondeterministic"],
+            &["wrong_answer", "nondeterministic", "stateful"],
         ),
         // It begins anew one question too late.
         (
             "dynamic",
             "atomicInc(counter, runs - 1)",
             "atomicInc(counter, runs)",
-            &["wrong_answer", "nondeterministic"],
+            &["wrong_answer", "nondeterministic", "stateful"],
         ),
         // Nobody says that there are no more runs.
         (
