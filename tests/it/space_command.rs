@@ -243,7 +243,8 @@ fn the_help_names_every_option() {
     Usage: evo space [OPTIONS] [SPACE]
 
     Arguments:
-      [SPACE]  Space file (TOML or JSON), or the name of an embedded space [default: attention_simt]
+      [SPACE]  Space file (TOML or JSON), or the name of an embedded space [default: the folder's only
+               space file, or attention_simt]
 
     Options:
           --sample <N>                   Print N random valid configurations
