@@ -19,6 +19,13 @@ fn recording() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stencil__invented.json")
 }
 
+/// Standard error, and the insight of the page on standard output.
+fn said(output: &Output) -> String {
+    let page = String::from_utf8_lossy(&output.stdout).replace("\n  ", " ");
+    let insight = page.lines().find(|line| line.starts_with("insight")).unwrap_or_default();
+    format!("{}{insight}\n", String::from_utf8_lossy(&output.stderr))
+}
+
 /// Sweeps the invented recording in `folder`; stderr and the evaluations in their order.
 fn replay(folder: &Path, study: &str, words: &[&str]) -> (String, Vec<Evaluation>) {
     let device = format!("replay:{}", recording().display());
@@ -38,7 +45,7 @@ fn replay(folder: &Path, study: &str, words: &[&str]) -> (String, Vec<Evaluation
     let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
     let output =
         command.current_dir(folder).args(fixed).args(["--study", study]).args(words).output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
+    let stderr = said(&output);
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     let journal = reader::read(&folder.join("evidence").join(study).join("journal.jsonl")).unwrap();
     (stderr, History::replay(journal).evaluations)
@@ -176,7 +183,7 @@ fn a_space_is_ranked_and_the_next_sweep_begins_with_it() {
     let words = ["--budget", "8", "--finalists", "0", "--seed", "4", "--strategy", "random", "--verbose"];
     let sweep = bench.sweep(&words);
     let output = bench.run(&sweep.iter().map(String::as_str).collect::<Vec<_>>());
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = said(&output);
     assert!(stderr.contains("generation 0 takes up to"), "{stderr}");
     assert!(
         stderr.contains("of the micro ranking were measured, too few to compare (8 are needed)"),
