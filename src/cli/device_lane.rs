@@ -10,7 +10,7 @@ use evo_protocol::worker::ReferenceKernels;
 
 use super::args::SandboxMode;
 use super::error::CliError;
-use super::session::DeviceSetup;
+use super::session::{self, DeviceSetup};
 use crate::compile::support::{self, OwnKernels};
 use crate::kernel::spec::{KernelSpec, ReferenceSpec};
 use crate::process::{self, worker_program};
@@ -55,11 +55,7 @@ pub fn lane_options(
         command => command,
     };
     let foreign = command.is_some();
-    let reference = kernel.map(|kernel| match &kernel.check.reference {
-        ReferenceSpec::Builtin { name } => name.as_str(),
-        _ => on_device::OWN,
-    });
-    let (support_cubin, reference_kernels) = own_kernels(setup, reference)?;
+    let (support_cubin, reference_kernels) = own_kernels(setup, kernel)?;
     Ok(LaneOptions {
         // A command of the user's own says for itself what it wants.
         command: match setup.sandbox {
@@ -132,14 +128,20 @@ pub fn reference_kernels(setup: &DeviceSetup, name: Option<&str>) -> Result<Opti
 /// device.
 fn own_kernels(
     setup: &DeviceSetup,
-    reference: Option<&str>,
+    kernel: Option<&KernelSpec>,
 ) -> Result<(Option<PathBuf>, Option<ReferenceKernels>), CliError> {
     if setup.choice.kind != DeviceKind::Cuda {
         return Ok((None, None));
     }
-    // Each takes the compiler some hundred milliseconds, once per cache.
+    let name = kernel.map(|kernel| match &kernel.check.reference {
+        ReferenceSpec::Builtin { name } => name.as_str(),
+        _ => on_device::OWN,
+    });
+    // Each takes the compiler some hundred milliseconds, once per cache. The task's kernels are only put into the cache, where
+    // whoever needs them finds them, or meets the same error.
     std::thread::scope(|scope| {
-        let references = reference.map(|name| (name, scope.spawn(|| reference_kernels(setup, reference))));
+        kernel.map(|kernel| scope.spawn(|| drop(session::task_kernels(kernel, setup))));
+        let references = name.map(|name| (name, scope.spawn(|| reference_kernels(setup, Some(name)))));
         let support = support_cubin(setup)?;
         let Some((name, references)) = references else { return Ok((support, None)) };
         let path = references.join().map_err(|_| CliError::harness("a compiling thread panicked"))??;

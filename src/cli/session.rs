@@ -204,25 +204,41 @@ pub fn recipe_on<'a>(
     info: &DeviceInfo,
     seed: u64,
 ) -> Result<KernelRecipe<'a>, CliError> {
-    let own = |what: &str, source: Option<KernelSource>| {
-        source.map(|source| of_task(kernel, what, source, setup)).transpose()
+    let [reference, single, prepare] = task_kernels(kernel, setup);
+    let of_task = |what: &str, compiled: Option<CompiledTask>| {
+        compiled.map(|compiled| of_task(kernel, what, compiled)).transpose()
     };
-    let reference = own("reference kernel", render_reference(kernel))?;
-    let prepare = own("preparing kernel", render_prepare(kernel))?;
+    let reference = of_task("reference kernel", reference)?;
+    let prepare = of_task("preparing kernel", prepare)?;
+    // Where it does not compile in single precision, there are the answers in double precision all the same.
+    let single = single.map(|(_, outcome)| outcome).transpose()?.and_then(Result::ok);
     let recipe = KernelRecipe::new(kernel, info.limits.clone(), problems, reference, seed);
-    let recipe = recipe.with_single(single_reference(kernel, setup)?.as_ref()).preparing(prepare);
+    let recipe = recipe.with_single(single.as_ref()).preparing(prepare);
     Ok(recipe.on_device(info).on_kind(info.kind).searching(search(setup)))
 }
 
-/// A kernel of the task's, compiled, with its entries.
+/// A kernel of the task's, compiled or not, with its entries.
+type CompiledTask = (Vec<String>, Result<CompileOutcome, CompileSetupError>);
+
+/// The task's own kernels, compiled side by side: the naive reference, the same in single precision, and what prepares
+/// inputs; none of those that it does not have.
+pub fn task_kernels(kernel: &KernelSpec, setup: &DeviceSetup) -> [Option<CompiledTask>; 3] {
+    thread::scope(|scope| {
+        let sources = [render_reference(kernel), render_single_reference(kernel), render_prepare(kernel)];
+        let compile = |source: KernelSource| (source.entries.clone(), setup.compile(source));
+        sources.map(|source| source.map(|source| scope.spawn(move || compile(source)))).map(|running| {
+            running.map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
+    })
+}
+
+/// A kernel of the task's that has to compile, with its entries.
 fn of_task(
     kernel: &KernelSpec,
     what: &str,
-    source: KernelSource,
-    setup: &DeviceSetup,
+    (entries, outcome): CompiledTask,
 ) -> Result<(Binary, Vec<String>), CliError> {
-    let entries = source.entries.clone();
-    match setup.compile(source)? {
+    match outcome? {
         Ok(binary) => Ok((binary, entries)),
         Err(verdict) if verdict.kind == VerdictKind::Interrupted => {
             Err(CliError::limit(verdict.message.as_str()))
@@ -245,15 +261,6 @@ pub fn trouble(what: &str, verdict: &Verdict) -> CliError {
     match verdict.evidence.get(Verdict::HINT).and_then(|hint| hint.as_str()) {
         Some(hint) => error.with_hint(hint),
         None => error,
-    }
-}
-
-/// The naive kernel in single precision; none where that does not compile, because only the answers in double
-/// precision are needed.
-fn single_reference(kernel: &KernelSpec, setup: &DeviceSetup) -> Result<Option<Binary>, CliError> {
-    match render_single_reference(kernel) {
-        Some(source) => Ok(setup.compile(source)?.ok()),
-        None => Ok(None),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Clocks, temperature, power and throttle reasons through NVML. The parent process uses this too:
 //! it may know NVML, never libcuda.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use evo_protocol::device::Telemetry;
 use nvml_wrapper::Nvml;
@@ -75,6 +76,47 @@ impl TelemetrySource {
             power_w: device.power_usage().ok().map(|milliwatts| f64::from(milliwatts) / 1e3),
             throttle_reasons: device.current_throttle_reasons().map(names).unwrap_or_default(),
         }
+    }
+}
+
+/// NVML's own samples are at least a sixth of a second long.
+const SAMPLED_EVERY: Duration = Duration::from_millis(150);
+
+/// The sum of the samples so far, as shares, and their number.
+type Samples = Mutex<(f64, u32)>;
+
+/// For how much of the time a GPU runs kernels, whoever's they are: what `nvidia-smi` calls its utilization.
+#[derive(Debug)]
+pub struct GpuUtilization(Arc<Samples>);
+
+impl GpuUtilization {
+    /// Watches the GPU with this UUID from now on, for as long as this lives; `None` where NVML does not say.
+    pub fn watch(uuid: &str) -> Option<GpuUtilization> {
+        let read = move |uuid: &str| {
+            let rates = nvml()?.device_by_uuid(uuid).ok()?.utilization_rates().ok()?;
+            Some(f64::from(rates.gpu) / 100.0)
+        };
+        read(uuid)?;
+        let (samples, uuid) = (Arc::new(Samples::default()), uuid.to_string());
+        let watched: Weak<Samples> = Arc::downgrade(&samples);
+        let sample = move || {
+            while let Some(samples) = watched.upgrade() {
+                if let Some(share) = read(&uuid) {
+                    let mut samples = samples.lock().unwrap_or_else(PoisonError::into_inner);
+                    *samples = (samples.0 + share, samples.1 + 1);
+                }
+                drop(samples);
+                std::thread::sleep(SAMPLED_EVERY);
+            }
+        };
+        std::thread::Builder::new().name("utilization".into()).spawn(sample).ok()?;
+        Some(GpuUtilization(samples))
+    }
+
+    /// The mean so far, as a share; `None` before the first sample.
+    pub fn mean(&self) -> Option<f64> {
+        let (sum, count) = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (count > 0).then(|| sum / f64::from(count))
     }
 }
 

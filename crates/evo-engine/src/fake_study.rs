@@ -245,6 +245,7 @@ impl TestStudy {
                 device: Box::new(FakeDevice { script, renew: self.renew.clone(), log, played }),
                 sanitizer: Box::new(sanitizer),
                 identity,
+                utilization: None,
             }
         };
         (0..).zip(scripts).map(|(lane, script): (u32, Script)| part((lane, script))).collect()

@@ -82,5 +82,6 @@ pub use error::EngineError;
 pub use options::{Options, RunSummary, SanitizePlan};
 pub use ports::{
     Compilers, Evaluate, Inbox, LaneIdentity, LanePart, Message, NoSanitizer, Recipe, Refused, Sanitizer,
+    Utilization,
 };
 pub use run::{Engine, Parts};

@@ -141,7 +141,11 @@ pub struct LanePart<J> {
     pub device: Box<dyn Evaluate<J>>,
     pub sanitizer: Box<dyn Sanitizer<J>>,
     pub identity: LaneIdentity,
+    pub utilization: Option<Utilization>,
 }
+
+/// The share of time in which a lane's GPU has run kernels so far; `None` where that is not known.
+pub type Utilization = Box<dyn Fn() -> Option<f64> + Send>;
 
 /// Which device a lane has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -156,7 +160,7 @@ pub struct LaneIdentity {
 impl<J> LanePart<J> {
     /// The only lane of a run, whose device the study's header names.
     pub fn only(device: Box<dyn Evaluate<J>>, sanitizer: Box<dyn Sanitizer<J>>) -> Vec<LanePart<J>> {
-        vec![LanePart { device, sanitizer, identity: LaneIdentity::default() }]
+        vec![LanePart { device, sanitizer, identity: LaneIdentity::default(), utilization: None }]
     }
 }
 

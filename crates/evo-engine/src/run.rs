@@ -137,6 +137,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         // Read here, because from the start on the lane's thread owns the device.
         let device_at_start = first.device.telemetry();
         let has_sanitizer = first.sanitizer.is_there();
+        let utilization = first.utilization.take();
         let mut fleet = Fleet::new(lanes.iter().map(|lane| lane.identity.clone()).collect());
         fleet.own = parts.anchors;
         let lanes = LanePool::start(lanes, &parts.inbox.sender()).map_err(EngineError::Thread)?;
@@ -167,7 +168,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
             },
             ending: Ending::default(),
             undone: Undone::default(),
-            time: TimeKeeping { clock: RunClock::new(device_at_start), wall },
+            time: TimeKeeping { clock: RunClock::new(device_at_start, utilization), wall },
             speculation: Speculation::default(),
             sanitizer: SanitizerWork { is_there: has_sanitizer, tally: None },
         })

@@ -8,7 +8,7 @@ use evo_protocol::device::Telemetry;
 use evo_protocol::evaluation::Evaluation;
 use evo_space::genome::{ContentHash, Genome};
 
-use super::ports::Recipe;
+use super::ports::{Recipe, Utilization};
 use super::variant::{Codes, Sources, Variant};
 use evo_journal::budget::StopReason;
 use evo_protocol::leaderboard::Throughput;
@@ -177,11 +177,13 @@ pub(super) struct RunClock {
     last_verdict: Duration,
     device_busy_seconds: f64,
     compile_busy_seconds: f64,
+    utilization: Option<Utilization>,
+    gpu_busy: Option<f64>,
     pub device_at_start: Option<Telemetry>,
 }
 
 impl RunClock {
-    pub(super) fn new(device_at_start: Option<Telemetry>) -> RunClock {
+    pub(super) fn new(device_at_start: Option<Telemetry>, utilization: Option<Utilization>) -> RunClock {
         let now = Instant::now();
         RunClock {
             started: now,
@@ -189,6 +191,8 @@ impl RunClock {
             last_verdict: Duration::ZERO,
             device_busy_seconds: 0.0,
             compile_busy_seconds: 0.0,
+            utilization,
+            gpu_busy: None,
             device_at_start,
         }
     }
@@ -198,6 +202,7 @@ impl RunClock {
         self.last_verdict = self.started.elapsed();
         self.device_busy_seconds = device_busy_seconds;
         self.compile_busy_seconds = compile_busy_seconds;
+        self.gpu_busy = self.utilization.as_ref().and_then(|mean| mean());
     }
 
     /// How long the search has taken, up to its last verdict.
@@ -214,6 +219,7 @@ impl RunClock {
             search_seconds: seconds,
             evaluations_per_second: if seconds > 0.0 { evaluations as f64 / seconds } else { 0.0 },
             device_busy: share(self.device_busy_seconds),
+            gpu_busy: self.gpu_busy,
             compile_busy: share(self.compile_busy_seconds / jobs as f64),
             compile_jobs: jobs as u32,
         }

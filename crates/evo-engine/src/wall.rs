@@ -14,8 +14,9 @@ const SHARE: f64 = 0.25;
 /// What is reserved for the least that can be confirmed, over what it is expected to cost.
 const MARGIN: f64 = 1.1;
 
-/// A budget is called too short where less than this share of that cost is left after some evaluations.
-const TOO_SHORT: f64 = 0.75;
+/// A budget is called too short where less than this share of that cost is left; the first is for as long as only one
+/// evaluation shows what it is, which also waited for the answers of the reference.
+const TOO_SHORT: [f64; 2] = [0.5, 0.75];
 
 /// A confirmation is tried with this share of what it is expected to cost.
 const WORTH_TRYING: f64 = 0.5;
@@ -166,10 +167,14 @@ impl Costs {
         if self.is_host { &ON_HOST } else { &ON_GPU }
     }
 
-    /// The lower median: finalists are among the faster ones, and on a busy machine some wait for long.
+    /// The lower median: finalists are among the faster ones, and on a busy machine some wait for long. One alone may be
+    /// slow by chance, so it is not taken for more than the first.
     fn full(&self) -> Option<f64> {
-        let middle = self.full.len().saturating_sub(1) / 2;
-        self.full.get(middle).copied().or(self.first)
+        match self.full.as_slice() {
+            [] => self.first,
+            [only] => Some(self.first.map_or(*only, |first| first.min(*only))),
+            all => all.get((all.len() - 1) / 2).copied(),
+        }
     }
 
     /// So many fresh processes, each on all problems.
@@ -266,13 +271,14 @@ impl Wall {
         self.until(self.budget.map(|budget| budget + budget.mul_f64(GRACE).clamp(GRACE_MIN, GRACE_MAX)))
     }
 
-    /// Finds out whether the budget is too short for a confirmation, once some variants show what one costs; the search
+    /// Finds out whether the budget is too short for a confirmation, as soon as a variant shows what one costs; the search
     /// then gets all of it, unless others show that it is enough. The budget that would do, the first time. `is_over` for
     /// a run that confirmed nothing.
     pub(super) fn found_too_short(&mut self, is_over: bool) -> Option<Duration> {
         self.budget.filter(|_| self.finalists > 0)?;
         let (left, least) = (self.left()?.as_secs_f64(), self.costs.least(self.problems)?);
-        self.is_too_short = self.costs.full.len() > 1 && TOO_SHORT * least > left;
+        let [of_one, of_several] = TOO_SHORT;
+        self.is_too_short = if self.costs.full.is_empty() { of_one } else { of_several } * least > left;
         if self.is_told || !is_over && !self.is_too_short {
             return None;
         }

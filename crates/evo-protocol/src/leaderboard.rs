@@ -475,9 +475,15 @@ pub struct Throughput {
     pub search_seconds: f64,
     /// Over that time.
     pub evaluations_per_second: f64,
-    /// Share of that time in which the device lane worked.
+    /// Share of that time in which the device lane worked. The greater of this and `compile_busy` is the pace as a share
+    /// of what the two allow.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub device_busy: f64,
+    /// Share of that time in which the first lane's GPU ran kernels, as NVML says; absent where it does not. The lane's
+    /// other time goes to loading, launching and judging.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_busy: Option<f64>,
     /// The same for the compile processes, over their number.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub compile_busy: f64,

@@ -93,6 +93,7 @@ impl Ending<'_> {
                 label("speed").with(Tone::Strong, format!("{speed:.2}× {name}")).with(Tone::Plain, interval),
             );
         }
+        lines.extend(winner.is_none().then(|| self.traded(section)).flatten());
         let floor = section
             .noise_floor
             .map_or(String::new(), |floor| format!("; noise floor {:.2} %", floor * 100.0));
@@ -130,6 +131,19 @@ impl Ending<'_> {
             (None, _) => String::new(),
         };
         format!("{compared} is certainly faster than {name}{best}")
+    }
+
+    /// What is faster in the mean and ranks behind for a problem on which it is slower.
+    fn traded(&self, section: &LeaderboardSection) -> Option<StyledLine> {
+        let is_faster = |entry: &&RankedEntry| entry.speedup_low.is_some_and(|low| low > 1.0);
+        let mut traded = section.entries().filter(|entry| !entry.traded.is_empty()).filter(is_faster);
+        let entry = traded.next()?;
+        let slower = entry.traded.iter().map(trade).collect::<Vec<_>>().join(", ");
+        let (values, speed) = (self.difference(&entry.configuration), entry.speedup?);
+        let text = format!(
+            "{values} is {speed:.2}× in the mean and {slower}; with `allow_trade = true` it ranks by its mean"
+        );
+        Some(label("traded").with(Tone::Plain, text))
     }
 
     fn screened(&self, best: &Evaluation) -> Vec<StyledLine> {

@@ -368,13 +368,23 @@ pub fn run_line(end: &RunEnd, wall: Duration) -> String {
 
 /// What the lanes did.
 pub fn lanes_line(end: &RunEnd) -> String {
-    let Throughput { search_seconds, evaluations_per_second, device_busy, compile_busy, compile_jobs } =
-        end.throughput;
+    let Throughput {
+        search_seconds,
+        evaluations_per_second,
+        device_busy,
+        gpu_busy,
+        compile_busy,
+        compile_jobs,
+    } = end.throughput;
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let parts = gpu_busy
+        .map(|gpu| format!(" (GPU {}, judging {})", percent(gpu), percent((device_busy - gpu).max(0.0))));
     format!(
-        "search {search_seconds:.1} s: {evaluations_per_second:.1}/s, device lane busy {:.0} %, {} busy {:.0} %{}",
-        device_busy * 100.0,
+        "search {search_seconds:.1} s: {evaluations_per_second:.1}/s, device lane busy {}{}, {} busy {}{}",
+        percent(device_busy),
+        parts.unwrap_or_default(),
         counted(compile_jobs, "compile process"),
-        compile_busy * 100.0,
+        percent(compile_busy),
         end.sanitized.map_or(String::new(), sanitizing),
     )
 }

@@ -37,5 +37,17 @@ shipped)
   for s in gemm softmax rmsnorm reduction transpose; do for o in auto off; do
     one $s-$o 60 "$evo" sweep $s --budget 100 $([ $o = off ] && echo --sanitize off) --device cuda --seed 1 --no-prior --out "$two/h$s$o"; done; done
   ;;
+minute)
+  for s in gemm_hopper:n4096 attention_hopper_d128:prefill_2k softmax:; do
+    p=${s#*:}; one budget60-${s%%:*} 80 "$evo" sweep ${s%%:*} ${p:+--problem $p} --budget 60s --device cuda --seed 1 --no-prior --out "$two/m"; done
+  ;;
+first)
+  for n in 1 2 3; do one first-$n 60 "$evo" sweep benches/throughput_peers/layer_norm.toml --device cuda --seed $n --no-prior --verbose --out "$two/f$n"
+    python3 -c 'import json, sys; print(next(r["at_ms"] for r in (json.loads(l)["record"] for l in open(sys.argv[1])) if r["kind"] == "evaluation"))' "$two"/f$n/*/journal.jsonl | tee -a "$OUT/first-verdict-ms.txt"; done
+  ;;
+exhaustive)
+  one gemm-exhaustive 400 "$evo" sweep benches/throughput_peers/gemm.toml --strategy exhaustive --sanitize off --device cuda --seed 1 --no-prior --verbose --out "$two/x"
+  for n in 1 2 3; do one gemm-search-$n 60 "$evo" sweep benches/throughput_peers/gemm.toml --budget 200 --device cuda --seed $n --no-prior --verbose --out "$two/y$n"; done
+  ;;
 esac
 rm -f "$OUT"/*.util

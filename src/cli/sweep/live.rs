@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use evo_device::probe::DeviceChoice;
+use evo_device::telemetry::GpuUtilization;
 use evo_protocol::binary::Binary;
 use evo_protocol::candidate::SpecialValues;
 use evo_protocol::device::{DeviceKind, DeviceLimits};
@@ -31,7 +32,7 @@ use crate::engine::prepared::PreparedKernel;
 use crate::engine::recipe::KernelRecipe;
 use crate::engine::turns::{MeasuringTurns, TurnTaking};
 use crate::engine::twin_looks::TwinLooks;
-use crate::engine::{Inbox, LaneIdentity, LanePart, Message, SanitizePlan, single};
+use crate::engine::{Inbox, LaneIdentity, LanePart, Message, SanitizePlan, Utilization, single};
 use crate::journal::conditions::Conditions;
 use crate::journal::record::space_hash;
 use crate::kernel::limits::constraints::DeviceSpace;
@@ -274,7 +275,14 @@ impl LiveSubject {
             };
             first.get_or_insert(ready.notice);
             let identity = LaneIdentity { name, host, device_uuid };
-            parts.push(LanePart { device: Box::new(lane), sanitizer: ready.sanitizer, identity });
+            let watch = GpuUtilization::watch(&lane.info().uuid);
+            let utilization = watch.map(|watch| Box::new(move || watch.mean()) as Utilization);
+            parts.push(LanePart {
+                device: Box::new(lane),
+                sanitizer: ready.sanitizer,
+                identity,
+                utilization,
+            });
         }
         (parts, first.flatten())
     }

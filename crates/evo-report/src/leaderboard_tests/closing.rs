@@ -112,6 +112,16 @@ fn who_wins_certainly_is_the_answer_whatever_ranks_first() {
     assert!(text.ends_with("\nexport   evo export gemm @2 --study gemm-host --to app\n"), "{text}");
 }
 
+#[test]
+fn what_is_faster_in_the_mean_alone_is_said() {
+    let mut history = super::trading(1.2, 1.18);
+    history.confirmations.pop();
+    decided(&mut history, PairedDecision::Ambiguous);
+    let text = screen(&history, None, 80);
+    let said = "\nbest     the default configuration\ntraded   BLOCK_M=32 is 1.29× in the mean and slower on `small` by";
+    assert!(text.contains(said), "{text}");
+}
+
 /// The champion's row of a study whose second card saw so much of the win.
 fn repeated(decision: PairedDecision) -> String {
     let mut history = history();
