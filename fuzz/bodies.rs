@@ -18,13 +18,10 @@ use evo::journal::{leaderboard_file, line};
 use evo::kernel::load::candidate;
 use evo::kernel::spec::SpaceFile;
 use evo::kernel::{catalog, signature};
-use evo::mutator::edits::{edited, regions, replaced};
-use evo::mutator::wire::{self, MutatorLine};
 use evo::replay::Recording;
 use evo::report::text;
 use evo::request::lines::RequestLine;
 use evo::task::{TaskForm, definition, files, module, workloads};
-use evo_protocol::mutator::MutatorAnswer;
 use evo_protocol::worker::{BufferSpan, Frame, Request, Response};
 use evo_space::diagnostic::Diagnostics;
 use evo_space::document;
@@ -258,32 +255,6 @@ pub fn task(bytes: &[u8]) {
         }
         // A comment of the skeleton ends with its line.
         assert!(!all[1].text.lines().any(|line| line.ends_with('\\')), "{}", all[1].text);
-    }
-}
-
-/// A line of a mutator: an answer, or a short reason; edits that are made leave everything outside of regions as it is.
-pub fn mutator_line(bytes: &[u8]) {
-    const PARENT: &str = "int a;\n// evo: begin body\nint b; int c;\n// evo: end body\nint d;\n";
-    let answer = match wire::read(bytes) {
-        Ok(MutatorLine::Answer { answer, .. }) => answer,
-        Ok(MutatorLine::Unknown { kind, .. }) => return assert!(!kind.contains('\n')),
-        Err(why) => return assert!(!why.is_empty() && why.len() < 4000, "{why}"),
-    };
-    let MutatorAnswer::Proposals { proposals } = answer else { return };
-    for own in proposals.iter().filter(|own| wire::check(own).is_ok()) {
-        let text = match (&own.edits, &own.source) {
-            (Some(edits), _) => edited(PARENT, edits),
-            (None, Some(source)) => replaced(PARENT, source).map(|()| source.clone()),
-            (None, None) => continue,
-        };
-        match text {
-            Ok(text) => {
-                assert_eq!(regions(&text).map(|own| own.len()), Ok(1), "{text}");
-                assert!(text.starts_with("int a;\n// evo: begin body\n"), "{text}");
-                assert!(text.ends_with("// evo: end body\nint d;\n"), "{text}");
-            }
-            Err(why) => assert!(!why.is_empty() && why.len() < 4000, "{why}"),
-        }
     }
 }
 

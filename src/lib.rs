@@ -12,7 +12,6 @@
 pub mod bench;
 pub mod cli;
 pub mod mcp;
-pub mod mutator;
 pub mod peer;
 pub mod request;
 pub mod task;

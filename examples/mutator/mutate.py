@@ -1,13 +1,10 @@
-"""A mutator for `evo sweep --mutator "python3 mutate.py"`, without a network and without a model.
+"""Ideas for `loop.py`, without a network and without a model.
 
 It knows one mistake: a sum inside of a loop over elements that does not depend on the element. It offers three ways
-to mend it, of which one is wrong; evo finds out which. It reads and writes JSON lines (docs/MUTATORS.md) and needs
-Python 3 only.
+to mend it, of which one is wrong; evo finds out which.
 """
 
-import json
 import re
-import sys
 
 # for (int AT = threadIdx.x; ...) {          the loop over elements
 #     float SUM = 0.0f;                      what is computed again for each of them
@@ -41,9 +38,9 @@ TOGETHER = """\
 """
 
 IDEAS = [
-    ("every other element", EVERY_OTHER, 4.0, "half of the row may be enough for its mean"),
-    ("once per thread", EACH_THREAD, 3.0, "the sum does not depend on the element: take it out of the loop"),
-    ("once per block", TOGETHER, 10.0, "the threads of a block can add up their row together"),
+    ("every other element", EVERY_OTHER, "half of the row may be enough for its mean"),
+    ("once per thread", EACH_THREAD, "the sum does not depend on the element: take it out of the loop"),
+    ("once per block", TOGETHER, "the threads of a block can add up their row together"),
 ]
 
 
@@ -63,41 +60,20 @@ def ideas(parent):
                 {"search": found["inner"], "replace": ""},
             ],
             "thought": thought,
-            "expected": expected,
-            "cost": {"tokens": 0},
         }
-        for name, text, expected, thought in IDEAS
+        for name, text, thought in IDEAS
     ]
 
 
-def say(kind, number, **fields):
-    sys.stdout.write(json.dumps({"v": 1, "type": kind, "id": number, **fields}) + "\n")
-    sys.stdout.flush()
+PROPOSED = set()
 
 
-def main():
-    proposed = set()
-    for line in sys.stdin:
-        message = json.loads(line)
-        kind, number = message["type"], message["id"]
-        if kind == "hello":
-            say("ready", number, name="hoist a repeated sum")
-        elif kind == "propose":
-            fresh = []
-            for parent in message["parents"]:
-                fresh += [idea for idea in ideas(parent) if (parent["source"], idea["name"]) not in proposed]
-            fresh = fresh[: message["n"]]
-            # Only of what is sent: an answer may have room for less.
-            sources = {parent["id"]: parent["source"] for parent in message["parents"]}
-            proposed |= {(sources[idea["parent"]], idea["name"]) for idea in fresh}
-            say("proposals", number, proposals=fresh)
-        elif kind == "result":
-            mark = "accepted" if message["accepted"] else message["verdict"]
-            print(f"{message['name']}: {mark}", file=sys.stderr)
-        elif kind == "shutdown":
-            return
-        elif kind != "error":
-            say("error", number, message=f"unknown type `{kind}`")
-
-
-main()
+def propose(task, order):
+    """Proposals that were not made before, `n` at most."""
+    fresh = []
+    for parent in order["parents"]:
+        for idea in ideas(parent):
+            if (parent["source"], idea["name"]) not in PROPOSED and len(fresh) < order["n"]:
+                PROPOSED.add((parent["source"], idea["name"]))
+                fresh.append(idea)
+    return fresh

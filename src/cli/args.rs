@@ -23,7 +23,6 @@ pub use super::judge_args::JudgeArgs;
 use super::limits::{LimitArgs, TotalLimit};
 use super::mcp_args::McpArgs;
 use super::micro_args::MicroArgs;
-use super::mutator::args::{MutatorArgs, SweepMutatorArgs};
 pub use super::one_args::{SandboxMode, SpaceAccessArgs, TestOneArgs};
 use super::one_args::{jobs, sampling};
 use super::profile_args::ProfileArgs;
@@ -93,11 +92,6 @@ pub enum Command {
         after_help = "Example: evo micro gemm --budget 60s\n         evo micro my_kernel.toml --top 16 --json\n\nThe ranking is a hint: a sweep judges and times whatever it takes from it."
     )]
     Micro(MicroArgs),
-    /// Test a program that proposes sources, or repeat what one proposed
-    #[command(
-        after_help = "Example: evo mutator check \"python3 mutate.py\"\n         evo mutator replay evidence/my-cuda/mutators.jsonl\n\n`evo sweep --mutator` has one propose sources."
-    )]
-    Mutator(MutatorArgs),
     /// Write a candidate as files for other programs: CUDA source, launch code, PyTorch, CuPy, tvm-ffi
     #[command(
         after_help = "Example: evo export my_kernel.toml @champion --to exported --verify\n         evo export softmax 256 4 --to exported --format cu,torch-op --arch sm_90a\n\nA candidate that fails a gate is not exported."
@@ -198,7 +192,6 @@ impl Command {
             Command::Bench(arguments) => arguments.run.json,
             Command::Gate(arguments) => arguments.run.json,
             Command::Micro(arguments) => arguments.json,
-            Command::Mutator(arguments) => arguments.is_json(),
             Command::Export(arguments) => arguments.one.run.json,
             Command::Init(arguments) => arguments.target.json,
             Command::Import(arguments) => arguments.target.json,
@@ -324,8 +317,6 @@ pub struct SweepArgs {
     pub verbose: bool,
     #[command(flatten)]
     pub workers: WorkersArgs,
-    #[command(flatten)]
-    pub mutator: SweepMutatorArgs,
     #[command(flatten)]
     pub access: SpaceAccessArgs,
     #[command(flatten)]

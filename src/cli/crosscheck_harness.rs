@@ -18,7 +18,6 @@ use evo_space::printable::{printable, shortened};
 
 use super::crosscheck_args::{CrosscheckArgs, Harness};
 use super::error::CliError;
-use crate::mutator::command::split;
 use crate::process::{self, Ended, RunLimits, signal_name};
 use crate::tool::{ToolKind, ToolPlaces, find};
 
@@ -73,7 +72,8 @@ pub fn command_words(arguments: &CrosscheckArgs) -> Result<Vec<String>, CliError
             .at(place())
             .with_hint(hint)
     };
-    let words = split(command).map_err(refused)?;
+    let words = shlex::split(command)
+        .ok_or_else(|| refused("a quote or a backslash in it has no second half".into()))?;
     let program = words.first().filter(|own| !own.is_empty()).ok_or_else(|| refused("it is empty".into()))?;
     match is_there(program) {
         true => Ok(words),

@@ -14,8 +14,8 @@ use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{
     bench, benchmark, build, cache, compile, completions, crosscheck, evaluate, explain, export, gate, guard,
-    history, import, init, invert, leaderboard, man, mcp, micro, mutator, output, preflight, profile, render,
-    report, restore, sanitize, selftest, space, sweep, test_one, watch, worker,
+    history, import, init, invert, leaderboard, man, mcp, micro, output, preflight, profile, render, report,
+    restore, sanitize, selftest, space, sweep, test_one, watch, worker,
 };
 use crate::process::{keep_with, worker_program};
 
@@ -156,7 +156,6 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Micro(arguments) => micro::run(arguments, call),
         Command::Invert(arguments) => invert::run(arguments, call),
         Command::Crosscheck(arguments) => crosscheck::run(arguments, call),
-        Command::Mutator(arguments) => mutator::run(arguments, call),
         Command::Export(arguments) => export::run(arguments, call),
         Command::Init(arguments) => init::run(arguments, call),
         Command::Import(arguments) => import::run(arguments, call),

@@ -83,7 +83,6 @@ mod mcp;
 mod mcp_args;
 mod micro;
 mod micro_args;
-mod mutator;
 mod one_args;
 mod opened;
 mod output;

@@ -18,7 +18,7 @@ use super::visible;
 use crate::report::parity;
 
 /// The schema's name in an answer.
-pub const ANSWER_SCHEMA: &str = "evo.evaluate";
+pub const ANSWER_SCHEMA: &str = "evo.evaluate.answer";
 /// Raised by any change that an older reader would misread.
 pub const ANSWER_VERSION: u32 = 1;
 const HIDDEN: &str = "the candidate's author does not learn it";

@@ -19,12 +19,16 @@ pub struct EvaluationRequest {
     pub id: Value,
     /// The space by name or path; absent where the command line names it.
     pub space: Option<String>,
+    /// Whether the task is asked for, and no verdict.
+    pub asks_task: bool,
     pub candidate: RequestedCandidate,
     pub level: Option<EvaluationLevel>,
     pub baseline: Option<RequestedBaseline>,
     pub limits: RequestLimits,
     pub feedback: FeedbackWanted,
     pub visibility: Option<Visibility>,
+    /// What the candidate was meant to do, for the line that `confirm` writes.
+    pub hypothesis: Option<String>,
     /// Handed back as it came.
     pub tag: Option<Value>,
 }

@@ -16,6 +16,8 @@ use super::lines::id_of;
 const ID_MAX: usize = 256;
 /// Bytes of a tag's text.
 const TAG_MAX: usize = 4096;
+/// Bytes of a hypothesis.
+const HYPOTHESIS_MAX: usize = 4096;
 /// Bytes of feedback that may be asked for.
 const FEEDBACK_MAX: i64 = 64 << 10;
 /// Seconds of a limit.
@@ -26,6 +28,7 @@ const KEYS: &[&str] = &[
     "version",
     "id",
     "task",
+    "ask",
     "candidate",
     "level",
     "tune",
@@ -33,6 +36,7 @@ const KEYS: &[&str] = &[
     "limits",
     "feedback",
     "visibility",
+    "hypothesis",
     "tag",
 ];
 const CANDIDATE_KEYS: &[&str] =
@@ -157,8 +161,11 @@ impl RequestReader<'_> {
             self.unserved(node, "tune", "`evo sweep` tunes a template; ask here for one configuration of it");
         }
         let space = self.get(root, "task").and_then(|node| self.task(node));
+        let asked = self.get(root, "ask").and_then(|node| self.one_of(node, "ask", &[("task", true)]));
+        let asks_task = asked.unwrap_or_default();
         let candidate = match self.get(root, "candidate") {
             Some(node) => self.candidate(node),
+            None if asks_task => Some(RequestedCandidate::default()),
             None => {
                 let hint = Some("add \"candidate\": {\"kind\": \"cuda\", \"sources\": […]}".to_string());
                 self.wrong(root, "the request has no `candidate`".to_string(), hint);
@@ -169,18 +176,29 @@ impl RequestReader<'_> {
         let limits = self.get(root, "limits").and_then(|node| self.limits(node)).unwrap_or_default();
         let feedback = self.get(root, "feedback").and_then(|node| self.feedback(node)).unwrap_or_default();
         let tag = self.get(root, "tag").and_then(|node| self.tag(node));
+        let hypothesis = self.get(root, "hypothesis").and_then(|node| self.hypothesis(node));
         let visibility = self.hidden;
         Some(EvaluationRequest {
             id,
             space,
+            asks_task,
             candidate: candidate?,
             level,
             baseline,
             limits,
             feedback,
             visibility,
+            hypothesis,
             tag,
         })
+    }
+
+    fn hypothesis(&mut self, node: &Node) -> Option<String> {
+        let text = self.word(node, "hypothesis")?;
+        if text.len() > HYPOTHESIS_MAX {
+            self.wrong(node, format!("`hypothesis` has more than {HYPOTHESIS_MAX} bytes"), None);
+        }
+        Some(text)
     }
 
     fn form(&mut self, root: &Node) {

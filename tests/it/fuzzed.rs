@@ -156,11 +156,6 @@ fn requests() {
 }
 
 #[test]
-fn mutator_lines() {
-    run("mutator_line", bodies::mutator_line);
-}
-
-#[test]
 fn sanitizer_files() {
     run("sanitizer", bodies::sanitizer);
 }

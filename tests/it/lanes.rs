@@ -209,7 +209,6 @@ fn what_is_no_list_of_workers_is_said_and_nothing_is_written() {
         &[&remote[..], &["--profile", "finalists"]].concat(),
         "`--profile` cannot be used with `--workers cmd:",
     );
-    check(&[&remote[..], &["--mutator", "cat"]].concat(), "every lane is a command");
     check(&["--workers", "gpus:0"], "`--device host` cannot be used with `--workers gpus:0`");
 }
 

@@ -40,7 +40,6 @@ mod stages;
 mod state;
 mod take_over;
 mod trouble;
-pub mod turns;
 pub mod twin_looks;
 mod variant;
 mod wall;

@@ -24,7 +24,6 @@ pub mod leaderboard;
 mod listed_once;
 pub mod measurement;
 pub mod micro;
-pub mod mutator;
 pub mod plan;
 pub mod request_schemas;
 pub mod result_schemas;

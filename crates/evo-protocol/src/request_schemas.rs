@@ -52,6 +52,8 @@ pub fn request() -> Schema {
             "feedback": object(json!({ "bytes": { "type": ["integer", "null"], "minimum": 0, "maximum": 65536 },
                 "profile": { "type": ["boolean", "null"] }, "sass": { "type": ["boolean", "null"] } })),
             "visibility": { "type": ["string", "null"], "enum": ["agent", "owner", null] },
+            "hypothesis": { "type": ["string", "null"] },
+            "ask": { "type": ["string", "null"], "enum": ["task", null] },
             "tag": true,
         },
     })
@@ -95,7 +97,7 @@ pub fn answer() -> Schema {
         "required": all,
         "additionalProperties": false,
         "properties": {
-            "schema": { "type": "string", "const": "evo.evaluate" },
+            "schema": { "type": "string", "const": "evo.evaluate.answer" },
             "version": { "type": "integer", "const": 1 },
             "id": { "type": ["string", "integer", "null"] },
             "line": { "type": "integer", "minimum": 1 },

@@ -335,9 +335,6 @@ const MICRO_RANKED: &[Field] = &[
     ("ranked[].occupancy_percent", "number|null"),
 ];
 
-const MUTATOR_ROWS: &[Field] =
-    &[("rows[].name", "string"), ("rows[].status", "=pass/fail/not_run"), ("rows[].reason", "string|null")];
-
 const SWEPT: &[Field] = &[("passed", "integer"), ("confirmed", "integer|null")];
 
 /// The schema of a command's `result`, and the fields that it has unless `error` says why not; none where the command
@@ -362,7 +359,6 @@ pub fn of(command: &str) -> Option<(Value, Value)> {
         "report" => plain(REPORTED),
         "bench" => plain(BENCHED),
         "micro" => plain(MICRO_RANKED),
-        "mutator" => plain(MUTATOR_ROWS),
         "export" => plain(EXPORTED),
         "sweep" => plain(SWEPT),
         _ => return None,

@@ -12,7 +12,6 @@ use crate::export::ExportManifest;
 use crate::invert::InvertRow;
 use crate::leaderboard::Leaderboard;
 use crate::micro::MicroRanking;
-use crate::mutator::{MutatorAnswer, MutatorMessage, MutatorRequest};
 
 /// The schema of `leaderboard.json`.
 pub fn leaderboard() -> Schema {
@@ -47,16 +46,6 @@ pub fn crosscheck_line() -> Schema {
 /// The schema of `micro_best.json`.
 pub fn micro() -> Schema {
     of::<MicroRanking>("evo.micro-best.v1", "evo micro ranking")
-}
-
-/// The schema of what evo says to a mutator, a line.
-pub fn mutator_request() -> Schema {
-    of::<MutatorMessage<MutatorRequest>>("evo.mutator-request.v1", "evo to a mutator, a line")
-}
-
-/// The schema of what a mutator answers, a line.
-pub fn mutator_answer() -> Schema {
-    of::<MutatorMessage<MutatorAnswer>>("evo.mutator-answer.v1", "a mutator to evo, a line")
 }
 
 /// The schema of an export's `manifest.json`.
@@ -130,8 +119,6 @@ mod tests {
         check(&crosscheck_request(), "docs/schemas/crosscheck-request.schema.json");
         check(&crosscheck_line(), "docs/schemas/crosscheck-line.schema.json");
         check(&micro(), "docs/schemas/micro-best.schema.json");
-        check(&mutator_request(), "docs/schemas/mutator-request.schema.json");
-        check(&mutator_answer(), "docs/schemas/mutator-answer.schema.json");
         check(&export_manifest(), "docs/schemas/export-manifest.schema.json");
         check(&request_schemas::request(), "docs/schemas/evaluate-request.schema.json");
         check(&request_schemas::answer(), "docs/schemas/evaluate-answer.schema.json");

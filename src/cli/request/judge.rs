@@ -10,8 +10,10 @@ use super::baselines::MeasuredBaseline;
 use super::level::{self, AtLevel, LevelContext};
 use super::ready::{Failure, ReadyRequest, ready};
 use super::session::{RequestSession, WarmTask};
+use super::task;
 use super::watch::out_of_time;
 use crate::cli::error::{CliError, CliErrorKind};
+use crate::cli::evaluate_args::EvaluateArgs;
 use crate::cli::evaluate_inspect;
 use crate::cli::evaluate_rule::take_log;
 use crate::cli::exit_code::ExitCode;
@@ -42,6 +44,15 @@ pub fn answer(session: &mut RequestSession<'_>, request: &EvaluationRequest, hea
     let began = Instant::now();
     let (limit, level) = session.bounds(request);
     let visibility = session.visibility(request.visibility);
+    if request.asks_task {
+        return match task::answer(session, request, head) {
+            Ok((answer, kernel)) => Answered { answer, kernel, exit: ExitCode::Done },
+            Err(error) => {
+                let (answer, exit) = failed(head, Failure::from(error), visibility, limit);
+                Answered { answer, kernel: String::new(), exit }
+            }
+        };
+    }
     let ready = ready(session, request, level, began + limit);
     let kernel = ready.as_ref().map(|own| own.asked.setting.kernel.clone()).unwrap_or_default();
     let key = ready.as_ref().ok().and_then(|ready| ready.answer_key(request));
@@ -134,7 +145,11 @@ fn whole(
     let (warm, is_new) = session.lane(&ready.key, &ready.asked.setup, &ready.asked.candidate.file)?;
     let WarmTask { key, lane, mut baselines } = warm;
     let mut opened = ready.asked.open_on(lane, &ready.one, is_new)?;
-    let context = LevelContext { arguments: session.arguments, rival: rival.as_ref(), log: log.as_ref() };
+    let arguments = match &request.hypothesis {
+        Some(_) => &EvaluateArgs { hypothesis: request.hypothesis.clone(), ..session.arguments.clone() },
+        None => session.arguments,
+    };
+    let context = LevelContext { arguments, rival: rival.as_ref(), log: log.as_ref() };
     let judged = level::judge(&context, ready, &mut opened, &mut baselines);
     let OpenedCandidate { lane, .. } = opened;
     if !matches!(&judged, Err(error) if error.kind == CliErrorKind::Device) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use evo_protocol::device::DeviceKind;
 use evo_space::genome::ContentHash;
 
 use super::baselines::MeasuredBaselines;
@@ -61,6 +62,11 @@ impl<'a> RequestSession<'a> {
         };
         setup.until = Some(until);
         setup
+    }
+
+    /// The kind of the chosen device.
+    pub fn device_kind(&self) -> DeviceKind {
+        self.setup.choice.kind
     }
 
     /// The compilers that stay.

@@ -8,7 +8,6 @@ use evo_protocol::verdict::VERDICT_VERSION;
 use evo_search::strategy::Strategy;
 
 use super::apart;
-use super::beside::RunningSearch;
 use super::plan::{SweepPlan, SweepSubject};
 use super::prior::PriorSource;
 use super::seeds::{self, SeededStrategy};
@@ -39,20 +38,13 @@ pub struct SweepOutcome {
     pub bounds: Vec<Option<f64>>,
 }
 
-/// Runs a plan, on whatever answers. `running` tells others of the search while it runs.
-pub fn execute(
-    plan: &SweepPlan,
-    call: &Call,
-    running: Option<&RunningSearch>,
-) -> Result<SweepOutcome, CliError> {
+/// Runs a plan, on whatever answers.
+pub fn execute(plan: &SweepPlan, call: &Call) -> Result<SweepOutcome, CliError> {
     match &plan.subject {
         SweepSubject::Live(live) => {
-            let turns = running.filter(|_| !live.has_lanes()).map(RunningSearch::turns);
-            execute_on(plan, call, running, |inbox| live.start(plan.seed, plan.sanitize, turns, inbox))
+            execute_on(plan, call, |inbox| live.start(plan.seed, plan.sanitize, inbox))
         }
-        SweepSubject::Replayed(replayed) => {
-            execute_on(plan, call, running, |inbox| Ok(replayed.start(inbox)))
-        }
+        SweepSubject::Replayed(replayed) => execute_on(plan, call, |inbox| Ok(replayed.start(inbox))),
     }
 }
 
@@ -64,7 +56,6 @@ pub fn execute(
 fn execute_on<'a, R: Recipe>(
     plan: &'a SweepPlan,
     call: &Call,
-    running: Option<&RunningSearch>,
     start: impl FnOnce(&Inbox<R::Binary>) -> Result<Stage<'a, R>, CliError>,
 ) -> Result<SweepOutcome, CliError> {
     let inbox = Inbox::new();
@@ -83,10 +74,6 @@ fn execute_on<'a, R: Recipe>(
     call.leave_signals(true);
 
     let mut observer = progress::observer(call);
-    if let Some(running) = running {
-        running.begin(&study);
-        observer = running.watched(observer);
-    }
     for message in stage.notices {
         observer.observe(&Event::Notice { message });
     }

@@ -30,7 +30,6 @@ use crate::cli::trial;
 use crate::compile::VariantFarm;
 use crate::engine::prepared::PreparedKernel;
 use crate::engine::recipe::KernelRecipe;
-use crate::engine::turns::{MeasuringTurns, TurnTaking};
 use crate::engine::twin_looks::TwinLooks;
 use crate::engine::{Inbox, LaneIdentity, LanePart, Message, SanitizePlan, Utilization, single};
 use crate::journal::conditions::Conditions;
@@ -160,18 +159,11 @@ impl LiveSubject {
         }
     }
 
-    /// Whether there are several devices, or one behind a command.
-    pub fn has_lanes(&self) -> bool {
-        self.workers.is_some()
-    }
-
-    /// Starts compilers and a device worker, and compiles the reference kernel. With `turns`, somebody else measures on
-    /// the device too.
+    /// Starts compilers and a device worker, and compiles the reference kernel.
     pub fn start(
         &self,
         seed: u64,
         sanitize: SanitizePlan,
-        turns: Option<&MeasuringTurns>,
         inbox: &Inbox<Vec<Binary>>,
     ) -> Result<Stage<'_, KernelRecipe<'_>>, CliError> {
         let kernel = session::kernel_of(&self.file)?;
@@ -213,7 +205,6 @@ impl LiveSubject {
         let warned = warnings.iter().map(|warning| format!("warning: {warning}"));
         let device = lane.info().clone();
         let (lanes, notice) = self.parts(lanes, kernel, sanitize, seed);
-        let lanes = lanes.into_iter().map(|lane| in_turns(lane, turns)).collect();
         let notices = warned.chain(notice).chain(no_anchors).collect();
         // Said when the file was opened; the study keeps it beside its other remarks.
         let on_device = self.within.as_ref().and_then(|within| within.replaced_default.as_ref());
@@ -234,14 +225,6 @@ impl LiveSubject {
             device,
         };
         Ok(Stage { recipe, compilers: Box::new(farm), lanes, anchors, identity, notices })
-    }
-}
-
-/// A lane that waits for its turn where somebody else measures on its device too.
-fn in_turns(part: LanePart<Job>, turns: Option<&MeasuringTurns>) -> LanePart<Job> {
-    match turns {
-        Some(turns) => LanePart { device: Box::new(TurnTaking::new(part.device, turns.clone())), ..part },
-        None => part,
     }
 }
 

@@ -6,17 +6,14 @@
 
 mod anchors;
 mod apart;
-mod beside;
 mod choice;
 mod command;
 mod conditions;
 mod execute;
 mod inputs;
-mod knowledge;
 mod lane_order;
 mod lanes;
 mod live;
-mod mutated;
 mod plan;
 mod prior;
 mod profiled;

@@ -49,8 +49,6 @@ pub struct SweepPlan {
     pub budget: Budget,
     /// As the user gave it, or as the run had it that is continued.
     pub asked: AskedBudget,
-    /// The wall time of the whole command, where the search gets only a part of it.
-    pub wall: Option<Duration>,
     /// How many of the best are confirmed; a replay has nothing to confirm them with.
     pub finalists: usize,
     pub run_all: bool,
@@ -146,7 +144,7 @@ impl SweepPlan {
             SweepSubject::Replayed(_) => SanitizePlan::default(),
         };
         let asked = (arguments.budget.clone(), arguments.generations);
-        let (wall, budget) = budgets(arguments, &asked)?;
+        let budget = budget(arguments, &asked)?;
         let mut plan = SweepPlan {
             clock,
             strategy: String::new(),
@@ -154,7 +152,6 @@ impl SweepPlan {
             changes: Vec::new(),
             seed: 0,
             population,
-            wall,
             budget,
             asked,
             finalists,
@@ -190,7 +187,7 @@ impl SweepPlan {
     /// Takes the budget of the run that is continued, where the user gives none.
     fn keep_budget(&mut self, arguments: &SweepArgs, before: &Resumed) -> Result<(), CliError> {
         self.asked = (before.budget.clone(), before.generations);
-        (self.wall, self.budget) = budgets(arguments, &self.asked)?;
+        self.budget = budget(arguments, &self.asked)?;
         let (limit, generations) = &self.asked;
         let limit = limit.iter().map(|text| format!("`--budget {text}`"));
         let words: Vec<String> = limit.chain(generations.map(|count| format!("`--gen {count}`"))).collect();
@@ -286,11 +283,7 @@ fn changes(arguments: &SweepArgs, before: &Resumed) -> Vec<String> {
     seed.into_iter().chain(strategy).chain(apart).collect()
 }
 
-/// The wall time of the command, and the search's part of the budget: a mutator needs time of its own.
-fn budgets(
-    arguments: &SweepArgs,
-    (limit, generations): &AskedBudget,
-) -> Result<(Option<Duration>, Budget), CliError> {
+fn budget(arguments: &SweepArgs, (limit, generations): &AskedBudget) -> Result<Budget, CliError> {
     let mut budget = Budget { generations: *generations, ..Budget::default() };
     if budget.generations == Some(0) {
         return Err(CliError::usage("`--gen 0`: nothing would be evaluated"));
@@ -300,13 +293,5 @@ fn budgets(
     }
     // The engine ends in order when its wall time is used up, with everything written.
     budget.wall = budget.wall.into_iter().chain(arguments.limits.total.limit_total).min();
-    let wall = budget.wall;
-    if arguments.mutator.mutator.is_some() {
-        budget.wall = arguments.mutator.share(budget.wall).1;
-        if budget.wall.is_some_and(|wall| wall.is_zero()) {
-            return Err(CliError::usage("`--mutator-time` leaves no time of the budget for the search")
-                .with_hint("raise `--budget`, or lower `--mutator-time`"));
-        }
-    }
-    Ok((wall, budget))
+    Ok(budget)
 }

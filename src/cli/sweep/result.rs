@@ -26,11 +26,11 @@ use crate::report::{insight, lane_lines, text};
 const ROWS: usize = 5;
 
 /// Shows the result on stdout, or hands over its object; the exit code says why the run ended. Beside it
-/// are what came of profiling the champion, and of the mutator, where these were asked for.
+/// is what came of profiling the champion, where that was asked for.
 pub fn report(
     plan: &SweepPlan,
     outcome: &SweepOutcome,
-    (profile, mutator): (Option<Value>, Option<Value>),
+    profile: Option<Value>,
     call: &Call,
 ) -> Result<Answer, CliError> {
     let exit = exit_code(&outcome.summary, &outcome.study.history.evaluations);
@@ -41,9 +41,6 @@ pub fn report(
         let mut own = object(plan, outcome);
         if let Some(profile) = profile {
             own["profile"] = profile;
-        }
-        if let Some(mutator) = mutator {
-            own["mutator"] = mutator;
         }
         answer = Answer::object(exit, &own).in_brief(json!({
             "passed": failures::passed(&outcome.study.history.evaluations),

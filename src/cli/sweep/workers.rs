@@ -41,13 +41,9 @@ pub fn refuse_elsewhere(arguments: &SweepArgs, orders: &[LaneOrder]) -> Result<(
         })
     };
     let listed = arguments.workers.workers.as_deref().unwrap_or_default();
-    let looks = [
-        ("--profile", arguments.profile != ProfileWhen::Off),
-        ("--mutator", arguments.mutator.mutator.is_some()),
-    ];
-    if let Some((option, _)) = looks.iter().find(|(_, is_asked)| *is_asked && locals().next().is_none()) {
+    if arguments.profile != ProfileWhen::Off && locals().next().is_none() {
         return Err(CliError::usage(format!(
-            "`{option}` cannot be used with `--workers {listed}`: it needs a device of this machine, and every lane is a \
+            "`--profile` cannot be used with `--workers {listed}`: it needs a device of this machine, and every lane is a \
              command"
         ))
         .with_hint("leave it out, or name a lane of this machine in a TOML list: `[[lanes]]` with `device`"));

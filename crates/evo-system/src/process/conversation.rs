@@ -264,21 +264,6 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         self.process.bury().status.is_some()
     }
 
-    /// Sends a line of a protocol whose messages are not frames.
-    pub fn send_line(&mut self, line: &[u8]) {
-        self.pipe.send(line);
-    }
-
-    /// Closes its stdin: what reads a line after the other ends then.
-    pub fn close_input(&mut self) {
-        self.pipe.close();
-    }
-
-    /// The next line of such a protocol, without its end; it must come within `limit` of `since`.
-    pub fn receive_line(&mut self, since: Instant, limit: Duration) -> Result<Vec<u8>, ProcessDeath> {
-        self.next_line(since, limit, since + limit)
-    }
-
     fn next_line(
         &mut self,
         since: Instant,

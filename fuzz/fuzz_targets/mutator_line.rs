@@ -1,8 +1,0 @@
-#![no_main]
-//! The body is in `fuzz/bodies.rs`.
-
-#[path = "../bodies.rs"]
-#[allow(dead_code)]
-mod bodies;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| bodies::mutator_line(bytes));
