@@ -47,21 +47,6 @@ pub enum Aim {
 }
 
 impl Aim {
-    /// The command that has this aim.
-    pub fn command(self) -> &'static str {
-        match self {
-            Aim::Whole => "test-one",
-            Aim::Gates => "test",
-            Aim::Times => "benchmark",
-            Aim::Evaluate => "evaluate",
-            Aim::Gate => "gate",
-            Aim::Profile => PROFILE,
-            Aim::Invert => INVERT,
-            Aim::Crosscheck => CROSSCHECK,
-            Aim::Sanitize => SANITIZE,
-        }
-    }
-
     /// Whether something is asked of a candidate beyond its verdict. Others may find right what is wrong.
     pub fn goes_beyond(self, verdict: &Verdict) -> bool {
         match self {

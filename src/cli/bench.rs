@@ -42,8 +42,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     let setup = session::setup_for(&arguments.run)?;
     let plan = bench_plan::plan(arguments, &setup)?;
     let seed = arguments.run.seed.map_or_else(seed::random, Ok)?;
-    let repro = arguments.again(&plan.target, &setup.choice.spec, seed);
-    call.know(|facts| facts.repro.clone_from(&repro));
+    let repro = call.chose(Some(&setup.choice.spec), seed);
     if let [(_, only)] = &plan.candidates[..] {
         described::candidate(call, only);
     }

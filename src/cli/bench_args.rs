@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use evo_protocol::measurement::TimingMode;
-use evo_space::shell::quote;
 
 use super::candidate::named;
 use super::one_args::RunArgs;
@@ -71,31 +70,5 @@ impl BenchMode {
             BenchMode::Cold => TimingMode::Cold,
             BenchMode::Eager => TimingMode::Eager,
         }
-    }
-}
-
-impl BenchArgs {
-    /// A command line that does the same again.
-    pub fn again(&self, target: &str, device: &str, seed: u64) -> String {
-        let mut words = vec!["evo bench".to_string(), quote(target).into_owned()];
-        words.extend(self.quick.then(|| "--quick".to_string()));
-        let mut many = |flag: &str, values: &[String]| {
-            words.extend(values.iter().map(|value| format!("{flag} {}", quote(value))));
-        };
-        many("--peer", &self.peers);
-        many("--candidate", &self.candidates);
-        let modes: Vec<String> = self.modes.iter().map(|mode| mode.timing().as_str().to_string()).collect();
-        many("--mode", &modes);
-        many("--problem", &self.problems);
-        many("--allow-not-run", &self.allow_not_run);
-        many("--name", self.name.as_slice());
-        many("--study", self.study.as_slice());
-        words.extend(self.rounds.map(|rounds| format!("--rounds {rounds}")));
-        words.extend([format!("--device {device}"), format!("--seed {seed}")]);
-        if self.out != std::path::Path::new("evidence") {
-            words.push(format!("--out {}", quote(&self.out.display().to_string())));
-        }
-        words.extend(self.run.words());
-        words.join(" ")
     }
 }

@@ -24,8 +24,6 @@ const PORTFOLIO: &str = "@portfolio";
 /// What takes part.
 #[derive(Debug)]
 pub struct BenchPlan {
-    /// As the command line names it.
-    pub target: String,
     pub name: String,
     pub space: SpaceFile,
     /// With their names in rows.
@@ -77,7 +75,7 @@ pub fn plan(arguments: &BenchArgs, setup: &DeviceSetup) -> Result<BenchPlan, Cli
         modes = vec![ranking];
     }
     modes.dedup();
-    Ok(BenchPlan { target, name, candidates, shapes, modes, ranking, peers, space })
+    Ok(BenchPlan { name, candidates, shapes, modes, ranking, peers, space })
 }
 
 fn shapes(

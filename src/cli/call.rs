@@ -29,6 +29,8 @@ struct CallState {
     began: Instant,
     /// As the words look at first, and then as the command line says.
     is_json: AtomicBool,
+    /// Of the command line, behind the program's name.
+    words: Vec<String>,
     facts: Mutex<CallFacts>,
     out: Mutex<JsonOut>,
     /// The engine watches for signals itself, so that a sweep ends in order.
@@ -38,12 +40,12 @@ struct CallState {
 impl Call {
     /// A call that begins now. `words` are those of the command line behind the program's name.
     pub fn begin(command: &str, words: &[String], is_json: bool) -> Call {
-        let quoted: Vec<String> = words.iter().map(|word| quote(word).into_owned()).collect();
-        let repro = format!("evo {}", quoted.join(" ")).trim_end().to_string();
+        let repro = line(words.iter().map(String::as_str));
         let facts = CallFacts { command: command.to_string(), repro, ..CallFacts::default() };
         Call(Arc::new(CallState {
             began: Instant::now(),
             is_json: AtomicBool::new(is_json),
+            words: words.to_vec(),
             facts: Mutex::new(facts),
             out: Mutex::new(JsonOut::new()),
             is_watched: AtomicBool::new(false),
@@ -79,9 +81,27 @@ impl Call {
         });
     }
 
-    /// Adds a drawn seed to the command line that repeats the call.
-    pub fn drew_seed(&self, seed: u64) {
-        self.know(|facts| facts.repro.push_str(&format!(" --seed {seed}")));
+    /// The command line that repeats the call, with what evo chose where the user left it open: the device, and the
+    /// seed that was drawn.
+    pub fn chose(&self, device: Option<&str>, seed: u64) -> String {
+        let words = &self.0.words;
+        let is_given = |name: &str| {
+            words.iter().any(|word| {
+                word.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+            })
+        };
+        let mut kept: Vec<&str> = words.iter().map(String::as_str).collect();
+        if let Some(at) = kept.windows(2).position(|pair| pair == ["--device", "auto"]) {
+            kept.drain(at..at + 2);
+        }
+        kept.retain(|word| *word != "--device=auto");
+        let is_named = kept.iter().any(|word| *word == "--device" || word.starts_with("--device="));
+        let seed = (!is_given("--seed")).then(|| seed.to_string());
+        kept.extend(device.filter(|_| !is_named).into_iter().flat_map(|device| ["--device", device]));
+        kept.extend(seed.iter().flat_map(|seed| ["--seed", seed]));
+        let repro = line(kept);
+        self.know(|facts| facts.repro.clone_from(&repro));
+        repro
     }
 
     /// Writes one line of a stream.
@@ -220,6 +240,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The words behind `evo`, as a shell takes them.
+fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let words = words.into_iter().map(quote);
+    std::iter::once("evo".into()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use evo_protocol::envelope::ErrorCode;
@@ -239,7 +265,10 @@ mod tests {
     fn the_line_that_repeats_a_call_is_quoted() {
         let words = ["space", "a b.toml", "--sample", "3"].map(String::from);
         let call = Call::begin("space", &words, true);
-        call.drew_seed(5);
-        call.know(|facts| assert_eq!(facts.repro, "evo space 'a b.toml' --sample 3 --seed 5"));
+        assert_eq!(call.chose(None, 5), "evo space 'a b.toml' --sample 3 --seed 5");
+        let words = ["test", "gemm", "--device", "auto", "--seed=7", "--json"].map(String::from);
+        let call = Call::begin("test", &words, true);
+        assert_eq!(call.chose(Some("cuda:0"), 7), "evo test gemm --seed=7 --json --device cuda:0");
+        call.know(|facts| assert_eq!(facts.repro, "evo test gemm --seed=7 --json --device cuda:0"));
     }
 }

@@ -4,13 +4,12 @@
 // Comments on flags are help texts, in which `[default: …]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use evo_device::probe;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{ErrorCode, ErrorPlace};
-use evo_space::shell::quote;
 
 use super::error::CliError;
 use super::words;
@@ -167,20 +166,4 @@ pub fn error(error: CandidateError) -> CliError {
         CandidateError::Name(NameError::Refused { text, hint }) => CliError::usage(text).with_hint(hint),
         CandidateError::Name(NameError::Journal(error)) => error.into(),
     }
-}
-
-/// The words and flags that name the same candidate again, behind the space.
-pub fn again(candidate: &ResolvedCandidate, arguments: &CandidateArgs) -> String {
-    let word = |(name, value)| quote(&format!("{name}={value}")).into_owned();
-    let mut words: Vec<String> = candidate.configuration.iter().map(word).collect();
-    let mut flag = |name: &str, path: Option<&Path>| {
-        if let Some(path) = path {
-            words.push(format!("{name} {}", quote(&path.display().to_string())));
-        }
-    };
-    if candidate.provenance.kind == CandidateKind::Source {
-        flag("--source", arguments.source.as_deref());
-        flag("--launch", arguments.launch.as_deref());
-    }
-    words.join(" ")
 }

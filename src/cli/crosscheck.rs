@@ -39,14 +39,9 @@ struct Crosschecked {
 pub fn run(arguments: &CrosscheckArgs, call: &Call) -> Result<Answer, CliError> {
     let words = command_words(arguments)?;
     let peers = crosscheck_peers::named(arguments)?;
-    let mut tried = trial::run(&arguments.one, call, Aim::Crosscheck, |bench| {
-        call.know(|facts| facts.repro.push_str(&arguments.words()));
+    let tried = trial::run(&arguments.one, call, Aim::Crosscheck, |bench| {
         CrosscheckRun { arguments, call, bench, words: &words, peers: &peers }.run()
     })?;
-    if tried.found.is_none() {
-        call.know(|facts| facts.repro.push_str(&arguments.words()));
-    }
-    tried.setting.repro = call.facts().repro;
     let mut own = single::json(&tried.setting, &tried.single.evaluation, &tried.single.attributes);
     let Some(found) = &tried.found else {
         return verdict_answer::show(&arguments.one, call, &tried, Aim::Crosscheck, own, "");

@@ -4,7 +4,6 @@
 #![allow(rustdoc::broken_intra_doc_links)]
 
 use clap::{Args, ValueEnum};
-use evo_space::shell::quote;
 
 use super::one_args::TestOneArgs;
 
@@ -69,15 +68,5 @@ impl CrosscheckArgs {
         asked.sort();
         asked.dedup();
         asked
-    }
-
-    /// What a command line that does the same has beyond the candidate.
-    pub fn words(&self) -> String {
-        let names: Vec<&str> = self.harnesses.iter().map(|own| own.as_str()).collect();
-        let harness =
-            if names.is_empty() { String::new() } else { format!(" --harness {}", names.join(",")) };
-        let command = self.command.as_ref().map(|own| format!(" --command {}", quote(own)));
-        let peers: String = self.peers.iter().map(|own| format!(" --peer {}", quote(own))).collect();
-        format!("{harness}{}{peers}", command.unwrap_or_default())
     }
 }

@@ -43,14 +43,8 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
     {
         one.candidate.study = None;
     }
-    let mut asked = trial::ask(&one, call, Aim::Evaluate)?;
-    let again = format!("{} {}", asked.setting.repro, arguments.words().join(" "));
-    let against = arguments.against.clone();
-    asked.setting.repro = rival::repeated(&again, against);
-    call.know(|facts| {
-        facts.repro = asked.setting.repro.clone();
-        facts.so_far = Some(so_far(None));
-    });
+    let asked = trial::ask(&one, call, Aim::Evaluate)?;
+    call.know(|facts| facts.so_far = Some(so_far(None)));
     let named =
         arguments.against.as_deref().map(|against| rival::named(&arguments.one, against)).transpose()?;
     let kernel = asked.kernel()?;
@@ -62,9 +56,6 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
         Some(named) => named,
         None => rival::best(&one, log.folder(), incumbent.clone())?,
     };
-    // What is the best of all changes from day to day.
-    asked.setting.repro = rival::repeated(&again, rival.in_a_word());
-    call.know(|facts| facts.repro = asked.setting.repro.clone());
     let mut judged = judge(&one, call, &asked, &rival)?;
     if is_demanded {
         evaluate_inspect::sanitize(&one, &asked, &mut judged)?;

@@ -77,30 +77,6 @@ impl Requirement {
     }
 }
 
-impl EvaluateArgs {
-    /// The options that are not at their defaults, as a command line has them, without `--against`: that is written out
-    /// as the rival that was chosen. Texts that only describe are left out.
-    pub fn words(&self) -> Vec<String> {
-        let quoted = |text: &str| evo_space::shell::quote(text).into_owned();
-        let mut words: Vec<String> = Vec::new();
-        let shares = [("--accept", self.accept, 0.03), ("--revert-above", self.revert_above, 0.02)];
-        let changed = shares.into_iter().filter(|(_, own, usual)| own != usual);
-        words.extend(changed.map(|(flag, own, _)| format!("{flag} {own}")));
-        words.extend(self.profile.then(|| "--profile".to_string()));
-        words.extend(self.sanitize.then(|| "--sanitize".to_string()));
-        words.extend(self.grid.iter().map(|file| format!("--grid {}", quoted(&file.display().to_string()))));
-        words.extend((self.on != 2).then(|| format!("--on {}", self.on)));
-        let is_more = self.require != Requirement::Correct;
-        words.extend(is_more.then(|| format!("--require {}", self.require.word())));
-        let out = &self.one.candidate.out;
-        let is_usual = out == std::path::Path::new("evidence");
-        words.extend((!is_usual).then(|| format!("--out {}", quoted(&out.display().to_string()))));
-        let seconds = self.time_limit.as_secs();
-        words.extend((seconds != 300).then(|| format!("--time-limit {seconds}s")));
-        words
-    }
-}
-
 /// `3%` or `0.03`: from 0 to 10.
 pub fn share(text: &str) -> Result<f64, String> {
     let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number.trim_end(), 100.0));

@@ -39,7 +39,6 @@ pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
     export_write::check(&arguments.to, arguments.force)?;
     let one = judged_here(arguments);
     let asked = trial::ask(&one, call, Aim::Gates)?;
-    call.know(|facts| facts.repro = again(arguments, &facts.repro));
     let target = target(arguments, &asked)?;
     let plan = export_plan::plan(arguments, &asked, target.kind, &formats)?;
     let arch = (target.kind == DeviceKind::Cuda).then_some(target.arch.as_str());
@@ -61,29 +60,6 @@ pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
         false => Vec::new(),
     };
     answer(arguments, call, &plan, &variants, &formats, &rows)
-}
-
-/// The command line that does the same again, made of that of `evo test`.
-fn again(arguments: &ExportArgs, tested: &str) -> String {
-    let quoted = |text: &str| evo_space::shell::quote(text).into_owned();
-    let mut line = tested.replacen("evo test ", "evo export ", 1);
-    line.push_str(&format!(
-        " --to {} --format {}",
-        quoted(&arguments.to.display().to_string()),
-        arguments.formats.join(",")
-    ));
-    if let Some(arch) = &arguments.arch {
-        line.push_str(&format!(" --arch {arch}"));
-        line.extend(arguments.one.problems.iter().map(|problem| format!(" --problem {}", quoted(problem))));
-    }
-    for (flag, is_given) in
-        [("--verify", arguments.verify), ("--unchecked", arguments.unchecked), ("--force", arguments.force)]
-    {
-        if is_given {
-            line.push_str(&format!(" {flag}"));
-        }
-    }
-    line
 }
 
 /// What is judged on this device. With `--arch`, problems that are named are those of a GPU, which may not be here.

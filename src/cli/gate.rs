@@ -39,7 +39,6 @@ pub fn run(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     let rival = rival(arguments, &space, &baseline)?;
     let one = arguments.one(&space, Some(&baseline.configuration));
     let asked = trial::ask(&one, call, Aim::Gate)?;
-    call.know(|facts| facts.repro = arguments.again(&space, asked.seed));
     let kernel = asked.kernel()?;
     let kind = asked.setup.choice.kind;
     if kind != baseline.device_kind {

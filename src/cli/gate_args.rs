@@ -3,11 +3,10 @@
 // Comments on flags are help texts, in which `[default: …]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use evo_space::genome::Configuration;
-use evo_space::shell::quote;
 
 use super::candidate::{CandidateArgs, named};
 use super::evaluate_args::share;
@@ -107,34 +106,5 @@ impl GateArgs {
             run: self.run.clone(),
             grid: Vec::new(),
         }
-    }
-
-    /// The command line that does the same again.
-    pub fn again(&self, space: &str, seed: u64) -> String {
-        let quoted = |text: &str| quote(text).into_owned();
-        let path = |path: &Path| quoted(&path.display().to_string());
-        let mut words = vec!["evo gate".to_string(), quoted(space)];
-        let mut flag =
-            |name: &str, value: Option<String>| words.extend(value.map(|value| format!("{name} {value}")));
-        flag("--baseline", (self.baseline != Path::new(BASELINE)).then(|| path(&self.baseline)));
-        flag("--candidate", self.candidate.as_deref().map(quoted));
-        flag("--config", self.files.config.as_deref().map(path));
-        flag("--source", self.files.source.as_deref().map(path));
-        flag("--launch", self.files.launch.as_deref().map(path));
-        flag("--study", self.files.study.as_deref().map(quoted));
-        flag("--out", (self.files.out != Path::new("evidence")).then(|| path(&self.files.out)));
-        flag("--threshold", (self.threshold != 0.02).then(|| self.threshold.to_string()));
-        flag("--device", Some(quoted(&self.run.device)));
-        flag("--seed", Some(seed.to_string()));
-        self.allow_not_run.iter().for_each(|name| flag("--allow-not-run", Some(quoted(name))));
-        let switches = [
-            ("--goals", self.goals),
-            ("--sanitize", self.sanitize),
-            ("--update", self.update),
-            ("--init", self.init),
-        ];
-        words.extend(switches.into_iter().filter(|(_, on)| *on).map(|(name, _)| name.to_string()));
-        words.extend(self.run.words());
-        words.join(" ")
     }
 }

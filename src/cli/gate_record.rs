@@ -119,7 +119,7 @@ fn write_files(parts: &GateParts<'_>, number: u64) -> Result<Vec<String>, CliErr
         judged.device.as_ref().map(|device| described::conditions(device, asked.seed, &names(judged)));
     let object = json!({
         "schema": "evo.gate.run", "version": 1, "at": now(), "kernel": sheet.kernel, "space": asked.setting.space,
-        "device": sheet.device, "repro": arguments.again(&asked.setting.space, asked.seed),
+        "device": sheet.device, "repro": asked.setting.repro,
         "conditions": conditions, "result": result, "reasons": reasons,
     });
     let texts = [("gate.json", format!("{object:#}\n")), ("gate.md", sheet.markdown())];
@@ -150,8 +150,6 @@ pub fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     let space = opened::space_name(arguments.space.as_deref())?;
     let one = arguments.one(&space, None);
     let asked = trial::ask(&one, call, Aim::Gate)?;
-    let again = arguments.again(&space, asked.seed);
-    call.know(|facts| facts.repro = again);
     let demands = arguments.demands(asked.kernel()?);
     let kernel = asked.kernel()?.name.clone();
     let log = evaluate_rule::take_log(&one.candidate.out, &kernel, &asked.setup.choice)?;

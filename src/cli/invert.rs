@@ -6,14 +6,13 @@
 use evo_protocol::device::DeviceKind;
 use evo_protocol::invert::{InvertDose, InvertRow, ranked};
 use evo_space::diagnostic::nearest;
-use evo_space::shell::quote;
 use serde_json::{Value, json};
 
 use super::aim::{Aim, INVERT};
 use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
-use super::invert_args::{InvertArgs, InvertCounters};
+use super::invert_args::InvertArgs;
 use super::invert_counters::{self, HarmCounters};
 use super::invert_file::{self, InvertSubject, Inverted};
 use super::invert_harmed::{HarmBench, HarmedCopy};
@@ -34,14 +33,7 @@ pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
         let text = format!("`--problem` {} times: a kernel is harmed on one problem", one.problems.len());
         return Err(CliError::usage(text).with_hint("call `evo invert` once for each problem"));
     }
-    let mut tried = trial::run(one, call, Aim::Invert, |bench| harm_all(arguments, call, bench))?;
-    if !arguments.only.is_empty() {
-        tried.setting.repro.push_str(&format!(" --only {}", quote(&arguments.only.join(","))));
-    }
-    if arguments.counters == InvertCounters::Off {
-        tried.setting.repro.push_str(" --counters off");
-    }
-    call.know(|facts| facts.repro = tried.setting.repro.clone());
+    let tried = trial::run(one, call, Aim::Invert, |bench| harm_all(arguments, call, bench))?;
     let mut own = single::json(&tried.setting, &tried.single.evaluation, &tried.single.attributes);
     let Some(found) = tried.found.as_ref() else {
         return verdict_answer::show(one, call, &tried, Aim::Invert, own, "");

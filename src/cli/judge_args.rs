@@ -56,17 +56,6 @@ impl SanitizeCandidate {
     }
 }
 
-impl JudgeArgs {
-    /// Its options that are not at their defaults, as a command line has them.
-    pub fn own_words(&self) -> &'static str {
-        match self.sanitize {
-            SanitizeCandidate::Auto => "",
-            SanitizeCandidate::On => " --sanitize on",
-            SanitizeCandidate::Off => " --sanitize off",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

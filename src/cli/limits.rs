@@ -43,11 +43,6 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     budget::duration(text).ok_or_else(|| "it is not a time such as `90s`, `10m` or `2h`".to_string())
 }
 
-/// The defaults, as `--help` shows them.
-const COMPILE: Duration = Duration::from_secs(120);
-const DEVICE: Duration = Duration::from_secs(300);
-const TOOL: Duration = Duration::from_secs(300);
-
 /// What a command that ends in order by itself gets beyond its limit: its answer is promised after 15 s at the latest.
 const GRACE: Duration = Duration::from_secs(14);
 
@@ -68,19 +63,6 @@ impl LimitArgs {
     pub fn begin_orderly(&self, call: &Call) -> Result<(), CliError> {
         self.tell(call);
         self.total.watch(call, GRACE)
-    }
-
-    /// The limits that are not at their defaults, as a command line has them.
-    pub fn words(&self) -> Vec<String> {
-        let limits = [
-            ("--limit-compile", Some(self.limit_compile), COMPILE),
-            ("--limit-device", Some(self.limit_device), DEVICE),
-            ("--limit-tool", Some(self.limit_tool), TOOL),
-            ("--limit-total", self.total.limit_total, Duration::ZERO),
-        ];
-        let given = limits.into_iter().filter_map(|(flag, limit, usual)| Some((flag, limit?, usual)));
-        let changed = given.filter(|(_, limit, usual)| limit != usual);
-        changed.map(|(flag, limit, _)| format!("{flag} {}s", limit.as_secs())).collect()
     }
 
     fn tell(&self, call: &Call) {
@@ -145,21 +127,12 @@ mod tests {
     }
 
     #[test]
-    fn only_changed_limits_are_repeated() {
-        let words = |line: &str| {
-            let words = std::iter::once("evo").chain(line.split_whitespace());
-            OnlyLimits::try_parse_from(words)
-                .map(|own| own.limits.words().join(" "))
-                .map_err(|error| error.kind())
-        };
-        assert_eq!(words("").as_deref(), Ok(""));
-        assert_eq!(words("--limit-compile 120s --limit-device 5m").as_deref(), Ok(""));
-        assert_eq!(
-            words("--limit-tool 1h --limit-total 2m").as_deref(),
-            Ok("--limit-tool 3600s --limit-total 120s")
-        );
+    fn a_limit_is_a_time_with_its_unit() {
+        let read = |line: &str| OnlyLimits::try_parse_from(line.split_whitespace()).map(|read| read.limits);
+        let limits = read("evo --limit-tool 1h --limit-total 2m").unwrap();
+        assert_eq!((limits.limit_tool.as_secs(), limits.limit_device), (3600, Duration::from_secs(300)));
         for bad in ["0s", "5", "-1s", "1.5h", "soon", "99999999999999999999h"] {
-            assert!(words(&format!("--limit-device {bad}")).is_err(), "{bad}");
+            assert!(read(&format!("evo --limit-device {bad}")).is_err(), "{bad}");
         }
     }
 }

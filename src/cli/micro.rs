@@ -66,9 +66,7 @@ pub fn run(arguments: &MicroArgs, call: &Call) -> Result<Answer, CliError> {
         .within(&arguments.limits);
     let timed = session::problems(kernel, setup.choice.kind, &arguments.problems)?;
     let seed = arguments.seed.map_or_else(seed::random, Ok)?;
-    if arguments.seed.is_none() {
-        call.drew_seed(seed);
-    }
+    call.chose(Some(&setup.choice.spec), seed);
     // From here on others wait: two at once would disturb each other's times.
     let _turn = evaluate_rule::take_turn(&arguments.out, &setup.choice)?;
     let micro = Micro { arguments, file: &file, kernel, setup: &setup, timed: &timed, seed };

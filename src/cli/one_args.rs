@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
-use evo_space::shell::quote;
 
 use super::candidate::CandidateArgs;
 use super::error::CliError;
@@ -94,22 +93,6 @@ pub struct RunArgs {
     pub json: bool,
 }
 
-impl RunArgs {
-    /// The flags that are not at their defaults, as a command line has them, without device and seed: those are written
-    /// out as they were chosen.
-    pub fn words(&self) -> Vec<String> {
-        let worker = self.worker_command.iter();
-        let mut words: Vec<String> =
-            worker.map(|command| format!("--worker-command {}", quote(command))).collect();
-        words.extend((self.sandbox == SandboxMode::Off).then(|| "--sandbox off".to_string()));
-        let sampling = self.limit_sampling.iter();
-        words.extend(sampling.map(|limit| format!("--limit-sampling {}ms", limit.as_millis())));
-        words.extend(self.access.words());
-        words.extend(self.limits.words());
-        words
-    }
-}
-
 /// A number of compile processes that a machine can hold.
 pub fn jobs() -> impl TypedValueParser<Value = usize> {
     clap::value_parser!(u16).range(1..=1024).map(usize::from)
@@ -127,18 +110,6 @@ pub struct SpaceAccessArgs {
 }
 
 impl SpaceAccessArgs {
-    /// The flags that are not at their defaults, as a command line has them.
-    pub fn words(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        if self.limit_space != SpaceAccess::default().limit {
-            words.push(format!("--limit-space {}", self.limit_space.as_secs_f64()));
-        }
-        if self.allow_outside {
-            words.push("--allow-outside".to_string());
-        }
-        words
-    }
-
     pub fn access(&self) -> SpaceAccess {
         SpaceAccess { limit: self.limit_space, allow_outside: self.allow_outside, render_apart: true }
     }
@@ -191,18 +162,11 @@ mod tests {
     }
 
     #[test]
-    fn only_changed_options_are_repeated() {
-        let words = |line: &str| {
-            let words = std::iter::once("evo").chain(line.split_whitespace());
-            OnlyRun::try_parse_from(words).map(|own| own.run.words().join(" ")).map_err(|error| error.kind())
-        };
-        assert_eq!(words("--device host --seed 7 --json --sandbox on").as_deref(), Ok(""));
-        assert_eq!(
-            words("--limit-device 2s --limit-sampling 2s --sandbox off --allow-outside").as_deref(),
-            Ok("--sandbox off --limit-sampling 2000ms --allow-outside --limit-device 2s")
-        );
+    fn a_sampling_limit_is_between_two_ends() {
+        let read = |line: &str| OnlyRun::try_parse_from(line.split_whitespace()).map(|read| read.run);
+        assert_eq!(read("evo --limit-sampling 2s").unwrap().limit_sampling, Some(Duration::from_secs(2)));
         for bad in ["99ms", "5001ms", "0s", "-1s", "1", "s", "ms", "1.5s", "99999999999999999999s"] {
-            assert!(words(&format!("--limit-sampling {bad}")).is_err(), "{bad}");
+            assert!(read(&format!("evo --limit-sampling {bad}")).is_err(), "{bad}");
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use evo_protocol::device::DeviceInfo;
 use evo_protocol::envelope::{EnvelopeError, ErrorCode, LimitName};
-use evo_space::shell::quote;
 use serde_json::Value;
 
 use super::aim::{Aim, PROFILE};
@@ -31,12 +30,10 @@ pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
         let text = format!("`--problem` {} times: a profile is of one problem", one.problems.len());
         return Err(CliError::usage(text).with_hint("call `evo profile` once for each problem"));
     }
-    let mut tried = trial::run(one, call, Aim::Profile, |bench| {
+    let tried = trial::run(one, call, Aim::Profile, |bench| {
         let kernel = session::kernel_of(bench.file)?;
         device_lane::lane_options(bench.setup, one.run.worker_command.as_deref(), Some(kernel))
     })?;
-    tried.setting.repro.push_str(&again(arguments));
-    call.know(|facts| facts.repro = tried.setting.repro.clone());
     let own = single::json(&tried.setting, &tried.single.evaluation, &tried.single.attributes);
     // Its lane is gone by now, so that the profiler has the device to itself.
     let judged = tried.found.as_ref().zip(tried.job.as_ref()).zip(tried.device.as_ref());
@@ -45,24 +42,6 @@ pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
     };
     let looked = look_at(arguments, &tried, options, job, device)?;
     answer(arguments, call, &tried, own, &looked)
-}
-
-/// The options that decide what is collected, as they were given.
-fn again(arguments: &ProfileArgs) -> String {
-    let mut words = String::new();
-    if arguments.set == CounterSet::Wide {
-        words.push_str(" --set wide");
-    }
-    if !arguments.metrics.is_empty() {
-        words.push_str(&format!(" --metrics {}", arguments.metrics.join(",")));
-    }
-    if arguments.keep_report {
-        words.push_str(" --keep-report");
-    }
-    if let Some(program) = &arguments.ncu {
-        words.push_str(&format!(" --ncu {}", quote(&program.display().to_string())));
-    }
-    words
 }
 
 /// Has the profiler look at a plan of the candidate.

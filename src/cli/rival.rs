@@ -7,7 +7,7 @@ use super::error::CliError;
 use super::one_args::TestOneArgs;
 use super::words;
 use crate::engine::candidate::{
-    CandidateKind, CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice, resolve,
+    CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice, resolve,
 };
 use crate::journal::iterations::{Incumbent, SOURCES, incumbent_name};
 use crate::journal::own_folder::OwnFolder;
@@ -111,23 +111,7 @@ fn of_incumbent(one: &TestOneArgs, folder: &OwnFolder, own: &Incumbent) -> Resul
     })
 }
 
-/// A command line that repeats a comparison with this rival, or with the best that is known then.
-pub fn repeated(again: &str, against: Option<String>) -> String {
-    let against = against.map(|own| format!("--against {}", quote(&own))).unwrap_or_default();
-    format!("{} {against}", again.trim_end()).trim_end().to_string()
-}
-
 impl ChosenRival {
-    /// What `--against` takes for the rival; nothing for an incumbent with a source of its own, which has no such name.
-    pub fn in_a_word(&self) -> Option<String> {
-        let is_source = self.resolved.provenance.kind == CandidateKind::Source;
-        let pairs = self.resolved.configuration.iter();
-        let words: Vec<String> = pairs.map(|(name, value)| format!("{name}={value}")).collect();
-        // Words are told apart at spaces.
-        let has_spaces = words.iter().any(|word| word.contains(char::is_whitespace));
-        (!is_source && !has_spaces).then(|| words.join(" "))
-    }
-
     /// A command line's words that name the rival, for messages.
     pub fn words(&self, folder: Option<&Incumbent>, place: &OwnFolder) -> String {
         let pairs = self.resolved.configuration.iter();

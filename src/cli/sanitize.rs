@@ -6,7 +6,6 @@ use std::path::Path;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{EnvelopeStatus, LimitName};
 use evo_protocol::evaluation::Evaluation;
-use evo_space::shell::quote;
 use serde_json::json;
 
 use super::aim::{Aim, SANITIZE};
@@ -28,16 +27,7 @@ use crate::tool::{FoundTool, ToolFailure, ToolKind, ToolPlaces, ToolState, locat
 
 /// Runs the command.
 pub fn run(arguments: &SanitizeArgs, call: &Call) -> Result<Answer, CliError> {
-    let mut asked = trial::ask(&arguments.one, call, Aim::Sanitize)?;
-    let mut own_words = String::new();
-    if let Some(tool) = arguments.tool {
-        own_words += &format!(" --tool {}", tool.word());
-    }
-    if let Some(program) = &arguments.program {
-        own_words += &format!(" --compute-sanitizer {}", quote(&program.display().to_string()));
-    }
-    asked.setting.repro += &own_words;
-    call.know(|facts| facts.repro.clone_from(&asked.setting.repro));
+    let asked = trial::ask(&arguments.one, call, Aim::Sanitize)?;
     if let Some(evaluation) = asked.refused() {
         return refused(&evaluation, call);
     }

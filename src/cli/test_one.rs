@@ -29,8 +29,6 @@ fn judge(arguments: &JudgeArgs, call: &Call, aim: Aim) -> Result<Answer, CliErro
     let asked = trial::ask(one, call, aim)?;
     let duty = arguments.sanitize.duty(asked.setup.choice.kind, asked.kernel()?.check.demands_sanitizer)?;
     let mut tried = trial::run_asked(asked, one, call, aim, |_| Ok(()))?;
-    tried.setting.repro += arguments.own_words();
-    call.know(|facts| facts.repro.clone_from(&tried.setting.repro));
     let absent = sanitize(arguments, duty, &mut tried)?;
     let Tried { setting, single, .. } = &tried;
     let own = single::json(setting, &single.evaluation, &single.attributes);

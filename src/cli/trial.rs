@@ -8,7 +8,6 @@ use evo_protocol::binary::Binary;
 use evo_protocol::device::DeviceInfo;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::measurement::TimingMode;
-use evo_space::shell::quote;
 
 use super::aim::Aim;
 use super::args::TestOneArgs;
@@ -96,12 +95,14 @@ pub fn ask(arguments: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandid
     let setup = DeviceSetup { until, ..setup };
     session::problems(kernel, setup.choice.kind, &arguments.problems)?;
     let seed = arguments.run.seed.map_or_else(seed::random, Ok)?;
-    let mut setting = setting(arguments, seed, aim, &candidate, &setup);
-    setting.kernel = kernel.name.clone();
-    call.know(|facts| {
-        facts.device = Some(setting.device.clone());
-        facts.repro = setting.repro.clone();
-    });
+    let setting = Setting {
+        repro: call.chose(Some(&setup.choice.spec), seed),
+        seed,
+        space: session::space_word(&candidate.file),
+        kernel: kernel.name.clone(),
+        device: setup.choice.name.clone().unwrap_or_else(|| setup.choice.spec.clone()),
+    };
+    call.know(|facts| facts.device = Some(setting.device.clone()));
     Ok(AskedCandidate { candidate, setup, seed, setting })
 }
 
@@ -261,34 +262,4 @@ pub fn compile(
         Some(message) => Err(CliError::harness(message).with_hint(FULL_CACHE_HINT)),
         None => Ok(answer),
     }
-}
-
-fn setting(
-    arguments: &TestOneArgs,
-    seed: u64,
-    aim: Aim,
-    candidate: &ResolvedCandidate,
-    setup: &DeviceSetup,
-) -> Setting {
-    let space = session::space_word(&candidate.file);
-    let mut words = vec!["evo".to_string(), aim.command().to_string(), quote(&space).into_owned()];
-    words.push(candidate::again(candidate, &arguments.candidate));
-    words.extend([format!("--device {}", setup.choice.spec), format!("--seed {seed}")]);
-    words.extend(options(arguments));
-    Setting {
-        repro: words.join(" "),
-        seed,
-        space,
-        kernel: String::new(),
-        device: setup.choice.name.clone().unwrap_or_else(|| setup.choice.spec.clone()),
-    }
-}
-
-/// The options that decide what came of it, as they were given.
-fn options(arguments: &TestOneArgs) -> Vec<String> {
-    let mut words: Vec<String> =
-        arguments.problems.iter().map(|problem| format!("--problem {}", quote(problem))).collect();
-    words.extend(arguments.allow_not_run.iter().map(|name| format!("--allow-not-run {}", quote(name))));
-    words.extend(arguments.run.words());
-    words
 }

@@ -188,6 +188,6 @@ fn odd_folder_names_work_and_the_repeat_command_is_quoted() {
     assert!(root.path().join(&out).join("box_blur-host/journal.jsonl").exists());
     let words = ["test-one", "my kernels/blur.toml", "64", "--device", "host"];
     let output = evo(root.path()).args(words).args(BRIEF.split(' ')).output().unwrap();
-    let again = "again: evo test-one 'my kernels/blur.toml' BLOCK_X=64 ";
+    let again = "again: evo test-one 'my kernels/blur.toml' 64 ";
     assert!(text(&output.stdout).contains(again), "{}", text(&output.stdout));
 }

@@ -149,7 +149,7 @@ fn candidates_and_a_peer_over_a_grid() {
     assert_eq!(quick["rows"].as_array().unwrap().len(), 3, "{quick}");
     assert_ne!(quick["folder"], object["folder"]);
     let again = kept["command"].as_str().unwrap();
-    assert!(again.starts_with("evo bench b.toml --rounds 3 --device host --seed 1"), "{again}");
+    assert!(again.starts_with("evo bench b.toml ") && again.contains("--rounds 3"), "{again}");
 }
 
 #[test]

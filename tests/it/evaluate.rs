@@ -333,25 +333,13 @@ fn a_device_that_is_misnamed_is_wrong_usage_everywhere() {
 }
 
 #[test]
-fn the_line_that_repeats_a_comparison_names_its_rival() {
+fn a_space_is_named_by_an_option_or_by_the_first_word() {
     let folder = stage();
     let root = folder.path();
-    let repro = |object: &Value| object["repro"].as_str().unwrap().to_string();
-    let first = check(root, "WORK=1", 0, "pass");
-    assert!(repro(&first).ends_with("--against 'WORK=80 FAULT=0'"), "{first}");
-    // It is the incumbent now, and what was compared before still is what is compared.
-    let words = repro(&first);
-    let words = words.strip_prefix("evo ").and_then(|words| words.strip_suffix("'WORK=80 FAULT=0'")).unwrap();
-    let output = support::evo(root, words).args(["WORK=80 FAULT=0", "--json"]).output().unwrap();
-    let again = answer::judged("evaluate", "again", &output, 0, "pass");
-    assert_eq!(again["rival"]["configuration"], first["rival"]["configuration"]);
-    assert_eq!((&again["result"]["decision"], repro(&again)), (&"keep".into(), repro(&first)));
-    // `--space` is the same as a first word.
     let words = format!("evaluate --space scale.toml WORK=1 --device host --json {DECISIVE}");
     let output = support::evo(root, &words).output().unwrap();
     let same = answer::judged("evaluate", &words, &output, 0, "pass");
     assert_eq!(same["candidate"]["space"], "scale.toml");
-    assert!(repro(&same).contains("--against 'WORK=1 FAULT=0'"), "{same}");
     let words = "evaluate scale.toml --space scale.toml --json";
     let twice = answer::judged("evaluate", words, &support::evo(root, words).output().unwrap(), 2, "error");
     assert!(twice["error"]["message"].as_str().unwrap().contains("two spaces at once"), "{twice}");

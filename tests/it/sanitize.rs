@@ -582,7 +582,7 @@ fn one_candidate_passes_without_an_answer_that_is_demanded_only_where_that_is_al
     let (code, status, object) = judge(&["--sanitize", "on"]);
     assert_eq!((code, &*status), (Some(1), "not_run"));
     assert_eq!(object["result"]["not_run"], serde_json::json!(["sanitize"]));
-    assert!(object["repro"].as_str().unwrap().ends_with("--sanitize on"), "{object}");
+    assert!(object["repro"].as_str().unwrap().contains("--sanitize on"), "{object}");
     let (code, _, object) = judge(&["--sanitize", "on", "--allow-not-run", "sanitize"]);
     assert_eq!((code, &object["allowed_not_run"]), (Some(0), &serde_json::json!(["sanitize"])));
     let space = fs::read_to_string(bench.path().join("scale.toml")).unwrap();

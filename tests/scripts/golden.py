@@ -48,8 +48,8 @@ CASES = [
     ("test-one interrupted", ["test-one", *JUDGE, "BLOCK=32", "--json"], 0.7),
     ("gate, no baseline", ["gate", *JUDGE, "--json"], None),
     ("gate, kept", ["gate", *JUDGE, "--init", "--json"], None),
-    ("gate", ["gate", *JUDGE, "--json"], None),
-    ("gate, another", ["gate", *JUDGE, "--candidate", "BLOCK=32", "--update", "--json"], None),
+    ("gate", ["gate", *JUDGE, "--threshold", "900%", "--json"], None),
+    ("gate, another", ["gate", *JUDGE, "--candidate", "BLOCK=32", "--threshold", "900%", "--update", "--json"], None),
     ("invert", ["invert", *JUDGE, "BLOCK=32", "--json"], None),
     ("crosscheck", ["crosscheck", *JUDGE, "BLOCK=32", "--json"], None),
     ("micro", ["micro", "rows.toml", "--device", "host", "--seed", "7", "--json"], None),
@@ -133,6 +133,7 @@ def run(evo, folder, words, interrupt, text=None):
         time.sleep(interrupt)
         process.send_signal(signal.SIGINT)
     out, error = process.communicate(text, timeout=300)
+    out, error = (text.replace(Path(evo).name, "evo") for text in (out, error))
     lines = [re.sub(r"\d+(\.\d+)?", "#", line) for line in error.splitlines() if line.startswith("error")]
     return {"exit": process.returncode, "answer": answer(out), "errors": lines}
 
@@ -164,6 +165,9 @@ def difference(old, new, place=""):
     if isinstance(old, dict) and isinstance(new, dict):
         for name in sorted(old.keys() | new.keys()):
             yield from difference(old.get(name, "(absent)"), new.get(name, "(absent)"), f"{place}.{name}")
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for at, (before, after) in enumerate(zip(old, new)):
+            yield from difference(before, after, f"{place}[{at}]")
     elif old != new:
         yield f"{place}: {json.dumps(old, ensure_ascii=False)[:300]}\n    now {json.dumps(new, ensure_ascii=False)[:300]}"
 

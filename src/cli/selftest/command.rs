@@ -28,9 +28,7 @@ use crate::kernel::catalog;
 pub fn run(arguments: &SelftestArgs, call: &Call) -> Result<Answer, CliError> {
     arguments.limits.begin(call)?;
     let seed = seed(arguments);
-    if arguments.seed.is_none() {
-        call.drew_seed(seed);
-    }
+    call.chose(None, seed);
     // It starts evo itself, always on the host, so it needs no device here.
     if arguments.subject == SelftestSubject::Crash {
         return crash::run(arguments, seed);

@@ -20,9 +20,7 @@ pub fn run(arguments: &SweepArgs, call: &Call) -> Result<Answer, CliError> {
     let clock = CommandClock::start();
     arguments.limits.begin_orderly(call)?;
     let plan = SweepPlan::of(arguments, clock)?;
-    if arguments.seed.is_none() {
-        call.drew_seed(plan.seed);
-    }
+    call.chose(None, plan.seed);
     let outcome = execute(&plan, call)?;
     let profile = written(arguments, &plan, &outcome, call);
     report(&plan, &outcome, profile, call)
