@@ -3,6 +3,7 @@
 //! The page is the only text; this finds its parts, so that what a browser shows and what a terminal shows
 //! cannot differ.
 
+use evo_protocol::schema;
 use evo_protocol::verdict::VerdictKind;
 use evo_space::diagnostic::nearest;
 use serde_json::{Value, json};
@@ -22,6 +23,9 @@ const LEADS: [(&str, &str); 4] =
 
 /// Runs the command.
 pub fn run(arguments: &ExplainArgs) -> Result<Answer, CliError> {
+    if let Some(name) = &arguments.schema {
+        return print_schema(name);
+    }
     let Some(label) = &arguments.verdict else {
         output::stdout(&VerdictKind::ALL.iter().map(|kind| format!("{kind}\n")).collect::<String>())?;
         return Ok(ExitCode::Done.into());
@@ -31,6 +35,19 @@ pub fn run(arguments: &ExplainArgs) -> Result<Answer, CliError> {
         return Ok(Answer::object(ExitCode::Done, &explained.json()));
     }
     output::stdout(&explained.text(stdout_width()))?;
+    Ok(ExitCode::Done.into())
+}
+
+fn print_schema(name: &str) -> Result<Answer, CliError> {
+    let Some(schema) = schema::named(name) else {
+        let names = schema::names();
+        let hint = match nearest(name, names.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", names.join(", ")),
+        };
+        return Err(CliError::usage(format!("there is no schema `{name}`")).with_hint(hint));
+    };
+    output::stdout(&format!("{:#}\n", schema.as_value()))?;
     Ok(ExitCode::Done.into())
 }
 

@@ -139,9 +139,7 @@ fn candidates_and_a_peer_over_a_grid() {
     }
     let kept: Value = serde_json::from_str(&fs::read_to_string(folder.join("bench.json")).unwrap()).unwrap();
     assert_eq!((&kept["rows"], &kept["status"]), (&object["rows"], &"fail".into()));
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas/bench-file.schema.json");
-    let schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-    assert_eq!(json_schema::fault(&schema, &kept), None, "{kept}");
+    assert_eq!(json_schema::fault(&answer::schema("bench-file"), &kept), None, "{kept}");
     let lines = fs::read_to_string(folder.join("bench.csv")).unwrap().lines().count();
     assert_eq!(lines, object["rows"].as_array().unwrap().len() + 1);
     // Only what is canonical, and there nothing is wrong.

@@ -579,3 +579,17 @@ fn a_reader_that_leaves_is_no_error_and_a_full_disk_is() {
         assert_eq!(output.status.code(), Some(4), "{words}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
+
+#[test]
+fn schemas_are_printed_by_name() {
+    let explain = |name: &str| evo(Path::new("."), &format!("explain --schema {name}")).output().unwrap();
+    for name in evo_protocol::schema::names() {
+        let output = explain(name);
+        let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(printed, answer::schema(name), "{name}");
+    }
+    let unknown = explain("leaderbord");
+    assert_eq!(unknown.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert!(text.contains("there is no schema `leaderbord`\nhint: did you mean `leaderboard`?"), "{text}");
+}

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::json_schema::fault;
 use crate::skip::{has_programs, skipped};
-use crate::support::{self, BRIEF};
+use crate::support::{self, BRIEF, answer};
 
 /// Where no element is written.
 const EMPTY: &str = "    // ";
@@ -51,8 +51,7 @@ fn object(output: &Output) -> (i32, Value) {
 fn imported(folder: &Path, words: &str) -> Value {
     let (code, object) = object(&evo(folder, &format!("import {words} --json")));
     assert_eq!((code, &object["result"]["opens"]), (0, &true.into()), "{object:#}");
-    let schema: Value = serde_json::from_str(include_str!("../../docs/schemas/import.schema.json")).unwrap();
-    assert_eq!(fault(&schema, &object), None);
+    assert_eq!(fault(&answer::schema("import"), &object), None);
     object
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::json_schema::fault;
-use crate::support::{self, BRIEF};
+use crate::support::{self, BRIEF, answer};
 
 /// Kernels as people write them, each with another way to say how it is launched.
 const KERNELS: &[(&str, &str)] = &[
@@ -50,9 +50,7 @@ fn kernels_as_people_write_them_pass_with_the_file_that_is_drawn() {
         fs::write(folder.path().join(name), text).unwrap();
         let (code, object) = run(folder.path(), &format!("init {name}"));
         assert_eq!((code, &object["result"]["opens"]), (0, &true.into()), "{object:#}");
-        let schema: Value =
-            serde_json::from_str(include_str!("../../docs/schemas/init.schema.json")).unwrap();
-        assert_eq!(fault(&schema, &object), None);
+        assert_eq!(fault(&answer::schema("init"), &object), None);
         assert!(!object["result"]["guesses"].as_array().unwrap().is_empty());
         assert_eq!(fs::read_to_string(folder.path().join(name)).unwrap(), *text, "the kernel was changed");
         let space = name.replace(".cu", ".toml");
@@ -143,8 +141,7 @@ fn a_t1_file_becomes_a_space_whose_default_passes() {
     write("blur.json", text);
     let (code, object) = run(folder.path(), "import t1 blur.json");
     assert_eq!((code, &object["result"]["opens"]), (0, &true.into()), "{object:#}");
-    let schema: Value = serde_json::from_str(include_str!("../../docs/schemas/import.schema.json")).unwrap();
-    assert_eq!(fault(&schema, &object), None);
+    assert_eq!(fault(&answer::schema("import"), &object), None);
     let (code, object) = run(folder.path(), "space ./blur.toml");
     assert_eq!((code, &object["valid"]), (0, &6.into()), "{object:#}");
     let words = format!("test-one ./blur.toml 128 2 {BRIEF} --device host --seed 1");

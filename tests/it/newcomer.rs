@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::json_schema::fault;
-use crate::support::{self, BRIEF};
+use crate::support::{self, BRIEF, answer};
 
 const KERNEL: &str = "extern \"C\" __global__ void scale(const float* x, float* y, int n) {\n  int i = blockIdx.x * \
                       BLOCK + threadIdx.x;\n  if (i < n) y[i] = 2.0f * x[i];\n}\n";
@@ -320,17 +320,13 @@ fn the_manual_documents_every_command() {
 
 #[test]
 fn events_and_study_keep_to_their_schemas() {
-    let schema = |name: &str| -> Value {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("docs/schemas/{name}.schema.json"));
-        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
-    };
     let desk = Desk::new();
     let output = desk.run(&["sweep", "scale.toml", "--device", "host", "--json"]);
     let text = out(&output);
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (result, events) = lines.split_last().unwrap();
     assert_eq!(result["schema"], "evo.sweep");
-    let (event, study) = (schema("sweep-event"), schema("study"));
+    let (event, study) = (answer::schema("sweep-event"), answer::schema("study"));
     let mut seen = std::collections::BTreeSet::new();
     for line in events {
         assert_eq!(fault(&event, line), None, "{line}");

@@ -339,7 +339,7 @@ pub fn commands() -> Vec<(&'static str, Schema)> {
 impl CommandFields {
     fn schema(&self) -> Schema {
         let name = format!("evo.{}", self.command);
-        let mut schema = crate::schema::envelope();
+        let mut schema = crate::schema_forms::envelope();
         schema.insert("$id".into(), format!("{name}.v{}", self.version).into());
         schema.insert("title".into(), format!("evo {} --json", self.command).into());
         if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {

@@ -1,5 +1,5 @@
-//! The envelope: the fields that the object of every command has with `--json`, whatever happens. Its JSON Schema,
-//! `docs/schemas/envelope.schema.json`, is derived from these types.
+//! The envelope: the fields that the object of every command has with `--json`, whatever happens. Its JSON
+//! Schema is derived from these types.
 //!
 //! Names end in their unit. A number that is not known is null, never 0 and never NaN, and `reasons` says why under
 //! the dotted path of the field (`limits.total_s`). A few fields are null where there is nothing to tell, without a

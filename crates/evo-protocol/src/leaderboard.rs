@@ -1,5 +1,5 @@
-//! The leaderboard: the file that evo writes for other programs. Its JSON Schema,
-//! `docs/leaderboard.schema.json`, is derived from these types.
+//! The leaderboard: the file that evo writes for other programs. Its JSON Schema is
+//! derived from these types.
 //!
 //! Times are nanoseconds and sizes bytes. An absent number is `null`: not known or not measured, never zero.
 

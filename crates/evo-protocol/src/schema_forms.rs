@@ -1,8 +1,12 @@
-//! JSON Schemas of types from other crates, as files show them.
+//! How schemas are made: from a type as it is written, and of types from other crates, as files show them.
 
 use std::borrow::Cow;
 
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use crate::envelope::CommandEnvelope;
 
 /// A configuration as files show it.
 pub(crate) struct ConfigurationObject;
@@ -35,5 +39,35 @@ impl JsonSchema for HashText {
             "type": "string",
             "pattern": "^[0-9a-f]{32}$",
         })
+    }
+}
+
+/// The schema of the fields that the object of every command has.
+pub fn envelope() -> Schema {
+    of::<CommandEnvelope>("evo.envelope.v1", "evo envelope")
+}
+
+/// The schema of a type as it is written (not: as it may be read).
+pub(crate) fn of<T: JsonSchema>(id: &str, title: &str) -> Schema {
+    let derived = SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>();
+    let mut schema = json_schema!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": id,
+        "title": title,
+    });
+    for (key, value) in derived.as_object().into_iter().flatten() {
+        if !matches!(key.as_str(), "$schema" | "title") {
+            schema.insert(key.clone(), value.clone());
+        }
+    }
+    RecursiveTransform(unwrapped).transform(&mut schema);
+    schema
+}
+
+/// Doc comments are wrapped for the source; a description is one line a paragraph.
+fn unwrapped(schema: &mut Schema) {
+    if let Some(text) = schema.get("description").and_then(|text| text.as_str()) {
+        let paragraphs: Vec<String> = text.split("\n\n").map(|one| one.replace('\n', " ")).collect();
+        schema.insert("description".to_string(), paragraphs.join("\n\n").into());
     }
 }

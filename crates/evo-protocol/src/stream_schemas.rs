@@ -105,7 +105,7 @@ pub fn sweep_event() -> Schema {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "evo.sweep-event.v1",
         "title": "evo sweep --json, a line",
-        "description": "`evaluation` is described by evaluation.schema.json.",
+        "description": "`evaluation` is described by the schema `evaluation`.",
         "type": "object",
     });
     schema.insert("oneOf".into(), events.collect::<Vec<_>>().into());

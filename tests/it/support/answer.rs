@@ -11,10 +11,9 @@ use serde_json::Value;
 
 use crate::json_schema;
 
-/// A committed schema, by its file's name.
+/// A schema, as `evo explain --schema` prints it.
 pub fn schema(name: &str) -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("docs/schemas/{name}.schema.json"));
-    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+    evo_protocol::schema::named(name).unwrap_or_else(|| panic!("no schema `{name}`")).to_value()
 }
 
 /// The object is as the schema of its command says, and has nothing else in its result.
