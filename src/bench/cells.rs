@@ -31,7 +31,6 @@ pub struct Implementation {
 pub struct BlockSeries {
     /// Nanoseconds a call, in order.
     pub samples_ns: Vec<f64>,
-    /// The median of each block.
     pub medians_ns: Vec<f64>,
     /// Medians of the second of two blocks in a row, for the noise floor; only of one implementation.
     pub echoes_ns: Vec<f64>,

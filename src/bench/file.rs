@@ -70,9 +70,6 @@ fn is_bench(root: &Node) -> bool {
 }
 
 /// Reads a benchmark file; `None` where the file is a space.
-///
-/// # Errors
-/// It cannot be read, or has mistakes.
 pub fn read_bench_file(path: &Path) -> Result<Option<BenchFile>, LoadError> {
     let mut text = String::new();
     let read = crate::regular::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text));

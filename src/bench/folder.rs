@@ -27,9 +27,6 @@ pub struct BenchFolder {
 impl BenchFolder {
     /// Makes `OUT/bench/DEVICE/DATE-NAME`, or `DATE-NAME-2` and so on where there is one. `head` has the fields of
     /// `bench.json` above the rows.
-    ///
-    /// # Errors
-    /// The file system's.
     pub fn create(
         out: &Path,
         device: &str,
@@ -55,23 +52,16 @@ impl BenchFolder {
         Ok(own)
     }
 
-    /// Where it is.
     pub fn path(&self) -> PathBuf {
         self.folder.path().to_path_buf()
     }
 
     /// Keeps the rows of a run that goes on.
-    ///
-    /// # Errors
-    /// The file system's.
     pub fn keep(&self, rows: &[BenchRow], implementations: &[Implementation]) -> io::Result<()> {
         self.write_all("unfinished", rows, implementations)
     }
 
     /// Writes all files of a run that is done.
-    ///
-    /// # Errors
-    /// The file system's.
     pub fn finish(
         &mut self,
         status: &str,

@@ -104,9 +104,6 @@ impl<'a> OwnCandidate<'a> {
     }
 
     /// The candidate at a shape, compiled the first time. `deep` looks longer and compiles an instrumented build too.
-    ///
-    /// # Errors
-    /// The compiler itself does not work.
     pub(super) fn build<E>(
         &mut self,
         shape: &BenchShape,
@@ -164,9 +161,6 @@ impl<'a> OwnCandidate<'a> {
     }
 
     /// Judges the candidate at a shape: every gate on its answers. Small shapes are judged with its first shape.
-    ///
-    /// # Errors
-    /// The compiler itself does not work.
     pub(super) fn judge<E>(
         &mut self,
         lane: &mut Lane,

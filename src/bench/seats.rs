@@ -29,9 +29,6 @@ pub struct PeerSeat {
 
 impl PeerSeat {
     /// Starts a peer's process; it is asked nothing yet.
-    ///
-    /// # Errors
-    /// Its program does not start.
     pub fn start(command: PeerCommand, device: &str) -> io::Result<PeerSeat> {
         let process = PeerProcess::start(&command)?;
         Ok(PeerSeat {
@@ -63,9 +60,6 @@ impl PeerSeat {
     }
 
     /// Hands it a problem.
-    ///
-    /// # Errors
-    /// It gave no answer, or cannot.
     pub fn prepare(&mut self, problem: &PeerProblem) -> Result<Vec<PeerImplementation>, PeerFailure> {
         self.ready()?;
         self.watched(|process| process.prepare(problem))
@@ -93,7 +87,6 @@ impl PeerSeat {
         self.watched(|process| process.block(implementation, mode, ms, claimed))
     }
 
-    /// Ends it.
     pub fn end(self) {
         if let Some(process) = self.process {
             process.shutdown();

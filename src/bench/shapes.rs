@@ -12,7 +12,6 @@ use crate::engine::recipe::problems_on;
 use crate::kernel::label::{LABEL_MAX, is_label};
 use crate::kernel::spec::{KernelSpec, ProblemSpec};
 
-/// One shape.
 #[derive(Clone, Debug)]
 pub struct BenchShape {
     pub problem: ProblemSpec,

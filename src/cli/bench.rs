@@ -34,9 +34,6 @@ const ROUNDS_QUICK: u32 = 3;
 const QUICK: Duration = Duration::from_secs(45);
 
 /// Runs the command.
-///
-/// # Errors
-/// The command line or a file is wrong, a peer does not start, the device is lost, or files cannot be written.
 pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     arguments.run.limits.begin(call)?;
     let setup = session::setup_for(&arguments.run)?;
@@ -126,9 +123,6 @@ fn own<'a>(
 }
 
 /// A candidate that nobody has built yet, as rows name it. `problems` are those that it will be asked for.
-///
-/// # Errors
-/// Its reference does not compile.
 pub fn own_candidate<'a>(
     name: &str,
     resolved: &'a ResolvedCandidate,

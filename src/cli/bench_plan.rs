@@ -35,9 +35,6 @@ pub struct BenchPlan {
 }
 
 /// Reads everything that the command line and its files ask for.
-///
-/// # Errors
-/// Something is not there, or contradicts itself.
 pub fn plan(arguments: &BenchArgs, setup: &DeviceSetup) -> Result<BenchPlan, CliError> {
     let target = opened::space_name(arguments.target.as_deref())?;
     let is_file = std::path::Path::new(&target).is_file() && !catalog::names().contains(&target.as_str());

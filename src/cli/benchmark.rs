@@ -40,9 +40,6 @@ pub fn run(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliError> {
 }
 
 /// The comparison with the default configuration.
-///
-/// # Errors
-/// The device is lost, or evo itself fails.
 pub fn against_default(bench: &mut Bench<'_>) -> Result<Compared, CliError> {
     let space = &bench.file.space;
     let (genome, configuration) = (space.default_genome(), space.configuration(&space.default_genome()));

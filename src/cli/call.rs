@@ -148,9 +148,6 @@ impl Call {
     }
 
     /// Runs a command. A panic becomes an error, so that it leaves an object as every other end does.
-    ///
-    /// # Errors
-    /// The command's, or that it panicked.
     pub fn run(&self, command: impl FnOnce() -> Result<Answer, CliError>) -> Result<Answer, CliError> {
         // Nothing that the command has half changed is looked at afterwards but this call, whose locks bear it.
         panic::catch_unwind(AssertUnwindSafe(command)).unwrap_or_else(|panic| {

@@ -9,9 +9,6 @@ use crate::journal::own_folder::OwnFolder;
 use crate::report::envelope::CallFacts;
 
 /// The folder of the study that names the candidate, or the one that a sweep of its kernel would begin with.
-///
-/// # Errors
-/// It cannot be opened: its place, and why.
 pub fn open(
     candidate: &CandidateArgs,
     (kernel, kind): (&str, &str),

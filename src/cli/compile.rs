@@ -62,7 +62,6 @@ pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer, CliError> {
     carry_out(CompileTask { file, target, genome, genomes, jobs, deadline }, call)
 }
 
-/// What to compile, and for what.
 pub struct CompileTask<'a> {
     pub file: &'a SpaceFile,
     pub target: CompileTarget,

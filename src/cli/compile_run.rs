@@ -49,7 +49,6 @@ pub struct CompileRun<'a> {
 /// What came of it all.
 pub struct CompiledAll {
     pub counts: CompileCounts,
-    /// The only variant, where there is only one.
     pub only: Option<CompiledVariant>,
 }
 
@@ -61,9 +60,6 @@ struct Uncompiled {
 
 impl CompileRun<'_> {
     /// Keeps the farm fed, prints in order.
-    ///
-    /// # Errors
-    /// Standard output or the cache takes no more.
     pub fn compile_all(
         &self,
         genomes: impl Iterator<Item = Genome>,

@@ -12,7 +12,6 @@ use evo_protocol::verdict::Verdict;
 use evo_space::genome::Configuration;
 use serde_json::json;
 
-/// One variant, compiled or not.
 pub struct CompiledVariant {
     pub configuration: Configuration,
     pub entries: Vec<EntryUse>,
@@ -39,7 +38,6 @@ impl CompiledCode {
 
 /// What one entry point uses, and what its launches ask for at most.
 pub struct EntryUse {
-    /// Its constants.
     constants: Specialization,
     pub resources: EntryResources,
     shared_dynamic_bytes: Option<i64>,

@@ -14,9 +14,6 @@ pub struct CompileTarget {
 
 impl CompileTarget {
     /// The target of a name such as `sm_90a` or `host`.
-    ///
-    /// # Errors
-    /// evo knows no such architecture.
     pub fn parse(arch: &str) -> Result<CompileTarget, CliError> {
         if arch == DeviceKind::Host.as_str() {
             return Ok(CompileTarget {

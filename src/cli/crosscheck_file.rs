@@ -22,9 +22,6 @@ pub const KERNELBENCH: &str = "kernelbench_report.json";
 const REPORT_MAX: u64 = 4 << 20;
 
 /// Opens the folder. Nothing of anybody else stands in the way then.
-///
-/// # Errors
-/// It cannot be made, or a name is taken by what is not a file.
 pub fn checked(folder: Result<OwnFolder, (std::path::PathBuf, io::Error)>) -> Result<OwnFolder, CliError> {
     let folder = folder.map_err(|(path, error)| unwritable(&path, &error))?;
     for name in [ROWS, PAGE, KERNELBENCH] {
@@ -38,9 +35,6 @@ pub fn checked(folder: Result<OwnFolder, (std::path::PathBuf, io::Error)>) -> Re
 }
 
 /// Writes the rows so far; the place of the first file.
-///
-/// # Errors
-/// The disk is full.
 pub fn keep(
     folder: &OwnFolder,
     rows: &[CrosscheckRow],
@@ -55,9 +49,6 @@ pub fn keep(
 
 /// Keeps KernelBench's report, which lies in the folder where it ran, or says why there is none: an older one would look like
 /// this run's.
-///
-/// # Errors
-/// The disk is full.
 pub fn keep_report(
     folder: &OwnFolder,
     ran_in: Option<&Path>,

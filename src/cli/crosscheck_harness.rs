@@ -36,7 +36,6 @@ pub struct HarnessAnswer {
 }
 
 impl HarnessAnswer {
-    /// The line of a problem.
     pub fn of(&self, problem: &str) -> Option<&CrosscheckLine> {
         self.lines.iter().find(|own| own.problem == problem)
     }
@@ -48,9 +47,6 @@ impl HarnessAnswer {
 }
 
 /// The words of the user's own harness, whose program is there.
-///
-/// # Errors
-/// The options do not fit together, or the program cannot be started.
 pub fn command_words(arguments: &CrosscheckArgs) -> Result<Vec<String>, CliError> {
     let is_asked = arguments.asked().contains(&Harness::Command);
     let Some(command) = &arguments.command else {

@@ -19,9 +19,6 @@ use crate::peer::SHIPPED;
 const OURS: &str = "evo";
 
 /// The peers that `--peer` names.
-///
-/// # Errors
-/// There is none of this name, or the candidate is not there.
 pub fn named(arguments: &CrosscheckArgs) -> Result<Vec<PeerSpec>, CliError> {
     if arguments.peers.is_empty() {
         return Ok(Vec::new());
@@ -46,9 +43,6 @@ pub fn named(arguments: &CrosscheckArgs) -> Result<Vec<PeerSpec>, CliError> {
 
 /// Candidate's time / the fastest peer's time by problem, in the mode that ranks. Peers that are wrong or do not run count for
 /// nothing.
-///
-/// # Errors
-/// A peer does not start, or the device is lost.
 pub fn ratios(
     bench: &mut Bench<'_>,
     peers: &[PeerSpec],

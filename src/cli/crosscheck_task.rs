@@ -66,9 +66,6 @@ pub struct CrosscheckTask {
 
 impl CrosscheckTask {
     /// Writes scripts, inputs and expected answers. The inner error says why a harness cannot be asked.
-    ///
-    /// # Errors
-    /// The device is lost, or files cannot be written.
     pub fn new(bench: &mut Bench<'_>, limit_s: f64) -> Result<Result<CrosscheckTask, String>, CliError> {
         let kernel = session::kernel_of(bench.file)?;
         let place = ScratchPlace::new(bench.setup.farm.cache.join("crosschecks"));
@@ -122,9 +119,6 @@ impl CrosscheckTask {
 
     /// Exports a variant into the folder: the problems with the folders that serve them. The inner error says why it cannot
     /// be exported.
-    ///
-    /// # Errors
-    /// evo itself fails, or files cannot be written.
     pub fn export(
         &self,
         bench: &Bench<'_>,
@@ -170,9 +164,6 @@ impl CrosscheckTask {
     }
 
     /// Writes the request of a harness about one of both; its path.
-    ///
-    /// # Errors
-    /// Files cannot be written.
     pub fn request(
         &self,
         harness: Harness,

@@ -20,9 +20,6 @@ use crate::supervise::job::Job;
 
 /// Looks for faults with a sanitizer. A finding is the candidate's verdict; an answer that is missing counts among the
 /// gates that were demanded and did not run.
-///
-/// # Errors
-/// The kernel's own files.
 pub fn sanitize(
     one: &TestOneArgs,
     asked: &AskedCandidate,
@@ -46,9 +43,6 @@ pub fn sanitize(
 
 /// The gate's report on a job, and the verdict on what was found: by compute-sanitizer, and beside it by the host device.
 /// Where nobody demands it, the small shapes are enough.
-///
-/// # Errors
-/// The kernel's own files.
 pub fn sanitized(
     one: &TestOneArgs,
     asked: &AskedCandidate,
@@ -75,9 +69,6 @@ pub fn sanitized(
 }
 
 /// A profile of a candidate that passed, on its first timed problem; an inner error is why there is none.
-///
-/// # Errors
-/// evo's own folders and files.
 pub fn profile(
     one: &TestOneArgs,
     asked: &AskedCandidate,

@@ -18,9 +18,6 @@ use crate::supervise::job::{Job, JobReach, Standing};
 use crate::timing::acceptance::{RivalProblem, TimeRatio, tail_ratio};
 
 /// Judges the candidate, and compares it with its rival where both pass.
-///
-/// # Errors
-/// The device is lost, or evo or the machine failed.
 pub fn judge(
     one: &TestOneArgs,
     call: &Call,
@@ -51,9 +48,6 @@ impl JobDepth {
 
 /// The same on a device that is open, and only as deep as that; compared with a rival where there is one. `note` gets
 /// the verdict as soon as it is known.
-///
-/// # Errors
-/// The device is lost, or evo or the machine failed.
 pub fn judge_opened(
     one: &TestOneArgs,
     asked: &AskedCandidate,
@@ -123,9 +117,6 @@ pub struct JudgedRival {
 
 /// Judges a rival, deep as the candidate's so that the samples of both were taken in one way. The inner error says why
 /// there is nothing to compare with.
-///
-/// # Errors
-/// The device is lost, or evo or the machine failed.
 pub fn ranking_rival(
     one: &TestOneArgs,
     opened: &mut OpenedCandidate<'_>,
@@ -176,9 +167,6 @@ fn compare(
 }
 
 /// The rival's gates and times, or why there are none.
-///
-/// # Errors
-/// The device is lost, or the machine failed.
 pub fn judge_rival(
     one: &TestOneArgs,
     opened: &mut OpenedCandidate<'_>,

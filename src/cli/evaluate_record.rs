@@ -32,7 +32,6 @@ pub struct EvaluateParts<'a> {
 pub struct Recorded {
     /// Of the line.
     pub number: u64,
-    /// Its file.
     pub file: String,
     pub notes: Vec<String>,
     pub incumbent: Option<Incumbent>,
@@ -41,9 +40,6 @@ pub struct Recorded {
 }
 
 /// Appends the line, and makes an accepted candidate the incumbent.
-///
-/// # Errors
-/// Files cannot be read or written.
 pub fn record(
     parts: &EvaluateParts<'_>,
     log: &IterationLog,

@@ -23,9 +23,6 @@ pub fn rule(arguments: &EvaluateArgs) -> AcceptanceRule {
 }
 
 /// The folder of a kernel on a kind of device, once nobody else holds it or times anything on the device.
-///
-/// # Errors
-/// The folder or its lock cannot be made.
 pub fn take_log(out: &Path, kernel: &str, device: &DeviceChoice) -> Result<IterationLog, CliError> {
     let name = format!("{kernel}-{}", device.kind.as_str());
     let path = out.join(&name);
@@ -37,9 +34,6 @@ pub fn take_log(out: &Path, kernel: &str, device: &DeviceChoice) -> Result<Itera
 }
 
 /// The turn of a command that times candidates on a device.
-///
-/// # Errors
-/// The output folder or the lock cannot be made.
 pub fn take_turn(out: &Path, device: &DeviceChoice) -> Result<DeviceTurn, CliError> {
     let folder = OwnFolder::create(out).map_err(|error| JournalError::io("make", out, error))?;
     let on_wait =

@@ -10,7 +10,6 @@ pub enum ExitCode {
     Failed = 1,
     /// Wrong usage, a bad input file, or something that evo needs is missing.
     Usage = 2,
-    /// The device is lost.
     DeviceLost = 3,
     /// evo itself failed, in a sweep with every variant, or a disk became full or broke while work was under way.
     Harness = 4,

@@ -88,7 +88,6 @@ fn explain(label: &str) -> Result<ExplainedVerdict, CliError> {
     Ok(ExplainedVerdict { kind, cause, section })
 }
 
-/// The verdicts that have this cause.
 fn with_cause(cause: &str) -> Vec<VerdictKind> {
     let has = |kind: &VerdictKind| {
         section(*kind).is_some_and(|section| section.causes.iter().any(|(name, _)| name == cause))

@@ -28,9 +28,6 @@ use super::{export_results, export_verify, export_write, output};
 use crate::supervise::job::Standing;
 
 /// Runs the command.
-///
-/// # Errors
-/// The command line is wrong, the candidate cannot be exported, or files cannot be written.
 pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
     if export_results::is_asked(arguments)? {
         return export_results::run(arguments, call);

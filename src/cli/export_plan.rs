@@ -54,9 +54,6 @@ struct MemberRule {
 }
 
 /// Finds out what is to be written.
-///
-/// # Errors
-/// The kernel has no problem for the target, or files cannot be read.
 pub fn plan<'a>(
     arguments: &ExportArgs,
     asked: &'a AskedCandidate,

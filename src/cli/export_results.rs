@@ -29,9 +29,6 @@ pub const RESULT_FORMATS: [(&str, &str); 4] = [
 ];
 
 /// Whether forms of results are asked for.
-///
-/// # Errors
-/// They are mixed with forms of a candidate.
 pub fn is_asked(arguments: &ExportArgs) -> Result<bool, CliError> {
     let is_result = |name: &&String| RESULT_FORMATS.iter().any(|(own, _)| *own == name.trim());
     let count = arguments.formats.iter().filter(is_result).count();
@@ -43,9 +40,6 @@ pub fn is_asked(arguments: &ExportArgs) -> Result<bool, CliError> {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// There is no such study, nothing in it has a verdict, or files cannot be written.
 pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
     export_write::check(&arguments.to, arguments.force)?;
     if arguments.verify || arguments.arch.is_some() || arguments.unchecked {

@@ -44,7 +44,6 @@ pub struct VariantWish<'a> {
     pub folder: String,
 }
 
-/// An exported variant.
 #[derive(Debug)]
 pub struct ExportedVariant {
     pub folder: String,
@@ -72,9 +71,6 @@ impl Symbols for CubinSymbols<'_> {
 }
 
 /// Makes the files of a variant; nothing is written.
-///
-/// # Errors
-/// The kernel cannot be exported, or does not compile as it would be exported.
 pub fn make(
     wish: &VariantWish<'_>,
     formats: &[ExportFormat],

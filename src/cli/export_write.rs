@@ -10,9 +10,6 @@ use evo_export::files::ExportFile;
 const SHOWN: usize = 8;
 
 /// Refuses a folder that cannot be written to, before anything is made for it.
-///
-/// # Errors
-/// It is there and not empty, or is not a folder.
 pub fn check(to: &Path, force: bool) -> Result<(), CliError> {
     let to: &Path = &plain(to);
     if to.as_os_str().is_empty() {

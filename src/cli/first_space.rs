@@ -23,9 +23,6 @@ const SOURCE_MAX: u64 = 4 << 20;
 const SHOWN: usize = 16;
 
 /// The text of a file that the command line names.
-///
-/// # Errors
-/// It is something else than a regular file, too long, or not UTF-8.
 pub fn read(path: &Path) -> Result<String, CliError> {
     let name = path.to_string_lossy();
     let read = || -> io::Result<String> {
@@ -110,9 +107,6 @@ pub fn write(to: &Path, drawn: &KernelSketch, force: bool) -> Result<Vec<PathBuf
 }
 
 /// Opens what was written and says what to do next: exit code 0 where it opens, 1 where it has to be completed first.
-///
-/// # Errors
-/// Standard output takes no more.
 pub fn answer(call: &Call, to: &Path, drawn: &KernelSketch, files: &[PathBuf]) -> Result<Answer, CliError> {
     let space = to.display().to_string();
     let access = SpaceAccess { render_apart: true, ..SpaceAccess::default() };

@@ -26,9 +26,6 @@ use crate::timing::acceptance::tail_ratio;
 use crate::timing::paired::claimable;
 
 /// Refuses goals that nothing could ever reach, before the candidate is judged.
-///
-/// # Errors
-/// The space has none, or one names a peer that there is not.
 pub fn check(kernel: &KernelSpec, space: &str) -> Result<(), CliError> {
     let Some(goals) = &kernel.goals else {
         let text = format!("`{space}` has no `[goals]`");

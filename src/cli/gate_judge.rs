@@ -71,9 +71,6 @@ impl JudgedGate {
 
 /// Judges the candidate, and compares it with the baseline where both pass; without one, only its own noise floor is
 /// measured.
-///
-/// # Errors
-/// The device is lost, or evo or the machine failed.
 pub fn judge(
     one: &TestOneArgs,
     call: &Call,

@@ -54,9 +54,6 @@ pub struct RecordedGate {
 }
 
 /// Appends the line, writes the files, and after a pass the baseline where `--update` asks for that.
-///
-/// # Errors
-/// Files cannot be written.
 pub fn record(parts: &GateParts<'_>, log: &IterationLog) -> Result<RecordedGate, CliError> {
     let (outcome, why) = parts.sheet.outcome();
     let git = git_state(Path::new("."), &ToolPlaces::of_environment());
@@ -183,7 +180,6 @@ pub fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     Ok(answer.in_brief(own))
 }
 
-/// A candidate as a baseline.
 fn baseline(asked: &AskedCandidate, judged: &JudgedGate, git: GitState) -> Result<GateBaseline, CliError> {
     let kernel = asked.kernel()?;
     let own = &asked.candidate;

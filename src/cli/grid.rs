@@ -9,9 +9,6 @@ use crate::kernel::load::grid;
 use crate::regular;
 
 /// The arguments with the problems of `--grid`; nothing where there is none.
-///
-/// # Errors
-/// The file cannot be read, or has no shape, too many, or others than the space takes.
 pub fn read(arguments: &EvaluateArgs) -> Result<Option<EvaluateArgs>, CliError> {
     let Some(path) = &arguments.grid else { return Ok(None) };
     let one = &arguments.one;

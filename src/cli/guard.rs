@@ -21,9 +21,6 @@ use crate::process::{is_ignored, signal_name};
 const IN_ORDER: [Duration; 2] = [Duration::from_millis(4500), Duration::from_millis(1500)];
 
 /// Ends the call at Ctrl-C, SIGTERM and the end of the terminal, at once for as long as nobody else watches for them.
-///
-/// # Errors
-/// The machine starts no thread, or takes no handler.
 pub fn watch_signals(call: &Call) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     // A file that may not grow (`ulimit -f`) is then an error of the write, as a full disk is.
@@ -62,9 +59,6 @@ pub fn watch_signals(call: &Call) -> io::Result<()> {
 }
 
 /// Ends the call when it has lasted that long, as `flag` says. `grace` is what a command gets that ends in order by itself.
-///
-/// # Errors
-/// The machine starts no thread.
 pub fn limit_total(call: &Call, limit: Duration, flag: &'static str, grace: Duration) -> io::Result<()> {
     let call = call.clone();
     std::thread::Builder::new().name("limit".into()).spawn(move || {

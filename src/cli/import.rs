@@ -12,9 +12,6 @@ use super::init_args::{ImportArgs, ImportFormat};
 use crate::task::TaskForm;
 
 /// Runs the command: 0 when the file is written and opens, 1 when it is written and needs a hand first.
-///
-/// # Errors
-/// The file cannot be read, asks for something that evo does not have, or the space file is in the way.
 pub fn run(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
     match arguments.format {
         ImportFormat::T1 => of_t1(arguments, call),

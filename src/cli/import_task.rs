@@ -26,9 +26,6 @@ const DEPTH_MAX: usize = 4;
 const WORDS_SHOWN: usize = 300;
 
 /// Runs the command: 0 when the folders are written and open.
-///
-/// # Errors
-/// There is no task, one cannot be read or asks for something that evo does not have, or a folder is in the way.
 pub fn run(form: TaskForm, arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
     if arguments.target.force {
         return Err(CliError::usage(

@@ -12,9 +12,6 @@ use super::first_space::{self, folder_of};
 use super::init_args::InitArgs;
 
 /// Runs the command: 0 when the file is written and opens, 1 when it is written and needs a hand first.
-///
-/// # Errors
-/// The source cannot be read or has no kernel that can be drawn, or the file is in the way.
 pub fn run(arguments: &InitArgs, call: &Call) -> Result<Answer, CliError> {
     let source = first_space::read(&arguments.source)?;
     let to = first_space::target(arguments.target.to.as_ref(), &arguments.source)?;

@@ -35,9 +35,6 @@ pub struct HarmCounters {
 
 impl HarmCounters {
     /// Has the profiler look at the unharmed kernel; the inner error says why nobody looks.
-    ///
-    /// # Errors
-    /// evo's own folders and files.
     pub fn open(
         arguments: &InvertArgs,
         bench: &HarmBench<'_, '_>,

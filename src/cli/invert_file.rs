@@ -41,9 +41,6 @@ pub struct InvertSubject<'a> {
 }
 
 /// Writes both files; the place of the first.
-///
-/// # Errors
-/// The folder cannot be opened or written, or the names are taken by what evo did not write.
 pub fn keep(
     arguments: &InvertArgs,
     call: &Call,

@@ -44,9 +44,6 @@ pub struct HarmedCopy {
 
 impl<'b, 'a> HarmBench<'b, 'a> {
     /// Measures how far the unharmed kernel differs from itself.
-    ///
-    /// # Errors
-    /// The candidate has no timed problem.
     pub fn new(one: &'b TestOneArgs, bench: &'b mut Bench<'a>) -> Result<HarmBench<'b, 'a>, CliError> {
         let plan = bench.job.timed.first().ok_or_else(|| {
             CliError::usage("no problem of this kernel is timed, so nothing can be compared")
@@ -59,9 +56,6 @@ impl<'b, 'a> HarmBench<'b, 'a> {
     }
 
     /// The space's own kernel.
-    ///
-    /// # Errors
-    /// The space has none.
     pub fn kernel(&self) -> Result<&KernelSpec, CliError> {
         session::kernel_of(self.bench.file)
     }
@@ -137,9 +131,6 @@ impl<'b, 'a> HarmBench<'b, 'a> {
 
     /// Judges a harmed copy and compares it with the unharmed kernel; the inner error says why that cannot be done. One that
     /// `lightens` may be wrong.
-    ///
-    /// # Errors
-    /// The device is lost, or evo itself fails.
     pub fn measure(&mut self, dose: &Dose, lightens: bool) -> Result<Result<HarmedCopy, String>, CliError> {
         let ResolvedCandidate { file, genome, configuration, .. } = match self.harmed(dose)? {
             Ok(harmed) => harmed,

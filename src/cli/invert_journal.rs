@@ -22,9 +22,6 @@ pub struct HarmJournal {
 impl HarmJournal {
     /// The journal of the study that names the candidate, or of the one that a sweep of its kernel would begin with.
     /// Where no study has begun, or another process writes to it, harmed copies are in no journal.
-    ///
-    /// # Errors
-    /// The space has no kernel.
     pub fn open(
         arguments: &InvertArgs,
         call: &Call,

@@ -11,9 +11,6 @@ use crate::mcp::{self, ToolSettings};
 use crate::request::ask::Visibility;
 
 /// Serves until stdin ends.
-///
-/// # Errors
-/// stdin cannot be read, or stdout cannot be written.
 pub fn run(arguments: &McpArgs) -> Result<Answer, CliError> {
     let harness = |error: io::Error| CliError::harness(format!("cannot serve: {error}"));
     let visibility = match arguments.visibility {

@@ -51,9 +51,6 @@ struct MicroOutcome {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// The command line or the space is wrong, the device or a compiler does not start, or the file cannot be written.
 pub fn run(arguments: &MicroArgs, call: &Call) -> Result<Answer, CliError> {
     let clock = CommandClock::start();
     arguments.limits.begin_orderly(call)?;

@@ -23,9 +23,6 @@ pub fn space(name: &str, access: SpaceAccess) -> Result<SpaceFile, CliError> {
 }
 
 /// The space that is meant: the named one, else the folder's only space file, which is said, or the shipped default.
-///
-/// # Errors
-/// None is named, and the folder has several.
 pub fn space_name(named: Option<&str>) -> Result<String, CliError> {
     if let Some(named) = named {
         return Ok(named.to_string());

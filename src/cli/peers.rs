@@ -29,9 +29,6 @@ pub fn named(name: &str, known: &[PeerSpec]) -> Option<PeerSpec> {
 }
 
 /// Starts their processes.
-///
-/// # Errors
-/// One does not start.
 pub fn start(wanted: &[PeerSpec], device: &str, is_quick: bool) -> Result<Vec<PeerSeat>, CliError> {
     let usual = if is_quick { TIMEOUT_QUICK } else { TIMEOUT };
     let one = |own: &PeerSpec| {

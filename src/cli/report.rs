@@ -77,9 +77,6 @@ pub fn run(arguments: &ReportArgs, call: &Call) -> Result<Answer, CliError> {
 }
 
 /// Writes the page of a study after a sweep; its place.
-///
-/// # Errors
-/// The journal cannot be read again, or the page cannot be written.
 pub fn after_sweep(out: &OwnFolder, name: &str) -> Result<String, CliError> {
     let open = |own: &OwnFolder| own.folder(name).map_err(|error| CliError::harness(error.to_string()));
     let folder = open(out)?;
@@ -96,9 +93,6 @@ fn rendered(material: &ReportMaterial) -> Result<String, CliError> {
 }
 
 /// Everything that a report of this study shows.
-///
-/// # Errors
-/// A journal or the lines beside it cannot be read.
 pub fn gather(chosen: &ChosenStudy, wish: SourceWish) -> Result<ReportMaterial, CliError> {
     let mut material = ReportMaterial::of(LoadedStudy::read(&chosen.folder)?);
     let header = material.study.header.clone();

@@ -18,7 +18,6 @@ pub struct ChosenRival {
     pub resolved: ResolvedCandidate,
     /// As messages and files name it.
     pub name: String,
-    /// Why it is this one.
     pub why: String,
     /// The number of the evaluation that made it the incumbent.
     pub incumbent: Option<u64>,
@@ -26,9 +25,6 @@ pub struct ChosenRival {
 }
 
 /// What `--against` names, in the space of the candidate.
-///
-/// # Errors
-/// It names nothing, or something of another kernel.
 pub fn named(one: &TestOneArgs, against: &str) -> Result<ChosenRival, CliError> {
     let values = against.split_whitespace().map(String::from);
     // The space of the candidate, as its words name it.
@@ -49,9 +45,6 @@ pub fn named(one: &TestOneArgs, against: &str) -> Result<ChosenRival, CliError> 
 }
 
 /// The best that is known: the incumbent, else the champion, else the default configuration.
-///
-/// # Errors
-/// The space cannot be opened.
 pub fn best(
     one: &TestOneArgs,
     folder: &OwnFolder,

@@ -55,9 +55,6 @@ impl DeviceSetup {
     }
 
     /// Compiles one source, by the time an answer is wanted.
-    ///
-    /// # Errors
-    /// The compiler does not start.
     pub fn compile(&self, source: KernelSource) -> Result<CompileOutcome, CompileSetupError> {
         let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
         let deadline = left.map_or(self.farm.deadline, |left| left.min(self.farm.deadline));
@@ -78,9 +75,6 @@ impl DeviceSetup {
 
 impl DeviceSetup {
     /// Compiles the sources of a configuration, several of them side by side.
-    ///
-    /// # Errors
-    /// The compiler does not start.
     pub fn compile_all(&self, sources: &[KernelSource]) -> Result<VariantOutcome, CompileSetupError> {
         if let [only] = sources {
             return Ok(self.compile(only.clone())?.map(|own| vec![own]));

@@ -23,9 +23,6 @@ pub struct ChosenStudy {
 }
 
 /// Finds the study.
-///
-/// # Errors
-/// There is none, or its folder cannot be opened.
 pub fn choose(out: &Path, study: Option<&str>) -> Result<ChosenStudy, CliError> {
     let around = output_folder(out)?;
     let Some(word) = study else { return newest(out, around) };

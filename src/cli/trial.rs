@@ -69,9 +69,6 @@ pub struct AskedCandidate {
 }
 
 /// Reads what a command line asks for and notes it for the command's object.
-///
-/// # Errors
-/// The command line is wrong, or a file that it names is.
 pub fn ask(arguments: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandidate, CliError> {
     let until = match aim {
         // It ends in order by then, and leaves a line.
@@ -135,9 +132,6 @@ impl AskedCandidate {
     }
 
     /// Opens the device and makes everything ready that all variants of the kernel need.
-    ///
-    /// # Errors
-    /// There is no such device, or the reference does not work.
     pub fn open(&self, arguments: &TestOneArgs, call: &Call) -> Result<OpenedCandidate<'_>, CliError> {
         let lane =
             device_lane::lane(&self.setup, arguments.run.worker_command.as_deref(), Some(self.kernel()?))?;
@@ -152,9 +146,6 @@ impl AskedCandidate {
     }
 
     /// The same on a lane that is open already; `rehearse` where its reference was not asked yet.
-    ///
-    /// # Errors
-    /// The reference does not work.
     pub fn open_on(
         &self,
         mut lane: Lane,
@@ -174,9 +165,6 @@ impl AskedCandidate {
 impl<'a> OpenedCandidate<'a> {
     /// Compiles the candidate: a job that nothing has judged yet, or why there is none. A deep one has what only thorough
     /// gates need.
-    ///
-    /// # Errors
-    /// The compiler does not start.
     pub fn job(&self, deep: bool) -> Result<SingleJob<KernelRecipe<'a>>, CliError> {
         let ResolvedCandidate { configuration, genome, .. } = &self.asked.candidate;
         single::job(&self.recipe, genome.clone(), configuration.clone(), deep, |prepared| {
@@ -250,9 +238,6 @@ pub fn run_asked<T>(
 }
 
 /// Compiles the sources of a configuration.
-///
-/// # Errors
-/// The compiler does not start, or the cache is full.
 pub fn compile(
     setup: &DeviceSetup,
     prepared: &PreparedKernel,

@@ -59,7 +59,6 @@ impl SpaceWords<'_> {
         opened::space_name(self.named)
     }
 
-    /// Opens the space.
     pub fn open(&self, access: SpaceAccess) -> Result<SpaceFile, CliError> {
         opened::space(&self.space()?, access)
     }

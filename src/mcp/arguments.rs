@@ -15,7 +15,6 @@ pub struct ToolField {
     pub about: &'static str,
 }
 
-/// Of which kind it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {
     Text,
@@ -102,9 +101,6 @@ pub struct GivenArguments(Map<String, Value>);
 
 impl GivenArguments {
     /// Checks the arguments of a call.
-    ///
-    /// # Errors
-    /// One is unknown, missing or of another kind: a text that says which, and what is near.
     pub fn read(arguments: Option<&Value>, fields: &[ToolField]) -> Result<GivenArguments, String> {
         let given = match arguments {
             None | Some(Value::Null) => Map::new(),
@@ -129,7 +125,6 @@ impl GivenArguments {
         }
     }
 
-    /// A text.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.as_str()
     }
@@ -144,7 +139,6 @@ impl GivenArguments {
         Some(self.0.get(name)?.as_u64()?.to_string())
     }
 
-    /// An object.
     pub fn object(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }

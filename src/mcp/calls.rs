@@ -27,9 +27,6 @@ pub struct RunningCall {
 
 impl RunningCalls {
     /// Puts a call on the list.
-    ///
-    /// # Errors
-    /// Its id is taken, or too many are under way.
     pub fn begin(self: &Arc<RunningCalls>, id: &Value) -> Result<RunningCall, String> {
         let (id, stop) = (id.to_string(), Arc::new(AtomicBool::new(false)));
         let mut stops = self.lock();

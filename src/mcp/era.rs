@@ -26,9 +26,6 @@ pub enum Era {
 }
 
 /// The era of a request.
-///
-/// # Errors
-/// It names a revision that is not served, or lacks what its revision demands.
 pub fn of(params: &Map<String, Value>) -> Result<Era, WireError> {
     let meta = params.get("_meta").and_then(Value::as_object);
     let Some(version) = meta.and_then(|meta| meta.get(VERSION)) else { return Ok(Era::Legacy) };
@@ -63,7 +60,6 @@ pub fn server_info() -> Value {
 }
 
 impl Era {
-    /// A result as the era has it.
     pub fn result(self, mut result: Value) -> Value {
         if self == Era::Modern {
             result["resultType"] = "complete".into();

@@ -8,7 +8,6 @@ use tempfile::TempDir;
 
 use super::arguments::{GivenArguments, ToolField};
 
-/// One tool.
 #[derive(Debug)]
 pub struct McpTool {
     pub name: &'static str,
@@ -76,9 +75,6 @@ impl ToolCommand {
     }
 
     /// Writes a text that the command is to read, into a folder that nobody else may open.
-    ///
-    /// # Errors
-    /// There is no room for it, say.
     pub fn write(&mut self, name: &str, text: &str) -> Result<PathBuf, String> {
         let told = |error: std::io::Error| format!("cannot write a temporary file: {error}");
         let folder = match self.folder.take() {

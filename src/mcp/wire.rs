@@ -44,9 +44,6 @@ impl WireError {
 }
 
 /// Reads a line. An error comes with the request's id, or null where it has none that can be told.
-///
-/// # Errors
-/// The line is not JSON, or not a message.
 pub fn read(text: &str) -> Result<McpMessage, (Value, WireError)> {
     let value: Value = serde_json::from_str(text).map_err(|error| {
         (Value::Null, WireError::new(PARSE_ERROR, format!("the line is not JSON: {error}")))

@@ -26,9 +26,6 @@ impl ClaimedTime {
     }
 
     /// Takes the samples of a block (nanoseconds a call, each the mean of so many calls) that took `wall_ns`.
-    ///
-    /// # Errors
-    /// Why they cannot be true.
     pub fn add(&mut self, samples_ns: &[f64], calls: u32, wall_ns: f64) -> Result<(), String> {
         if samples_ns.is_empty() {
             return Err("it reported a block without samples".to_string());
@@ -59,9 +56,6 @@ impl ClaimedTime {
 
     /// Whether all blocks together can be true. A cold block spends its time on flushing caches, so nothing can be told
     /// from it; in other modes calls fill a block.
-    ///
-    /// # Errors
-    /// Why they cannot be true.
     pub fn conclude(&self) -> Result<(), String> {
         if self.mode == TimingMode::Cold || self.filled >= FILLED_LEAST {
             return Ok(());

@@ -70,9 +70,6 @@ pub struct PeerProcess {
 
 impl PeerProcess {
     /// Starts a peer, without asking it anything.
-    ///
-    /// # Errors
-    /// Its program does not start.
     pub fn start(own: &PeerCommand) -> io::Result<PeerProcess> {
         let Some((program, arguments)) = own.command.split_first() else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "its command is empty"));
@@ -93,9 +90,6 @@ impl PeerProcess {
     }
 
     /// Greets it; its version, where it says one.
-    ///
-    /// # Errors
-    /// It is dead, or can do nothing here.
     pub fn hello(&mut self, device: &str) -> Result<Option<String>, PeerFailure> {
         match self.ask(&PeerRequest::Hello { device: device.to_string() })? {
             PeerAnswer::Ready { unable: Some(why), .. } => Err(PeerFailure::Unable(shown(&why))),
@@ -105,9 +99,6 @@ impl PeerProcess {
     }
 
     /// Hands it a problem; what it can do of it.
-    ///
-    /// # Errors
-    /// It is dead, or cannot do this problem at all.
     pub fn prepare(&mut self, problem: &PeerProblem) -> Result<Vec<PeerImplementation>, PeerFailure> {
         let mut found = match self.ask(&PeerRequest::Prepare(Box::new(problem.clone())))? {
             PeerAnswer::Prepared { implementations } => implementations,
@@ -131,9 +122,6 @@ impl PeerProcess {
     }
 
     /// Has it write its outputs.
-    ///
-    /// # Errors
-    /// It is dead, or cannot.
     pub fn output(&mut self, implementation: &str) -> Result<(), PeerFailure> {
         let implementation = implementation.to_string();
         match self.ask(&PeerRequest::Output { implementation })? {
@@ -144,9 +132,6 @@ impl PeerProcess {
 
     /// Has it time one block of about so many milliseconds; nanoseconds a call. `claimed` remembers what our own clock
     /// says of it.
-    ///
-    /// # Errors
-    /// It is dead, cannot, or its times cannot be true.
     pub fn block(
         &mut self,
         implementation: &str,

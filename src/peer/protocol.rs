@@ -10,7 +10,6 @@ use serde_json::Value;
 /// Raised by any change that an older peer would misread.
 pub(super) const PEER_VERSION: u32 = 1;
 
-/// To a peer.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum PeerRequest {
@@ -54,7 +53,6 @@ pub struct PeerArray {
     pub shape: Vec<u64>,
 }
 
-/// From a peer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum PeerAnswer {

@@ -46,9 +46,6 @@ impl SpaceRefusal {
 }
 
 /// Whether a program may name this space.
-///
-/// # Errors
-/// It may not, and why.
 pub fn space_beneath(name: &str) -> Result<(), SpaceRefusal> {
     if catalog::names().contains(&name) {
         return Ok(());

@@ -9,7 +9,6 @@ pub const REQUEST_MAX: usize = 1 << 20;
 /// Bytes of a line that is too long in which its `id` is looked for.
 const PREFIX: usize = 64 << 10;
 
-/// One line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RequestLine {
     Text(String),
@@ -26,9 +25,6 @@ pub enum RequestLine {
 }
 
 /// The next line that is not blank, with its number from 1; `None` at the end. `number` is that of the line before.
-///
-/// # Errors
-/// The stream cannot be read.
 pub fn next(input: &mut impl BufRead, number: &mut u64) -> io::Result<Option<(u64, RequestLine)>> {
     loop {
         let Some(line) = one(input)? else { return Ok(None) };

@@ -30,7 +30,6 @@ pub struct KnownTimes<'a> {
     pub baseline: Option<BaselineTime>,
     /// Why there is neither.
     pub not_compared: String,
-    /// Whether the time is that of a screening.
     pub is_screening: bool,
 }
 

@@ -43,9 +43,6 @@ const CANDIDATE_KEYS: &[&str] =
     &["kind", "sources", "entry", "configuration", "launches", "flags", "parameters", "constraints"];
 
 /// Reads a request.
-///
-/// # Errors
-/// What is wrong with it and where, with its id where that could be read.
 pub fn request(text: &str) -> Result<EvaluationRequest, Box<RequestError>> {
     let mut reader = RequestReader { text, found: Diagnostics::default(), hidden: None };
     let text_of_json = text.strip_prefix('\u{feff}').unwrap_or(text);

@@ -34,9 +34,6 @@ const DTYPES: &[(&str, DType, &str)] = &[
 ];
 
 /// A definition without workloads. `beside` is the text of a `reference.py` beside it, for a file that has none inside.
-///
-/// # Errors
-/// The text is not JSON, lacks what the form demands, or asks for something that evo does not have.
 pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Result<BenchmarkTask, TaskError> {
     let value = parsed(text, "")?;
     let root = TaskNode::root(&value, "");

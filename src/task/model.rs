@@ -41,7 +41,6 @@ impl TaskForm {
     }
 }
 
-/// A task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BenchmarkTask {
     pub form: TaskForm,

@@ -17,9 +17,6 @@ pub const PROBE: &str = include_str!("probe.py");
 const HINT: &str = "the file prints or ends in a way that hides the answer";
 
 /// The task that a probe's answer describes. `program` is the file's own text.
-///
-/// # Errors
-/// The probe refused the file, or its answer has something that evo does not have.
 pub fn module(answer: &str, name: &str, program: &str) -> Result<BenchmarkTask, TaskError> {
     let value = parsed(answer, "the answer of the Python process")?;
     let root = TaskNode::root(&value, "");

@@ -21,7 +21,6 @@ pub(super) fn shown(text: &str) -> String {
     printable(&shortened(text, SHOWN)).into_owned()
 }
 
-/// Parses a text.
 pub(super) fn parsed(text: &str, lead: &str) -> Result<Value, TaskError> {
     serde_json::from_str(text).map_err(|error| {
         let place = match lead {

@@ -8,7 +8,6 @@ use evo_protocol::dtype::DType;
 use super::model::{BenchmarkTask, TaskAxisKind, TaskTensor, TensorShape};
 use super::names::identifier;
 
-/// The source.
 pub(super) fn source(task: &BenchmarkTask) -> String {
     let mut text = format!(
         "// `{}`, a task of {}: the signature is the task's, the body is yours.\n",

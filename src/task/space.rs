@@ -9,7 +9,6 @@ use super::model::{BenchmarkTask, TaskNumber, TaskTensor, TensorShape};
 use super::script;
 use super::skeleton;
 
-/// The text.
 pub(super) fn text(task: &BenchmarkTask) -> String {
     let mut text = format!(
         "# `{}`, taken over from a task of {} by `evo import {}`. What is marked `guess` is to be looked at before a\n\

@@ -17,9 +17,6 @@ const WORKLOADS_MAX: usize = 500;
 const HINT: &str = "a line is { \"workload\": { \"uuid\": \"…\", \"axes\": { \"M\": 16 }, \"inputs\": { \"A\": { \"type\": \"random\" } } } }";
 
 /// Gives the task the workloads of a file with one object a line; with names in `only`, those of these names.
-///
-/// # Errors
-/// A line is not JSON, none is of this task, or one asks for something that evo does not have.
 pub fn workloads(mut task: BenchmarkTask, text: &str, only: &[String]) -> Result<BenchmarkTask, TaskError> {
     let (mut seen, mut rules) = (BTreeSet::new(), Vec::new());
     let mut names = Vec::new();

@@ -18,9 +18,6 @@ const STACK_BYTES: usize = 8 << 20;
 /// Runs `work` in a thread that can read the files in these folders, and these files. No other file can be opened, and
 /// none can be written. Where the system has no Landlock, `work` runs in such a thread all the same, and reads what it
 /// likes: `is_supported` tells.
-///
-/// # Errors
-/// The system starts no thread.
 pub fn run<T: Send>(readable: &[PathBuf], work: impl FnOnce() -> T + Send) -> io::Result<T> {
     // Opened out here, where the folders can still be reached.
     let fence = fence(readable);

@@ -67,7 +67,6 @@ struct FarmShared {
 struct CompileQueue {
     // First in, first out: the default configuration is submitted first, and others are measured against it.
     jobs: VecDeque<(u64, KernelSource)>,
-    /// By lane.
     work: Vec<LaneWork>,
     stop: bool,
 }
@@ -172,7 +171,6 @@ impl CompileFarm {
         queue.jobs.len() + queue.work.iter().filter(|work| **work == LaneWork::Working).count()
     }
 
-    /// The kind of device that it compiles for.
     pub fn kind(&self) -> DeviceKind {
         self.shared.options.kind
     }

@@ -424,7 +424,6 @@ impl HostToolchain {
     }
 }
 
-/// A compiler that has ended.
 struct CompilerEnd {
     status: ExitStatus,
     log: CappedLog,

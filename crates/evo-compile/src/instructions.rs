@@ -47,7 +47,6 @@ pub enum ArithmeticUnit {
 /// How data comes from global memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LoadPath {
-    /// Not at all.
     None,
     /// Through registers.
     Plain,

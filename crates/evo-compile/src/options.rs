@@ -15,7 +15,6 @@ use super::cache;
 pub struct FarmOptions {
     /// Number of worker processes.
     pub jobs: usize,
-    /// For which kind of device.
     pub kind: DeviceKind,
     /// `sm_90a`, …; `host`.
     pub arch: String,

@@ -52,7 +52,6 @@ impl CompileProcess {
     }
 }
 
-/// A worker that is ready.
 pub struct ReadyWorker {
     pub process: CompileProcess,
     pub toolchain: String,

@@ -18,7 +18,6 @@ use super::toolbox::Toolbox;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FoundCompiler {
-    /// NVRTC.
     Nvrtc(NvrtcLibrary),
     /// A C++ compiler.
     Host(HostCompiler),

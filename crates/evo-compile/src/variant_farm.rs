@@ -36,9 +36,6 @@ struct OpenTickets {
 
 impl VariantFarm {
     /// Starts the pool; see [`CompileFarm::start`].
-    ///
-    /// # Errors
-    /// There is no compiler, or the cache cannot be written.
     pub fn start(options: FarmOptions, on_built: OnBuilt) -> Result<VariantFarm, CompileSetupError> {
         let open = Arc::new(Mutex::new(OpenTickets::default()));
         let shared = Arc::clone(&open);

@@ -36,9 +36,6 @@ impl std::fmt::Debug for WarmCompiler {
 
 impl WarmCompiler {
     /// Starts the pool.
-    ///
-    /// # Errors
-    /// There is no compiler, or its cache cannot be written.
     pub fn start(options: &FarmOptions) -> Result<WarmCompiler, CompileSetupError> {
         let (sender, receiver) = mpsc::channel();
         let on_done: OnDone = Box::new(move |ticket, outcome| {

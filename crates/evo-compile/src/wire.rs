@@ -18,7 +18,6 @@ pub const VERSION: u32 = 4;
 pub enum CompileOrder {
     /// The first order.
     Setup(Box<WorkerSetup>),
-    /// Compile this.
     Compile(Box<KernelSource>),
 }
 

@@ -50,7 +50,6 @@ pub fn image(binary: &[u8]) -> &[u8] {
     parts(binary).map_or(binary, |(image, _)| image)
 }
 
-/// The symbol of an entry, if the notes have one.
 pub fn symbol_of<'b>(binary: &'b [u8], entry: &str) -> Option<&'b str> {
     let pairs = list(binary).filter_map(|line| line.strip_prefix(SYMBOL)?.split_once('\t'));
     pairs.filter(|(name, _)| *name == entry).map(|(_, own)| own).next()

@@ -87,7 +87,6 @@ pub enum BoundArgument {
     },
 }
 
-/// What to sample.
 #[derive(Clone, Copy, Debug)]
 pub struct SampleOrder<'a> {
     /// Calls that take turns, each with all of its launches and buffers of its own. Call n is number n modulo
@@ -118,15 +117,12 @@ pub struct Comparison {
     pub first_bad: Option<u64>,
     /// What the kernel wrote there.
     pub first_bad_actual: f64,
-    /// What was expected there.
     pub first_bad_expected: f64,
     /// Largest |actual − expected|.
     pub abs_error_max: f64,
-    /// Where that is.
     pub abs_error_max_index: u64,
     /// Σ (actual − expected)².
     pub error_square_sum: f64,
-    /// Σ expected².
     pub expected_square_sum: f64,
     /// Σ (actual − expected): an offset shows here.
     pub error_sum: f64,
@@ -204,7 +200,6 @@ pub struct PlacedCopy {
     pub from: BufferId,
     /// Target.
     pub to: BufferId,
-    /// Where in each of them.
     pub part: CopiedPart,
 }
 
@@ -304,7 +299,6 @@ pub enum BlockTurns {
 /// A buffer of a watched launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedBuffer {
-    /// Which buffer.
     pub buffer: BufferId,
     /// What a call finds in it.
     pub contents: WatchedContents,
@@ -335,7 +329,6 @@ pub struct WatchReport {
 /// Something that may be honest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AccessNote {
-    /// What it is.
     pub what: NoteKind,
     /// How many accesses.
     pub count: u64,
@@ -363,7 +356,6 @@ pub enum NoteKind {
 /// Buffers carry guard zones on both sides (CUDA: patterned, checked on request; host: unmapped
 /// pages, so that an access faults and ends the process).
 pub trait Device {
-    /// What it is.
     fn info(&self) -> &DeviceInfo;
 
     /// Which checks judge the kernels of later calls; all if this is never called. A device leaves out those of its own
@@ -376,7 +368,6 @@ pub trait Device {
     /// Loads a module anew under its number, which whoever remembers it may go on to use. After an error it is gone.
     fn reload(&mut self, module: ModuleId, binary: &[u8], entries: &[String]) -> Result<(), DeviceError>;
 
-    /// Unloads a module.
     fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError>;
 
     /// Ends the processes of loaded modules, where modules have processes of their own. Each starts anew when it is next
@@ -403,7 +394,6 @@ pub trait Device {
         None
     }
 
-    /// Frees a buffer.
     fn free(&mut self, buffer: BufferId) -> Result<(), DeviceError>;
 
     /// Copies from the host to the start of the buffer.
@@ -412,9 +402,6 @@ pub trait Device {
     }
 
     /// Copies from the host into the buffer, from `offset` bytes behind its start.
-    ///
-    /// # Errors
-    /// The bytes do not fit.
     fn write_at(&mut self, buffer: BufferId, offset: u64, bytes: &[u8]) -> Result<(), DeviceError>;
 
     /// Copies the whole buffer to the host.
@@ -424,9 +411,6 @@ pub trait Device {
     fn copy(&mut self, from: BufferId, to: BufferId) -> Result<(), DeviceError>;
 
     /// Copies a part of one buffer over a part of another.
-    ///
-    /// # Errors
-    /// A part reaches behind the end of its buffer.
     fn copy_part(&mut self, from: BufferId, to: BufferId, part: CopiedPart) -> Result<(), DeviceError>;
 
     /// Fills the buffer with a repeated little-endian 4-byte pattern.
@@ -480,18 +464,12 @@ pub trait Device {
 
     /// Sets the conditions of every later `launch`; `sample` runs under the default ones. A device applies
     /// the conditions that it has and ignores the others.
-    ///
-    /// # Errors
-    /// Buffers cannot be moved to another placement.
     fn set_conditions(&mut self, _conditions: RunConditions) -> Result<(), DeviceError> {
         Ok(())
     }
 
     /// Lets kernels only read a buffer, or write it again; a kernel that writes a protected buffer gets
     /// `input_mutated`. Returns whether the device can do it.
-    ///
-    /// # Errors
-    /// The buffer does not exist, or its protection cannot be changed.
     fn protect(&mut self, _buffer: BufferId, _read_only: bool) -> Result<bool, DeviceError> {
         Ok(false)
     }
@@ -499,18 +477,12 @@ pub trait Device {
     /// Gives kernels copies of these buffers that they can only read, as they are now, until it is called again; none gives
     /// them all buffers themselves. A write to one is `crash_illegal_address`. For devices that cannot `protect` a buffer in
     /// place. Returns whether the device can do it now: it takes as much memory again.
-    ///
-    /// # Errors
-    /// A buffer does not exist, or work enqueued before has failed.
     fn show_read_only(&mut self, _buffers: &[BufferId]) -> Result<bool, DeviceError> {
         Ok(false)
     }
 
     /// What a module's own variables (`__device__`, static locals) hold after everything enqueued. Empty where it has
     /// none, or where the device cannot find them.
-    ///
-    /// # Errors
-    /// The module does not exist, or work enqueued before has failed.
     fn variables(&mut self, _module: ModuleId) -> Result<Vec<VariableState>, DeviceError> {
         Ok(Vec::new())
     }

@@ -23,8 +23,6 @@
 //! # Ok::<(), evo_protocol::device::DeviceError>(())
 //! ```
 
-#![warn(missing_docs)]
-
 mod arch;
 pub mod binary_notes;
 pub mod cuda;

@@ -10,7 +10,6 @@ use super::telemetry::{self, ListedGpu};
 /// A device that exists, as far as can be told without opening it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceChoice {
-    /// Which kind of device.
     pub kind: DeviceKind,
     /// What a worker's `Hello` carries: `host`, `cuda:0`.
     pub spec: String,
@@ -33,9 +32,6 @@ pub struct ProbeError {
 }
 
 /// Resolves `auto`, `host`, `cuda` or `cuda:INDEX`.
-///
-/// # Errors
-/// The specification is none of these, or names a GPU that NVML does not list.
 pub fn choose(spec: &str) -> Result<DeviceChoice, ProbeError> {
     choose_among(spec, &telemetry::list())
 }

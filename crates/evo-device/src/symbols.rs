@@ -15,7 +15,6 @@ const LIBRARY: [&str; 5] = ["_ZGV", "$str", "__unnamed_", "4cuda3std", "__nv_"];
 pub struct VariablePlace {
     /// Its name in the source, as far as the mangled one tells.
     pub name: String,
-    /// Its symbol.
     pub symbol: String,
     /// Number of its section.
     pub section: usize,

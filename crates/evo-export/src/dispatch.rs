@@ -14,7 +14,6 @@ use crate::templates::{EXACT_HPP, EXACT_PY, render};
 /// A variant that may be chosen.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DispatchVariant {
-    /// Its folder.
     pub folder: String,
     /// The configuration in words.
     pub label: String,
@@ -38,7 +37,6 @@ pub struct Dispatch {
     pub kernel: String,
     /// FormulaNames of sizes.
     pub sizes: Vec<String>,
-    /// The variants.
     pub variants: Vec<DispatchVariant>,
     /// The steps.
     pub rules: Vec<DispatchRule>,
@@ -52,10 +50,6 @@ pub struct Dispatch {
     pub measured: Vec<(String, Vec<(String, i64)>)>,
 }
 
-/// Its files.
-///
-/// # Errors
-/// A condition is not an expression over sizes.
 pub fn files(dispatch: &Dispatch, evo: &str) -> Result<Vec<ExportFile>, ExportError> {
     let mut identifiers = Identifiers::default();
     let ident = identifiers.take(&dispatch.kernel);

@@ -13,7 +13,6 @@ use crate::templates::{DRIVER_PY, EXACT_HPP, EXACT_PY, render};
 /// The library of operators in which PyTorch finds exported ones.
 pub const TORCH_LIBRARY: &str = "evo_export";
 
-/// A file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExportFile {
     /// Relative to the export's folder.
@@ -33,7 +32,6 @@ pub struct ExportUnit<'a> {
     pub label: &'a str,
     /// FormulaNames the variant.
     pub hash: &'a ContentHash,
-    /// The source.
     pub source: &'a PlainSource,
     /// Headers that the source includes, by the name in the include.
     pub headers: &'a [(String, String)],
@@ -46,9 +44,6 @@ pub struct ExportUnit<'a> {
 }
 
 /// The files of the wanted forms, without the manifest.
-///
-/// # Errors
-/// A template of evo's own fails.
 pub fn files(unit: &ExportUnit<'_>, formats: &[ExportFormat]) -> Result<Vec<ExportFile>, ExportError> {
     let context = context(unit);
     let mut files = Files { context: &context, found: Vec::new() };

@@ -56,9 +56,6 @@ impl ExportFormat {
     }
 
     /// Reads a list of names; `all` stands for every form.
-    ///
-    /// # Errors
-    /// A name that is none of them, with the one that is near.
     pub fn parse_list(names: &[String]) -> Result<Vec<ExportFormat>, String> {
         let mut found: Vec<ExportFormat> = Vec::new();
         for name in names.iter().map(|own| own.trim()) {

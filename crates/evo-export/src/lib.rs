@@ -3,8 +3,6 @@
 //! Everything here is pure: a kernel, a configuration, its source and what is known of its times go in, and texts by
 //! file name come out. Nothing here reads or writes a file, knows a device or runs a program.
 
-#![warn(missing_docs)]
-
 pub mod dispatch;
 pub mod error;
 pub mod files;

@@ -48,7 +48,6 @@ pub struct ExportModel {
     pub alignment: u64,
 }
 
-/// A size.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SizeArgument {
     /// In the space file.
@@ -59,7 +58,6 @@ pub struct SizeArgument {
     pub found_in: Option<(usize, usize)>,
 }
 
-/// A buffer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BufferArgument {
     /// In the space file.
@@ -70,7 +68,6 @@ pub struct BufferArgument {
     pub dtype: &'static str,
     /// The element's type in C++.
     pub cpp_type: &'static str,
-    /// Bytes of an element.
     pub element_bytes: u64,
     /// Extents, outermost first.
     pub shape: Vec<ExportFormula>,
@@ -95,7 +92,6 @@ pub struct ScalarArgument {
     pub cpp_type: &'static str,
     /// Whether it is a fraction.
     pub is_float: bool,
-    /// What it is.
     pub value: ExportFormula,
 }
 
@@ -123,7 +119,6 @@ pub struct ExportStep {
     pub launches: Vec<ExportLaunch>,
 }
 
-/// One launch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExportLaunch {
     /// Position among the entries.
@@ -151,7 +146,6 @@ pub struct ExportLaunch {
 pub struct Flag {
     /// In C++.
     pub cpp: String,
-    /// In Python.
     pub python: String,
     /// Whether it never holds.
     pub is_never: bool,
@@ -162,13 +156,9 @@ pub struct Flag {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum PassedArgument {
     /// A buffer, by its identifier.
-    Buffer {
-        /// Which.
-        ident: String,
-    },
+    Buffer { ident: String },
     /// One of the scalars, by its identifier.
     Scalar {
-        /// Which.
         ident: String,
         /// Its type.
         dtype: &'static str,
@@ -193,7 +183,6 @@ pub struct ExportConditions {
 /// What a model is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelRequest<'a> {
-    /// The kernel.
     pub kernel: &'a KernelSpec,
     /// The configuration that is exported.
     pub configuration: &'a Configuration,
@@ -210,9 +199,6 @@ pub trait Symbols: std::fmt::Debug {
 }
 
 /// Makes the model.
-///
-/// # Errors
-/// The kernel needs something that the files cannot say.
 pub fn model(request: &ModelRequest<'_>) -> Result<ExportModel, ExportError> {
     let kernel = request.kernel;
     refuse_whole(kernel)?;

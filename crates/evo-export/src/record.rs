@@ -15,9 +15,6 @@ use crate::templates::{RECORD_DRIVER, RECORD_RUNTIME, render};
 
 /// The programs: `record.cpp` is compiled with `cuda_runtime.h` beside it, `record.py` runs as it is. Both lie in a folder
 /// with the export's own files.
-///
-/// # Errors
-/// A template of evo's own fails.
 pub fn programs(
     model: &ExportModel,
     problems: &[BTreeMap<String, i64>],
@@ -61,9 +58,6 @@ fn bytes_of(argument: &PassedArgument) -> u64 {
 }
 
 /// Compares what a program printed with the plans of its problems, in order.
-///
-/// # Errors
-/// The first difference.
 pub fn compare(model: &ExportModel, printed: &str, plans: &[ProblemPlan]) -> Result<(), String> {
     let mut problems = printed.split("problem\n");
     problems.next();

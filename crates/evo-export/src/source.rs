@@ -5,7 +5,6 @@ use evo_protocol::binary::{HEADER_END, KernelSource};
 /// A source without anything of evo's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlainSource {
-    /// The text.
     pub text: String,
     /// Options that the compiler needs beside it: no macros, no folders.
     pub options: Vec<String>,

@@ -38,9 +38,6 @@ const TEMPLATES: [(&str, &str); 15] = [
 ];
 
 /// Renders a file.
-///
-/// # Errors
-/// The template has a mistake.
 pub(crate) fn render(name: &str, context: &Json) -> Result<String, ExportError> {
     let fault =
         |why: minijinja::Error| ExportError::Template { name: name.to_string(), why: format!("{why:#}") };

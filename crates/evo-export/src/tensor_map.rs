@@ -22,7 +22,6 @@ pub struct TensorMapArgument {
     pub of: String,
     /// The driver's number of the element type (`CUtensorMapDataType`).
     pub data_type: u32,
-    /// Bytes of an element.
     pub element_bytes: u64,
     /// Extents of the tensor in elements, innermost first.
     pub dims: Vec<ExportFormula>,
@@ -38,7 +37,6 @@ pub struct TensorMapArgument {
     pub fill: u32,
 }
 
-/// The buffer that a map describes.
 pub(crate) struct DescribedBuffer<'a> {
     /// In the files.
     pub ident: &'a str,
@@ -49,9 +47,6 @@ pub(crate) struct DescribedBuffer<'a> {
 
 impl TensorMapArgument {
     /// The map of a space file.
-    ///
-    /// # Errors
-    /// A formula reads what is not a size, or the swizzle depends on sizes.
     pub(crate) fn of(
         map: &TensorMapSpec,
         ident: String,

@@ -51,9 +51,6 @@ struct TranslatedPart {
 }
 
 /// Translates an expression; `meaning` is asked for each of its names.
-///
-/// # Errors
-/// The first name that means nothing.
 pub fn translate(
     expr: &Expr,
     language: Language,

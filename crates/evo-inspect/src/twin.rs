@@ -66,7 +66,6 @@ impl TwinAnswer {
         }
     }
 
-    /// The verdict on a fault.
     pub fn fault(&self) -> Option<&Verdict> {
         match self {
             TwinAnswer::Fault(verdict) => Some(verdict),

@@ -23,7 +23,6 @@ pub const BASELINE_VERSION: u32 = 1;
 /// A source has at most 16 MiB.
 const BYTES_MAX: u64 = 32 << 20;
 
-/// A baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GateBaseline {
     pub schema: String,
@@ -76,10 +75,6 @@ pub enum BaselineError {
 }
 
 impl GateBaseline {
-    /// Reads a baseline.
-    ///
-    /// # Errors
-    /// It is not a regular file, too large, or not a baseline.
     pub fn read(path: &Path) -> Result<GateBaseline, BaselineError> {
         let shown = path.display().to_string();
         let mut bytes = Vec::new();
@@ -90,9 +85,6 @@ impl GateBaseline {
     }
 
     /// Reads the text of a baseline; `shown` names it in messages.
-    ///
-    /// # Errors
-    /// It is too large, or not a baseline.
     pub fn parse(bytes: &[u8], shown: &str) -> Result<GateBaseline, BaselineError> {
         let shown = shown.to_string();
         let malformed =
@@ -156,9 +148,6 @@ impl GateBaseline {
     }
 
     /// Writes the file, all or nothing.
-    ///
-    /// # Errors
-    /// Its folder cannot be opened, or the disk refuses.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let folder = OwnFolder::open(path.parent().unwrap_or(Path::new("")))?;
         let name = path.file_name().and_then(|name| name.to_str());

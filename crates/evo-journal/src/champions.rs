@@ -24,9 +24,6 @@ pub struct StudySections {
 }
 
 /// Reads the journals of all studies in `out`. A damaged line is left out and noted, as is a link.
-///
-/// # Errors
-/// The folder or a journal cannot be read.
 pub fn sections_in(out: &OwnFolder) -> Result<StudySections, JournalError> {
     let mut found = StudySections::default();
     let mut names = out.names().map_err(|error| JournalError::io("read", out.path(), error))?;
@@ -75,10 +72,6 @@ fn study(out: &OwnFolder, name: &str, notes: &mut Vec<String>) -> Option<OwnFold
     folder.has_file(JOURNAL).then_some(folder)
 }
 
-/// The output folder, if it is there.
-///
-/// # Errors
-/// It cannot be opened.
 pub fn output_folder(out: &std::path::Path) -> Result<Option<OwnFolder>, JournalError> {
     match OwnFolder::open(out) {
         Ok(folder) => Ok(Some(folder)),

@@ -18,7 +18,6 @@ const SHOWN: usize = 60;
 pub struct Conditions(BTreeMap<String, String>);
 
 impl Conditions {
-    /// Adds a condition.
     pub fn add(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.0.insert(name.into(), value.into());
     }

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 /// A harmed copy of a variant beside that variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DiagnosticVariant {
-    /// The unharmed variant.
     pub beside: UnharmedVariant,
     /// Its name: `barriers`.
     pub pathology: String,

@@ -10,7 +10,6 @@ use super::numbered::NumberedLine;
 /// The gate runs.
 pub const GATES: &str = "gates.jsonl";
 
-/// One run of the gate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GateRun {
     pub format: u32,
@@ -36,7 +35,6 @@ pub struct GateRun {
     pub git_dirty: Option<bool>,
 }
 
-/// One problem of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GateRunProblem {
     pub problem: String,

@@ -126,9 +126,6 @@ pub struct IterationLog {
 
 impl IterationLog {
     /// Takes the folder, and waits for whoever holds it.
-    ///
-    /// # Errors
-    /// The folder or its lock cannot be made.
     pub fn take(folder: OwnFolder) -> Result<IterationLog, JournalError> {
         let path = folder.place(LOCK);
         JournalError::refuse_irregular(&folder, LOCK)?;
@@ -156,9 +153,6 @@ impl IterationLog {
     }
 
     /// Keeps a source or a launch file under the hash of its text; its name.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub fn keep(&self, text: &str, ending: &str) -> Result<String, JournalError> {
         let name = format!("{}.{ending}", ContentHash::of(text.as_bytes()));
         let path = self.folder.place(SOURCES);
@@ -171,9 +165,6 @@ impl IterationLog {
     }
 
     /// Makes room where `incumbent.json` cannot be understood: it is kept under another name, which is given back.
-    ///
-    /// # Errors
-    /// Why it has to stay: it is not a file of evo's, or a newer evo wrote it.
     pub fn set_aside(&self, number: u64) -> Result<String, String> {
         let path = self.folder.place(INCUMBENT);
         let read = self.folder.read_at_most(INCUMBENT, INCUMBENT_MAX);
@@ -221,9 +212,6 @@ impl IterationLog {
 }
 
 /// The evaluations of a folder. A line that cannot be read is skipped and noted.
-///
-/// # Errors
-/// The file cannot be read.
 pub fn read(folder: &OwnFolder) -> Result<NumberedLines<Iteration>, JournalError> {
     numbered::read(folder)
 }
@@ -246,9 +234,6 @@ pub fn incumbents(lines: &[Iteration]) -> Vec<u64> {
 }
 
 /// The incumbent of a folder; `None` where nothing was accepted yet.
-///
-/// # Errors
-/// Its file cannot be read or understood, as a message.
 pub fn incumbent(folder: &OwnFolder) -> Result<Option<Incumbent>, String> {
     let path = folder.place(INCUMBENT);
     let bytes = match folder.read_at_most(INCUMBENT, INCUMBENT_MAX) {

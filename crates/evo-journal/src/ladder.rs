@@ -17,7 +17,6 @@ use super::own_folder::OwnFolder;
 use super::record::now;
 use evo_timing::acceptance::RivalDecision;
 
-/// What a step is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StepKind {
     /// A study ended with this champion.
@@ -39,7 +38,6 @@ impl StepKind {
     }
 }
 
-/// One step of a ladder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LadderStep {
     pub kind: StepKind,
@@ -59,7 +57,6 @@ pub struct LadderStep {
     pub p50_ns: BTreeMap<String, Option<f64>>,
     /// Its time over that of what it was compared with; below 1 is faster.
     pub change_ratio: Option<f64>,
-    /// What that was.
     pub against: String,
     /// `champion` or `behind`; `keep`, `reject` or `revert`; `pass`, `fail`, `noisy` or `not_run`.
     pub decision: String,
@@ -161,9 +158,6 @@ pub struct Ladder {
 
 impl Ladder {
     /// Reads everything below `out`; nothing where there is no such folder. What is damaged is left out and noted.
-    ///
-    /// # Errors
-    /// A file cannot be read, or a newer evo wrote it.
     pub fn read(out: &Path) -> Result<Ladder, JournalError> {
         let mut ladder = Ladder::default();
         let Some(out) = output_folder(out)? else { return Ok(ladder) };

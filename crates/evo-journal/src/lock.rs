@@ -50,9 +50,6 @@ pub struct DeviceTurn {
 impl DeviceTurn {
     /// Waits until no other command below the output folder `out` has the device; `on_wait` is called where there is
     /// one. `device` is as a command line names it: `host`, `cuda:0`.
-    ///
-    /// # Errors
-    /// The lock file cannot be made, or something else lies in its place.
     pub fn take(out: &OwnFolder, device: &str, on_wait: impl FnOnce()) -> Result<DeviceTurn, JournalError> {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let name = format!(".device-{}.lock", device.chars().map(plain).collect::<String>());

@@ -42,9 +42,6 @@ pub enum MicroSeeds {
 }
 
 /// Writes a ranking in place of an older one.
-///
-/// # Errors
-/// The file cannot be written.
 pub fn write(out: &OwnFolder, ranking: &MicroRanking) -> Result<(), JournalError> {
     let text = serde_json::to_string_pretty(ranking).unwrap_or_default() + "\n";
     out.replace(MICRO, text.as_bytes(), true)

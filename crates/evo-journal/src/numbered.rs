@@ -41,9 +41,6 @@ pub struct NumberedLines<T> {
 }
 
 /// The lines of a folder; none where there is no file.
-///
-/// # Errors
-/// The file cannot be read, or a newer evo wrote it.
 pub fn read<T: NumberedLine>(folder: &OwnFolder) -> Result<NumberedLines<T>, JournalError> {
     let path = folder.place(T::FILE);
     let mut found = NumberedLines { lines: Vec::new(), notes: Vec::new(), length: 0, is_open: false };

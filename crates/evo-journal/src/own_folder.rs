@@ -52,7 +52,6 @@ impl OwnFolder {
         &self.path
     }
 
-    /// A folder in this one.
     pub fn folder(&self, name: &str) -> io::Result<OwnFolder> {
         let handle = self.open_file(name, FOLDER)?;
         Ok(OwnFolder { handle: Arc::new(handle), path: self.place(name) })
@@ -92,7 +91,6 @@ impl OwnFolder {
         self.kind(name) == Some(FileType::RegularFile)
     }
 
-    /// Whether there is a link of this name.
     pub fn has_link(&self, name: &str) -> bool {
         self.kind(name) == Some(FileType::Symlink)
     }

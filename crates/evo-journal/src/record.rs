@@ -162,7 +162,6 @@ pub struct StudyInput {
     pub hash: ContentHash,
 }
 
-/// What an input is to a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InputRole {

@@ -4,7 +4,6 @@ use evo_search::registry::{self, StrategyOptions, UnknownStrategy};
 use evo_search::strategy::Strategy;
 use evo_space::space::SearchSpace;
 
-/// Whether there is a strategy of that name.
 pub(crate) fn check(name: &str) -> Result<(), UnknownStrategy> {
     registry::check_any(name)
 }

@@ -36,7 +36,6 @@ pub struct KnownSoFar {
     pub reasons: BTreeMap<String, String>,
 }
 
-/// How a call ended.
 #[derive(Clone, Debug)]
 pub struct CallEnd {
     pub status: EnvelopeStatus,

@@ -89,6 +89,5 @@ pub struct Earlier {
 
 /// Receives events in order.
 pub trait Observer {
-    /// One event.
     fn observe(&mut self, event: &Event);
 }

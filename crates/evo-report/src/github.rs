@@ -4,7 +4,6 @@
 /// Annotations that are printed; GitHub shows ten errors and ten warnings of a step.
 const ANNOTATIONS: usize = 10;
 
-/// One annotation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GithubAnnotation {
     /// An error; a warning otherwise.

@@ -16,7 +16,6 @@ pub struct Parity {
     pub reasons: BTreeMap<String, String>,
 }
 
-/// The parity of an evaluation.
 pub fn of(evaluation: &Evaluation) -> Parity {
     let report = evaluation.gate(Gate::FullShapes);
     let seen = report.and_then(|report| report.evidence.get(GateReport::PARITY)).and_then(Value::as_object);

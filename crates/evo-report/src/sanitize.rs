@@ -51,7 +51,6 @@ impl Sanitized<'_> {
     }
 }
 
-/// The fields.
 pub fn fields(sanitized: &Sanitized<'_>) -> SanitizedFields {
     let mut reasons = BTreeMap::new();
     let findings: Vec<&SanitizerFinding> = sanitized.look.findings().take(SHOWN).collect();

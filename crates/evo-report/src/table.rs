@@ -12,7 +12,6 @@ pub struct FittedTable {
     columns: Vec<TableColumn>,
 }
 
-/// One column of a table.
 #[derive(Debug)]
 pub struct TableColumn {
     head: String,

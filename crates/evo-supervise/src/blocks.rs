@@ -55,9 +55,6 @@ impl BlockWorker {
     }
 
     /// Writes the inputs of a case to `inputs/NAME.npy` in a folder.
-    ///
-    /// # Errors
-    /// The worker died, the reference has no answer, or the files cannot be written.
     pub fn hand_out(&mut self, plan: &ProblemPlan, seed_index: u32, folder: &Path) -> Result<(), LaneError> {
         self.hand(plan, seed_index, folder, false)
     }
@@ -86,9 +83,6 @@ impl BlockWorker {
     }
 
     /// Compares `outputs/NAME.npy` in a folder with the answers to the case.
-    ///
-    /// # Errors
-    /// The worker died.
     pub fn judge_foreign(
         &mut self,
         plan: &ProblemPlan,

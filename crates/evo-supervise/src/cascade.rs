@@ -37,7 +37,6 @@ pub trait Station {
     fn load(&mut self, job: &Job) -> Result<Result<f64, DeviceError>, Self::Broken>;
     /// Runs one gate.
     fn gate(&mut self, gate: Gate, depth: Depth, plans: &[ProblemPlan]) -> Result<GateAnswer, Self::Broken>;
-    /// Times one problem.
     fn measure(
         &mut self,
         plan: &ProblemPlan,
@@ -58,9 +57,6 @@ const WITHIN_NOISE: f64 = 1.01;
 
 /// Takes a job through the gates. `judgement` receives the findings, also those of a walk that broke off.
 /// Returns whether the process has seen a sticky error and must be replaced.
-///
-/// # Errors
-/// What came between a question and its answer, and at which gate.
 pub fn run<S: Station>(
     station: &mut S,
     job: &Job,

@@ -137,7 +137,6 @@ struct RequestProgress {
 }
 
 impl DeviceWorker {
-    /// Starts a worker from its command.
     pub fn start(command: &[String]) -> io::Result<DeviceWorker> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the worker command is empty"));

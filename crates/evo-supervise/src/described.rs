@@ -9,9 +9,6 @@ use super::deadline::Deadlines;
 use super::supervisor::{FAREWELL, LaneError};
 
 /// The GPUs of the machine that a command leads to. The worker is gone afterwards.
-///
-/// # Errors
-/// The command does not start, or leads to no worker.
 pub fn describe(command: &[String], within: Duration) -> Result<Vec<DescribedGpu>, LaneError> {
     let spawn_error = |source| LaneError::Spawn { command: command.join(" "), source };
     let mut child = DeviceWorker::start(command).map_err(spawn_error)?;

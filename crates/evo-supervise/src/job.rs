@@ -26,9 +26,7 @@ pub struct Job {
     pub tiny_notes: TinyNotes,
     /// Problems whose answers are checked. Timed problems are checked whether or not they are listed here.
     pub checked: Vec<ProblemPlan>,
-    /// Problems that are timed.
     pub timed: Vec<ProblemPlan>,
-    /// Which mode ranks.
     pub ranking: RankingMode,
     /// Whether every gate and all timing modes run, however slow the variant is: `evo test-one`, finalists.
     pub deep: bool,

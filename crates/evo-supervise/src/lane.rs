@@ -95,7 +95,6 @@ impl Lane {
         self.supervisor.settings()
     }
 
-    /// What the device is.
     pub fn info(&self) -> &DeviceInfo {
         self.supervisor.info()
     }
@@ -283,9 +282,6 @@ impl Lane {
     }
 
     /// A fresh process with a job's candidate, for blocks that take turns with other implementations.
-    ///
-    /// # Errors
-    /// The device is lost, or the candidate does not load.
     pub fn block_worker(&mut self, job: &Job) -> Result<BlockWorker, LaneError> {
         if let Some(why) = self.supervisor.lost() {
             return Err(LaneError::Lost { why: why.to_string() });

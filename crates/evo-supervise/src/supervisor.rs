@@ -230,7 +230,6 @@ impl Supervisor {
         Ok(supervisor)
     }
 
-    /// What the device is.
     pub(crate) fn info(&self) -> &DeviceInfo {
         &self.info
     }
@@ -516,9 +515,6 @@ fn deadlines(limits: &LaneLimits, kind: DeviceKind) -> Deadlines {
 }
 
 /// The command of this program's own worker.
-///
-/// # Errors
-/// The program does not know where it is itself.
 pub fn own_worker() -> Result<Vec<String>, LaneError> {
     let program = process::worker_program()
         .map_err(|source| LaneError::Spawn { command: "evo worker".into(), source })?;

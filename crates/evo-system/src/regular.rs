@@ -36,7 +36,6 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What is not a file, in words.
 pub fn word(kind: FileType) -> Option<&'static str> {
     match kind {
         FileType::RegularFile => None,

@@ -29,7 +29,6 @@ pub struct ScratchFolder {
 }
 
 impl ScratchFolder {
-    /// Its path.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }

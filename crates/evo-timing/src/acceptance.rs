@@ -98,7 +98,6 @@ pub struct Ruling {
     pub not_slower: Option<bool>,
 }
 
-/// Decides.
 pub fn decide(rule: &AcceptanceRule, found: &RivalFindings) -> Ruling {
     let reject = |why: String, not_slower| Ruling { decision: RivalDecision::Reject, why, not_slower };
     if !found.correct {

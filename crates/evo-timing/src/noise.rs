@@ -14,7 +14,6 @@ pub struct NoiseFloor {
     pub floor: f64,
     /// 95th percentile of a single block pair's |difference|.
     pub block_floor: f64,
-    /// Log ratios of each process.
     pub log_ratios: Vec<Vec<f64>>,
 }
 

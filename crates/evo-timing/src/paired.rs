@@ -21,7 +21,6 @@ pub struct PairedComparison {
     /// Its 95 % interval.
     pub low: f64,
     pub high: f64,
-    /// The smallest difference that may be claimed.
     pub delta: f64,
 }
 

@@ -217,7 +217,6 @@ fn rival_of(
     Ok(Some(own))
 }
 
-/// The answer on a candidate that was judged.
 fn told(
     session: &RequestSession<'_>,
     request: &EvaluationRequest,

@@ -38,9 +38,6 @@ pub struct LevelContext<'a> {
 }
 
 /// Judges a candidate as deep as its level says.
-///
-/// # Errors
-/// The device is lost, or evo or the machine failed.
 pub fn judge(
     context: &LevelContext<'_>,
     ready: &ReadyRequest,

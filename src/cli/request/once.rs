@@ -21,9 +21,6 @@ use crate::request::lines::{REQUEST_MAX, RequestLine, whole};
 use crate::request::read;
 
 /// Answers the request in `file`, or on stdin for `-`.
-///
-/// # Errors
-/// The command line is wrong, or stdout cannot be written.
 pub fn run(arguments: &EvaluateArgs, file: &Path, call: &Call) -> Result<Answer, CliError> {
     let line = bytes(file)?;
     let mut session = RequestSession::begin(arguments)?;

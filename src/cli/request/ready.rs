@@ -75,9 +75,6 @@ fn source_ahead(session: &RequestSession<'_>, text: &str) -> Option<KernelSource
 }
 
 /// Finds task and candidate of a request.
-///
-/// # Errors
-/// What its author, or whoever runs this evo, has to mend.
 pub fn ready(
     session: &RequestSession<'_>,
     request: &EvaluationRequest,

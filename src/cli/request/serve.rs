@@ -23,9 +23,6 @@ const BUFFER: usize = 1 << 16;
 type Incoming = io::Result<(u64, RequestLine)>;
 
 /// Answers requests until stdin ends or nobody reads the answers.
-///
-/// # Errors
-/// The command line is wrong, the device is lost, or stdin or stdout fails.
 pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
     let mut session = RequestSession::begin(arguments)?;
     let failed = |error: io::Error| CliError::harness(format!("cannot serve: {error}"));

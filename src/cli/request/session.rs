@@ -40,9 +40,6 @@ pub struct RequestSession<'a> {
 
 impl<'a> RequestSession<'a> {
     /// A session whose device is chosen and not open yet.
-    ///
-    /// # Errors
-    /// The command line is wrong, there is no such device, or no compiler for it.
     pub fn begin(arguments: &'a EvaluateArgs) -> Result<RequestSession<'a>, CliError> {
         let one = &arguments.one;
         aim::check_names(&one.allow_not_run, Aim::Evaluate)?;
@@ -91,9 +88,6 @@ impl<'a> RequestSession<'a> {
     }
 
     /// The space of a request: its name, and the file.
-    ///
-    /// # Errors
-    /// It names none, another than the command line, or one that it may not name.
     pub fn space(&self, request: &EvaluationRequest) -> Result<(String, SpaceFile), CliError> {
         let name = match (words::named_space(&self.arguments.one.words).named, &request.space) {
             (Some(named), Some(asked)) if named != asked => {
@@ -119,9 +113,6 @@ impl<'a> RequestSession<'a> {
     }
 
     /// A lane for a kernel, warm where the last request had the same one; and whether it is new.
-    ///
-    /// # Errors
-    /// The device cannot be opened.
     pub fn lane(
         &mut self,
         key: &ContentHash,

@@ -53,9 +53,6 @@ struct SearchKnowledge {
 }
 
 /// The answer to a request for the task, and the kernel's name.
-///
-/// # Errors
-/// There is no such space, or the study cannot be read.
 pub fn answer(
     session: &RequestSession<'_>,
     request: &EvaluationRequest,

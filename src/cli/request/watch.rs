@@ -39,9 +39,6 @@ struct OpenRequest {
 
 impl AnswerWriter {
     /// Starts the watch.
-    ///
-    /// # Errors
-    /// The machine starts no thread.
     pub fn start(call: &Call, emit: Option<EmitForm>, is_single: bool) -> io::Result<AnswerWriter> {
         let writer = AnswerWriter { call: call.clone(), emit, open: Arc::default(), is_single };
         let own = writer.clone();
@@ -56,9 +53,6 @@ impl AnswerWriter {
     }
 
     /// Writes the answer, unless the watch has done so. An error means that nobody reads any more.
-    ///
-    /// # Errors
-    /// stdout cannot be written.
     pub fn answer(&self, answer: &Value, kernel: &str) -> io::Result<()> {
         match self.lock().take() {
             Some(_) => self.write(answer, kernel),

@@ -50,7 +50,6 @@ impl<'a> SelftestBench<'a> {
         Ok(SelftestBench { file, recipe, setup, lane })
     }
 
-    /// The space file.
     pub fn file(&self) -> &'a SpaceFile {
         self.file
     }
@@ -68,9 +67,6 @@ impl<'a> SelftestBench<'a> {
     }
 
     /// Compiles a configuration into a job. The inner error is the variant's own verdict.
-    ///
-    /// # Errors
-    /// The compilers cannot be used.
     pub fn job(
         &self,
         configuration: &Configuration,
@@ -80,9 +76,6 @@ impl<'a> SelftestBench<'a> {
     }
 
     /// The same with compilers of the caller's own.
-    ///
-    /// # Errors
-    /// The compilers cannot be used.
     pub fn job_with(
         &self,
         farm: &FarmOptions,

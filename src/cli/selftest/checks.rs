@@ -20,7 +20,6 @@ pub struct SelftestCheck {
 pub struct FaultCells {
     /// Its numbers in the catalogue.
     pub catalogue: &'static [&'static str],
-    /// What it does.
     pub does: &'static str,
     /// It got one of the verdicts that it must get.
     pub verdict: bool,
@@ -39,7 +38,6 @@ pub struct FaultCells {
     pub delay_ms: f64,
     pub delay_max_ms: f64,
     pub recovery: Option<Recovery>,
-    /// What was left behind.
     pub left_behind: Vec<String>,
 }
 

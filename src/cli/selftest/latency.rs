@@ -20,9 +20,6 @@ use crate::timing::stats;
 const REPEATS: usize = 5;
 
 /// Measures worker start, recovery from a hang and the A/A noise floor.
-///
-/// # Errors
-/// The compilers or the lane cannot be used.
 pub fn run(bench: &mut SelftestBench<'_>, setup: &DeviceSetup) -> Result<SelftestReport, CliError> {
     let mut report = SelftestReport::default();
     report.add("worker_start", worker_start(setup));

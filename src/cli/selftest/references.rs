@@ -9,9 +9,6 @@ use crate::cli::session::DeviceSetup;
 use crate::worker::judge::agreement::{Agreement, compare_references};
 
 /// Runs the comparison; one check for each problem.
-///
-/// # Errors
-/// There is no compiler, no device, or the device failed.
 pub fn run(setup: &DeviceSetup, seed: u64) -> Result<(serde_json::Value, SelftestReport), CliError> {
     eprintln!("seed {seed}: repeat with --seed {seed}");
     let path = device_lane::reference_kernels(setup, None)?;

@@ -24,9 +24,6 @@ const CACHES: u64 = 4;
 const ELEMENTS_HOST: u64 = 1 << 20;
 
 /// Compiles the anchors for a device.
-///
-/// # Errors
-/// The compiler does not start, or refuses them.
 pub fn own(setup: &DeviceSetup, info: &DeviceInfo, ranking: RankingMode, seed: u64) -> Result<Job, CliError> {
     let file = space(info)?;
     let kernel = session::kernel_of(&file)?;

@@ -38,9 +38,6 @@ pub struct StartedLane {
 }
 
 /// The device that a run with these lanes compiles for: the first local one, or what the first command leads to.
-///
-/// # Errors
-/// There is no such device, or a worker does not say what it has.
 pub fn choice(orders: &[LaneOrder], named: &str) -> Result<DeviceChoice, CliError> {
     for order in orders {
         if let LaneSource::Local { device } = &order.source {
@@ -67,9 +64,6 @@ pub fn choice(orders: &[LaneOrder], named: &str) -> Result<DeviceChoice, CliErro
 }
 
 /// Starts all lanes; the first decides which class of device the study has.
-///
-/// # Errors
-/// One does not start, two have one device, or one is of another class.
 pub fn start(
     orders: &[LaneOrder],
     setup: &DeviceSetup,

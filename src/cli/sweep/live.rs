@@ -126,9 +126,6 @@ impl LiveSubject {
 
     /// The job of a variant that is known to pass, and what a worker for it is told. A worker runs meanwhile and is gone
     /// afterwards.
-    ///
-    /// # Errors
-    /// The device or a compiler does not start, or the variant is refused after all.
     pub fn job_of(&self, seed: u64, configuration: &Configuration) -> Result<(Job, LaneOptions), CliError> {
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
@@ -281,9 +278,6 @@ fn limits_of(choice: &DeviceChoice) -> Option<DeviceLimits> {
 }
 
 /// Compilers whose answers go to the inbox.
-///
-/// # Errors
-/// The compiler does not start.
 pub fn farm(setup: &DeviceSetup, inbox: &Inbox<Vec<Binary>>) -> Result<VariantFarm, CliError> {
     let sender = Mutex::new(inbox.sender());
     let deliver = move |ticket, outcome| {

@@ -78,7 +78,6 @@ pub enum SweepSubject {
 }
 
 impl SweepSubject {
-    /// The space to search.
     pub fn space(&self) -> &SearchSpace {
         match self {
             SweepSubject::Live(live) => live.space(),

@@ -23,9 +23,6 @@ const EVERY: NonZeroU32 = NonZeroU32::new(5).expect("is not 0");
 const OFF: &str = "`--sanitize off`";
 
 /// The plan of a sweep on a device. What the user or the space file asks for is demanded.
-///
-/// # Errors
-/// The user does not want what the space file demands.
 pub fn plan(asked: Option<SanitizeWhen>, is_required: bool) -> Result<SanitizePlan, CliError> {
     let plan = |every, demanded| SanitizePlan { finalists: true, every, demanded };
     Ok(match asked {

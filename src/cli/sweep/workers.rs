@@ -12,9 +12,6 @@ use crate::cli::workers_args::WorkersArgs;
 use crate::process::worker_program;
 
 /// The lanes that were asked for; none where `--workers` was not given.
-///
-/// # Errors
-/// The list cannot be understood, or names what this machine does not have.
 pub fn orders(arguments: &WorkersArgs) -> Result<Option<Vec<LaneOrder>>, CliError> {
     let Some(text) = arguments.workers.as_deref() else { return Ok(None) };
     let own = worker_program()?.to_string_lossy().into_owned();
@@ -30,9 +27,6 @@ pub fn orders(arguments: &WorkersArgs) -> Result<Option<Vec<LaneOrder>>, CliErro
 }
 
 /// Refuses options that would quietly use a device that is none of the lanes'.
-///
-/// # Errors
-/// The command line asks for a look at the device of a lane by command, or names a device beside lanes of this machine.
 pub fn refuse_elsewhere(arguments: &SweepArgs, orders: &[LaneOrder]) -> Result<(), CliError> {
     let locals = || {
         orders.iter().filter_map(|order| match &order.source {

@@ -32,10 +32,6 @@ fn one() -> u32 {
     1
 }
 
-/// Reads a list.
-///
-/// # Errors
-/// The file cannot be read, or an entry makes no sense.
 pub fn read(path: &Path) -> Result<Vec<LaneOrder>, CliError> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| {

@@ -79,9 +79,6 @@ pub struct Follower {
 
 impl Follower {
     /// Reads what there is.
-    ///
-    /// # Errors
-    /// The journal cannot be read, or a newer evo wrote it.
     pub fn begin(chosen: ChosenStudy) -> Result<Follower, CliError> {
         let material = report::gather(&chosen, SourceWish::Leave)?;
         let copy = serde_json::json!({ "header": material.study.header }).to_string();
@@ -117,9 +114,6 @@ impl Follower {
     }
 
     /// The page as of what was read.
-    ///
-    /// # Errors
-    /// There is no header, or the page does not render.
     pub fn page(&mut self) -> Result<String, CliError> {
         let records = self.journal.records.clone();
         let known = Journal { records, length: self.journal.length, ..Journal::default() };
@@ -137,9 +131,6 @@ impl Follower {
     }
 
     /// Renders the page again whenever there is more, until a signal ends the process.
-    ///
-    /// # Errors
-    /// The journal is gone.
     pub fn follow(&mut self, live: &LivePage) -> Result<Answer, CliError> {
         let mut pending = false;
         let mut rest_until = Instant::now();

@@ -11,7 +11,6 @@ const HEAD_TIME: Duration = Duration::from_secs(5);
 /// What is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// The page.
     Page,
     /// The stream that says when the page has changed.
     Events,
@@ -39,9 +38,6 @@ pub fn read_head(stream: &mut impl Read) -> Option<Vec<u8>> {
 
 /// What a head asks for. The `Host` must be this server's own name, so that no other site's name that somebody lets
 /// point to this machine (DNS rebinding) gets an answer, and the token must be right.
-///
-/// # Errors
-/// Why it gets nothing.
 pub fn wanted(head: &[u8], port: u16, token: &str) -> Result<Wanted, Refusal> {
     let head = std::str::from_utf8(head).map_err(|_| BAD)?;
     let mut lines = head.split("\r\n");

@@ -25,9 +25,6 @@ const FIELDS: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff
 no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\nConnection: close\r\n";
 
 /// 128 random bits, in hexadecimal digits.
-///
-/// # Errors
-/// The system gives none.
 pub fn token() -> Result<String, CliError> {
     let mut bytes = [0; 16];
     let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
@@ -35,7 +32,6 @@ pub fn token() -> Result<String, CliError> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// A server of one page.
 #[derive(Debug)]
 pub struct PageServer {
     pub token: String,
@@ -68,9 +64,6 @@ impl Drop for Place<'_> {
 
 impl PageServer {
     /// Serves from now on, in a thread of its own.
-    ///
-    /// # Errors
-    /// The machine starts no thread.
     pub fn start(self, listener: TcpListener) -> io::Result<()> {
         let (server, counts) = (Arc::new(self), Arc::new(Counts::default()));
         thread::Builder::new().name("accept".into()).spawn(move || {

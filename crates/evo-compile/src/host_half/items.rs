@@ -21,7 +21,6 @@ pub struct SourceItem {
     pub kind: ItemKind,
     /// What others call it by.
     pub names: Vec<String>,
-    /// Its tokens.
     pub tokens: Range<usize>,
     /// Where its body begins; its end without one.
     pub body: usize,

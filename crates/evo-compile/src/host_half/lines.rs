@@ -64,7 +64,6 @@ impl<'a> SourceLines<'a> {
         self.text[..byte].matches('\n').count() + 1
     }
 
-    /// Words of a directive.
     pub fn words_of(&self, directive: &DirectiveLine) -> Vec<&'a str> {
         let text = &self.text[directive.range.clone()];
         let tokens = tokenize(text);

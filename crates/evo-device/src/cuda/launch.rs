@@ -24,7 +24,6 @@ const SHARED_DEFAULT_BYTES: u32 = 48 << 10;
 pub struct CudaModule {
     handle: sys::CUmodule,
     entries: HashMap<String, CudaFunction>,
-    /// Its own variables.
     pub variables: DeviceVariables,
 }
 
@@ -200,7 +199,6 @@ impl CudaModule {
         }
     }
 
-    /// Unloads the module.
     pub fn unload(self) -> Result<(), DeviceError> {
         // SAFETY: the handle is unloaded once, since `self` is consumed.
         unsafe { check(sys::cuModuleUnload(self.handle), "cannot unload") }

@@ -19,9 +19,6 @@ pub struct ReadOnlyCopy {
 impl ReadOnlyCopy {
     /// A copy of so many bytes at an address, in the stream's order. `None` where the device cannot do it or has no
     /// memory left: whoever asks goes without.
-    ///
-    /// # Errors
-    /// Work enqueued before has failed.
     pub fn of(
         source: sys::CUdeviceptr,
         bytes: u64,

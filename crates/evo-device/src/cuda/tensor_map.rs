@@ -21,7 +21,6 @@ use crate::tensor_maps::{self, ArgumentSlot};
 /// More than the launches of a problem with all of its rotating buffers need.
 const KEPT: usize = 4096;
 
-/// Encoded maps.
 #[derive(Debug, Default)]
 pub struct EncodedMaps(HashMap<(TensorMap, u64), ArgumentSlot>);
 

@@ -30,7 +30,6 @@ impl ZoneTable {
         ZoneTable { stream, base: 0, capacity: 0, count: 0 }
     }
 
-    /// Zones in the table.
     pub fn len(&self) -> usize {
         self.count
     }

@@ -58,9 +58,6 @@ pub struct HostDevice {
 
 impl HostDevice {
     /// Opens it with a processor thread for each core that this process may use.
-    ///
-    /// # Errors
-    /// The operating system refuses address space or threads.
     pub fn open() -> Result<HostDevice, DeviceError> {
         HostDevice::with_threads(machine::cores().min(machine::blocks_max()))
     }

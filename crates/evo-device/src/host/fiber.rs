@@ -117,14 +117,12 @@ impl Stacks {
     }
 }
 
-/// The stack of one fiber.
 #[derive(Clone, Copy, Debug)]
 pub struct FiberStack {
     region: usize,
 }
 
 impl FiberStack {
-    /// Its thread record.
     pub fn record(self) -> *mut ThreadRecord {
         record_address(self.region) as *mut ThreadRecord
     }

@@ -39,9 +39,6 @@ const OLD_SECTIONS: [&[u8]; 2] = [b".ctors", b".dtors"];
 const IRELATIVE: [u32; 2] = [37, 1032];
 
 /// What in a shared object would run when it is loaded or unloaded; nothing where it holds none.
-///
-/// # Errors
-/// The file is not a readable ELF file for this machine.
 pub fn find(binary: &[u8]) -> Result<Option<String>, Unreadable> {
     inspect(binary).map_err(|error| format!("not a readable ELF file: {error}"))
 }
@@ -63,9 +60,6 @@ pub fn message(what: &str) -> String {
 
 /// Takes the constructors and destructors of an instrumented module out of the loader's table. The compiler adds one
 /// for the sanitizer's library, whose place evo's header takes; there it does nothing.
-///
-/// # Errors
-/// The file is not a readable ELF file for this machine.
 pub fn silence(binary: &mut [u8]) -> Result<(), Unreadable> {
     let sized = [DT_INIT_ARRAY_BYTES, DT_FINI_ARRAY_BYTES];
     let table = dynamic_table(binary)?;

@@ -25,7 +25,6 @@ const ALIGNMENT: usize = 32;
 /// Pattern of the slack until `arm` sets another.
 const PATTERN: u32 = 0x7ff7_a5a5;
 
-/// One guarded buffer.
 #[derive(Debug)]
 pub struct GuardedBuffer {
     name: String,

@@ -82,7 +82,6 @@ pub struct HostModule {
     pub statics: tls::Statics,
     /// What checks need to know, if it was compiled for them.
     pub image: Option<ModuleImage>,
-    /// Its own variables.
     pub variables: HostVariables,
     /// Static shared variables between zones.
     pub zoned: Arc<[SharedVariable]>,

@@ -70,9 +70,6 @@ impl Seat {
     }
 
     /// Begins a launch; `located` is where this thread has the module's static shared memory, where that matters.
-    ///
-    /// # Errors
-    /// There is no address space for a cluster.
     pub fn begin(
         &mut self,
         work: Work,
@@ -104,9 +101,6 @@ impl Seat {
     }
 
     /// Runs the blocks of a cluster on shared memory that holds the pattern.
-    ///
-    /// # Errors
-    /// What a thread did wrong, or what a block changed beside its shared memory.
     pub fn run(
         &mut self,
         launch: LaunchMemory<'_>,

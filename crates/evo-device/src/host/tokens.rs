@@ -1,11 +1,9 @@
 //! A C++ tokenizer that is just good enough to tell code from comments and strings.
 
-/// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CudaTokenKind {
     /// An identifier or keyword.
     Word,
-    /// A number.
     Number,
     /// A string or character literal.
     Text,
@@ -16,7 +14,6 @@ pub enum CudaTokenKind {
 /// A piece of source that is neither white space nor comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CudaToken {
-    /// What it is.
     pub kind: CudaTokenKind,
     /// Byte offset of its first character.
     pub start: usize,
@@ -25,7 +22,6 @@ pub struct CudaToken {
 }
 
 impl CudaToken {
-    /// Its text.
     pub fn text<'a>(&self, source: &'a str) -> &'a str {
         &source[self.start..self.end]
     }

@@ -83,9 +83,6 @@ impl HostVariables {
 
     /// Makes a variable begin with these bytes, and what lies behind them what it was after loading.
     ///
-    /// # Errors
-    /// There is no such variable, or it is smaller.
-    ///
     /// # Safety
     /// The module is loaded, and none of its code is running.
     pub unsafe fn write(&self, name: &str, bytes: &[u8]) -> Result<(), DeviceError> {

@@ -89,7 +89,6 @@ pub mod operation {
     ];
 }
 
-/// One lane.
 #[derive(Clone, Copy, Debug)]
 pub struct WarpLane {
     /// The fiber that runs it.

@@ -32,7 +32,6 @@ const ATTEMPTS: usize = 4;
 /// Bytes of its messages that are read.
 const LOG_MAX: usize = 1 << 20;
 
-/// What is to be collected.
 #[derive(Clone, Copy, Debug)]
 pub struct Collection<'a> {
     pub tool: &'a FoundTool,
@@ -47,7 +46,6 @@ pub struct Collection<'a> {
     pub limit: Duration,
 }
 
-/// What was collected.
 #[derive(Debug)]
 pub struct Collected {
     pub launches: Vec<ProfiledLaunch>,
@@ -221,7 +219,6 @@ fn read_back(collection: &Collection<'_>, report: &Path, limit: Duration) -> Res
     })
 }
 
-/// The values of each launch.
 fn values(
     collection: &Collection<'_>,
     page: &RawPage,

@@ -76,7 +76,6 @@ macro_rules! metrics {
 
 use MetricTarget::{AtLeast, AtLeastIfMemoryBound, AtLeastIfTensor, NonePer};
 
-/// All of them.
 pub const METRICS: &[CounterMetric] = metrics! {
     "sm_throughput_percent" "sm__throughput.avg.pct_of_peak_sustained_elapsed" Light Percent None,
         "how busy the busiest unit of the multiprocessors is", "fewer or cheaper instructions";
@@ -163,9 +162,6 @@ pub fn metric_of(field: &str) -> Option<&'static CounterMetric> {
 }
 
 /// Checks names that a user gave: fields, or names of the profiler's own such as `dram__bytes_read.sum`.
-///
-/// # Errors
-/// The first that is neither, with what is near.
 pub fn check_names(names: &[String]) -> Result<(), UnknownMetric> {
     let unknown = names.iter().find(|name| metric_of(name).is_none() && !is_counter(name));
     let Some(name) = unknown else { return Ok(()) };

@@ -21,9 +21,6 @@ pub struct MetricMovement {
 
 /// How a metric of the table went. Counts are summed over the launches; of an average it is the launch that went furthest
 /// in the direction.
-///
-/// # Errors
-/// Why that cannot be said: there is no such metric, or a launch has no value.
 pub fn movement(
     field: &str,
     direction: MetricDirection,

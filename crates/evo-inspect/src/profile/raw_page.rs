@@ -36,9 +36,6 @@ pub enum RawPageError {
 
 impl RawPage {
     /// Reads a page. Any bytes may stand in it.
-    ///
-    /// # Errors
-    /// It is cut off, or something else.
     pub fn read(text: &str) -> Result<RawPage, RawPageError> {
         let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim_end_matches('\r')));
         let mut lines = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with("=="));
@@ -90,9 +87,6 @@ impl RawPage {
     }
 
     /// A counter's value at a launch, in base units.
-    ///
-    /// # Errors
-    /// Why there is none.
     pub fn value(&self, launch: usize, counter: &str, unit: MetricUnit) -> Result<f64, String> {
         let at = self.names.iter().position(|name| name == counter);
         let at = at.ok_or_else(|| format!("the profiler gave no column `{counter}`"))?;

@@ -39,7 +39,6 @@ pub struct SanitizerFiles {
 }
 
 impl SanitizerFiles {
-    /// Files in a folder.
     pub fn within(folder: &Path) -> SanitizerFiles {
         SanitizerFiles { log: folder.join("sanitizer.log"), xml: folder.join("sanitizer.xml") }
     }

@@ -147,7 +147,6 @@ fn number(text: &str) -> Option<u64> {
 /// The two accesses of a race, as records of racecheck name them (seen in 2025.3.1).
 const SIDES: [&str; 2] = ["source", "destination"];
 
-/// One access of a race.
 struct AccessSide {
     direction: Option<String>,
     place: Option<(String, u64)>,

@@ -101,9 +101,6 @@ fn binaries(job: &Job) -> Vec<Vec<u8>> {
 }
 
 /// The same launches without a tool, on a device whose own checks stand in: what its worker says against the kernel.
-///
-/// # Errors
-/// The worker could not make the launches, for reasons that are not the kernel's.
 pub fn run_without(order: &SanitizeOrder<'_>) -> Result<Option<SanitizerFinding>, LaneError> {
     let SanitizeOrder { options, job, plans, limit, .. } = *order;
     let run = run_solo(options, &SoloOrder { job, plans, calls: CALLS, unguarded: false, limit })?;

@@ -19,11 +19,9 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// A tool that is there and says what it is.
 #[derive(Clone, Debug)]
 pub struct FoundTool {
-    /// Which one.
     pub kind: ToolKind,
     /// The program.
     pub path: PathBuf,
-    /// Its version.
     pub version: ToolVersion,
     /// Its long options, such as `--xml`; empty where nobody asks for them.
     pub options: BTreeSet<String>,

@@ -13,7 +13,6 @@ impl ToolVersion {
         words.filter_map(ToolVersion::of_word).find(|version| version.0.len() > 1)
     }
 
-    /// A version of these numbers.
     pub fn of(numbers: &[u32]) -> ToolVersion {
         ToolVersion(numbers.to_vec())
     }

@@ -8,9 +8,6 @@ use super::probe::FoundTool;
 
 /// The command of a device worker that runs under a tool, given the worker's own command. The worker's protocol has the
 /// standard streams, so the tool's arguments must send everything that it writes to files.
-///
-/// # Errors
-/// A word is not UTF-8: commands of workers are text.
 pub fn wrapped_worker(
     tool: &FoundTool,
     arguments: &ToolArguments,

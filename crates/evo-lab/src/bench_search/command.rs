@@ -64,7 +64,6 @@ fn bad_trace(error: TraceError) -> LabError {
     LabError::bad_input(&error, None)
 }
 
-/// Writes every run to the trace.
 fn write(
     mut trace: TraceWriter,
     all: &Runs,

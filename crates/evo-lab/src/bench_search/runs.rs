@@ -41,7 +41,6 @@ impl Runs {
         Ok(Runs { spaces: spaces.len(), runs, all })
     }
 
-    /// The runs of a strategy on a space.
     pub fn of(&self, strategy: usize, space: usize) -> &[SimulatedRun] {
         &self.all[(strategy * self.spaces + space) * self.runs..][..self.runs]
     }

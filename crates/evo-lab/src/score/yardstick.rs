@@ -14,7 +14,6 @@ pub const POINTS: usize = 1000;
 /// The scored range starts when random search is expected to have closed this share of the gap between the
 /// median and the optimum, …
 const SHARE_AT_START: f64 = 0.01;
-/// … and ends at this one.
 const SHARE_AT_END: f64 = 0.95;
 
 /// Runs go on for this multiple of the scored range, so that its end is seen from both sides.

@@ -72,7 +72,6 @@ impl Synthetic {
         Ok(Synthetic { definition, space, planted })
     }
 
-    /// Its name.
     pub fn name(&self) -> &'static str {
         self.definition.name
     }

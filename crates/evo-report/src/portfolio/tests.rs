@@ -75,7 +75,6 @@ fn a_lead_within_the_noise_is_the_champions_and_one_may_do_for_all() {
     assert!(portfolio(&partly, 0, 0.02).is_none());
 }
 
-/// A section with these entries.
 fn section(entries: &[RankedEntry]) -> LeaderboardSection {
     let (text, hash) = ("", "0".repeat(32));
     let study = json!({"name": text, "space": "k.toml", "space_hash": hash, "valid": "4", "seed": 1, "strategy": "random",

@@ -35,9 +35,6 @@ pub struct DiagnosticJournal {
 
 impl DiagnosticJournal {
     /// Opens the journal in a study's folder, if it is one of this kernel on this device.
-    ///
-    /// # Errors
-    /// No study has begun there, another process holds it, or it belongs to something else.
     pub fn open(
         folder: &OwnFolder,
         kernel: &str,

@@ -95,7 +95,6 @@ impl EarlierResults {
         }
     }
 
-    /// Adds the results of a journal.
     fn add(&mut self, name: &str, journal: &[u8], own: &StudyHeader, conditions: &str) {
         let mut at = String::new();
         let mut damaged = 0u64;

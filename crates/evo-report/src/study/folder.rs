@@ -33,7 +33,6 @@ pub struct StudyRequest<'a> {
 /// Whether a study is to be begun or continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StudyWish {
-    /// A study of its own.
     Begin,
     /// A study of its own, unless the last of the default name has evaluated all that there is: another one would hold
     /// the same once more.

@@ -128,9 +128,6 @@ impl ReadStudy {
 
 impl StudySearch<'_> {
     /// The champion: of the leaderboard, or of the study that is named. `previous` for the one before it.
-    ///
-    /// # Errors
-    /// There is none, or files cannot be read.
     pub fn champion(&self, previous: bool) -> Result<NamedEvaluation, NameError> {
         if self.study.is_none()
             && let Some(section) = self.section()?
@@ -160,9 +157,6 @@ impl StudySearch<'_> {
 
     /// The fastest configurations of the problems, each once: of the leaderboard, or of the study that is named. Where
     /// nobody else leads anywhere, the champion alone.
-    ///
-    /// # Errors
-    /// Nothing was confirmed, or files cannot be read.
     pub fn portfolio(&self) -> Result<Vec<NamedEvaluation>, NameError> {
         let section = self.confirmed()?;
         let mut found = vec![self.of_history(&section, &section.history, false)?];
@@ -181,9 +175,6 @@ impl StudySearch<'_> {
     }
 
     /// What was confirmed: the newest section of the leaderboard, or that of the study that is named.
-    ///
-    /// # Errors
-    /// Nothing was confirmed, or files cannot be read.
     pub fn confirmed(&self) -> Result<LeaderboardSection, NameError> {
         let of_board = if self.study.is_none() { self.section()? } else { None };
         let section = match of_board {
@@ -258,9 +249,6 @@ impl StudySearch<'_> {
     }
 
     /// An evaluation by its number in the study that is named, or in the newest one.
-    ///
-    /// # Errors
-    /// The study has no such number, or there is no study.
     pub fn number(&self, number: u64) -> Result<NamedEvaluation, NameError> {
         let study = self.newest()?;
         // The last verdict of a number is the one that holds.
@@ -278,9 +266,6 @@ impl StudySearch<'_> {
     }
 
     /// An evaluation by a prefix of its configuration's, source's or code's hash, in all studies of the kernel.
-    ///
-    /// # Errors
-    /// Nothing has such a hash, or several configurations do.
     pub fn hash(&self, prefix: &str) -> Result<NamedEvaluation, NameError> {
         let mut matches: Vec<(NamedEvaluation, ContentHash, &'static str)> = Vec::new();
         for study in self.all()? {

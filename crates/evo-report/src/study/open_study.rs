@@ -155,7 +155,6 @@ impl Study {
         &self.place.out
     }
 
-    /// What this study is.
     pub fn header(&self) -> &StudyHeader {
         &self.header
     }

@@ -55,9 +55,6 @@ pub enum ProfileFileError {
 }
 
 /// Writes a profile, all or nothing.
-///
-/// # Errors
-/// A file of somebody else has its name, or the disk refuses.
 pub fn keep(folder: &OwnFolder, file: &ProfileFile<'_>) -> Result<KeptProfile, ProfileFileError> {
     // Problems may be called anything; a file may not.
     let plain =

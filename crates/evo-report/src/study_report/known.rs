@@ -81,7 +81,6 @@ pub struct RefusedFaster<'a> {
     pub evaluation: &'a Evaluation,
     /// Weighted geometric mean of the problems that were timed before it was refused.
     pub time_ns: f64,
-    /// Timed problems of all.
     pub problems: (usize, usize),
 }
 

@@ -14,7 +14,6 @@ use crate::text::{mix, time};
 /// Refused variants that are listed.
 const REFUSED: usize = 10;
 
-/// The summary.
 pub fn summary_markdown(material: &ReportMaterial) -> String {
     let header = &material.study.header;
     let title =

@@ -39,9 +39,6 @@ pub struct FollowedProgram {
 
 impl FollowedProgram {
     /// Starts a program whose lines have at most `line_max` bytes.
-    ///
-    /// # Errors
-    /// It cannot be started.
     pub fn start(mut command: Command, line_max: usize) -> io::Result<FollowedProgram> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let group = ProcessGroup::default();

@@ -54,9 +54,6 @@ pub fn memory_limit() -> u64 {
 }
 
 /// Starts a command in its own process group; it is killed when this process ends, however that happens.
-///
-/// # Errors
-/// It does not start, or the thread that starts processes is gone.
 pub fn spawn(mut command: Command) -> io::Result<Child> {
     command.process_group(0);
     die_with_parent(&mut command);

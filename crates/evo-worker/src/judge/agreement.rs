@@ -25,9 +25,6 @@ const SUMS: f64 = 1e-6;
 
 /// Compares every built-in reference, or `only` one, on problems with odd extents in every input family, and what the device
 /// does to elements. `image` has the kernels of those.
-///
-/// # Errors
-/// The device failed, or the image is not one for it.
 pub fn compare_references(
     device: &mut dyn Device,
     image: &[u8],

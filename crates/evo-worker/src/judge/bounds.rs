@@ -157,7 +157,6 @@ pub struct Bounds {
 /// Rule 5.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BlockBound {
-    /// Elements of a block.
     pub elements: u64,
     /// Largest ‖error‖ / (‖expected‖ + floor·√elements).
     pub ratio: f64,

@@ -264,9 +264,6 @@ impl NaiveReference for CommandRunner<'_, '_> {
 
 impl CommandRunner<'_, '_> {
     /// Asks the same twice.
-    ///
-    /// # Errors
-    /// The command fails, or its answers differ by more than the order of sums explains.
     pub fn agrees_with_itself(&mut self, inputs: &[Vec<u8>]) -> Result<(), DeviceError> {
         let (first, second) = (self.answers(inputs)?, self.answers(inputs)?);
         let share = if self.reference.single { APART_SINGLE } else { APART };

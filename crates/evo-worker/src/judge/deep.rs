@@ -53,9 +53,6 @@ pub fn series(check: &CheckPlan) -> Duration {
 
 /// Every family but plain inputs that the file permits, at the largest shape that is quick to look at: once with another
 /// draw than the small shapes have met, so that families of two kinds show the other one, and again while a series lasts.
-///
-/// # Errors
-/// The file names a family that does not exist.
 pub fn families(check: &CheckPlan, plans: &[&ProblemPlan]) -> Result<Vec<Case>, DeviceError> {
     let Some(case) = shape_for_families(plans).or_else(|| shape_for_seeds(plans)) else {
         return Ok(Vec::new());

@@ -55,7 +55,6 @@ pub(super) fn explain(
 pub(super) const ACCUMULATES_HINT: &str =
     "; if the kernel adds to what is there, give the argument role = \"inout\" and fill = { constant = 0 }";
 
-/// One part of a setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum SettingPart {
     Scratch,

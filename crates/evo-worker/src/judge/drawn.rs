@@ -19,9 +19,6 @@ use super::on_device::{DeviceReferences, disagreement};
 const DRAWN_MIN: u64 = 1 << 18;
 
 /// Gives an input its contents in a draw, by the device where it has kernels for it.
-///
-/// # Errors
-/// A file cannot be read, or the device failed.
 pub fn write_input(
     references: Option<&DeviceReferences>,
     device: &mut dyn Device,

@@ -35,9 +35,6 @@ pub struct Agreement {
 }
 
 /// Compares draws, conversions and measures.
-///
-/// # Errors
-/// The device failed.
 pub fn compare(
     device: &mut dyn Device,
     references: &DeviceReferences,

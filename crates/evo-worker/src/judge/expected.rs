@@ -340,7 +340,6 @@ pub struct Oddities {
     pub elements: u64,
     /// Elements that are finite.
     pub finite: u64,
-    /// The first NaN.
     pub first_nan: Option<u64>,
     /// The first NaN or infinity, and which.
     pub first_special: Option<(u64, f64)>,

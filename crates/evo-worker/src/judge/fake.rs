@@ -48,7 +48,6 @@ impl Call<'_> {
         }
     }
 
-    /// A scalar argument.
     pub fn scalar(&self, argument: usize) -> i64 {
         match &self.launch.arguments[argument] {
             BoundArgument::Scalar(bytes) => {
@@ -94,7 +93,6 @@ impl Call<'_> {
     }
 }
 
-/// The device.
 pub struct FakeDevice {
     info: DeviceInfo,
     kernels: BTreeMap<String, Kernel>,

@@ -92,7 +92,6 @@ impl Family {
         }
     }
 
-    /// The family of that name.
     pub fn parse(name: &str) -> Option<Family> {
         Family::ALL.into_iter().find(|family| family.as_str() == name)
     }

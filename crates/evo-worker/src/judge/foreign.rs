@@ -23,9 +23,6 @@ use super::{element, parity, wrong};
 impl Judge {
     /// Writes a case's inputs as `inputs/NAME.npy` in a folder. They are the inputs to which the answers belong, which are
     /// written to `expected/` where that is asked for too.
-    ///
-    /// # Errors
-    /// The reference has no answer to the case, or the files cannot be written.
     pub fn hand_out(
         &mut self,
         slot: u8,
@@ -90,9 +87,6 @@ impl Judge {
     }
 
     /// The plain parity of one more call of a problem that is timed.
-    ///
-    /// # Errors
-    /// The device's.
     pub fn plain_parity(
         &mut self,
         timed: &TimedProblem,

@@ -32,7 +32,6 @@ const AHEAD_MAX: Duration = Duration::from_millis(300);
 /// A case's answers as they are kept, and its inputs by buffer position.
 type KeptCase = (Arc<ExpectedSet>, Vec<Vec<u8>>);
 
-/// The command of a reference by command.
 fn command_of(check: &CheckPlan) -> Option<&CommandReference> {
     match &check.reference {
         ReferencePlan::Command(command) => Some(command),
@@ -43,9 +42,6 @@ fn command_of(check: &CheckPlan) -> Option<&CommandReference> {
 impl Judge {
     /// Computes answers before any variant is there. Of a command those to the first case of each problem: what is wrong
     /// with it shows at once. Of a built-in reference all that a contender meets at these problems.
-    ///
-    /// # Errors
-    /// The command fails, or its answer cannot be used.
     pub fn rehearse(
         &mut self,
         check: &CheckPlan,

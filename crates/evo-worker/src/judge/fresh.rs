@@ -56,9 +56,6 @@ const LEARNED_NS: f64 = 10.0;
 
 impl Judge {
     /// Whether calls on new contents take longer than calls on the contents of the call before.
-    ///
-    /// # Errors
-    /// The device failed.
     pub fn compare_fresh(
         &mut self,
         timed: &TimedProblem,

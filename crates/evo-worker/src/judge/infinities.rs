@@ -76,9 +76,6 @@ const FACTOR_MIN: f64 = 1e-6;
 
 /// Marks the elements without a finite answer on which NaN and infinite inputs have no influence: those that hardly change
 /// if these are large numbers instead of zeros. Only in outputs that add up inputs; `mixing` has those of an input's shape.
-///
-/// # Errors
-/// The reference's.
 pub fn spare_zero_factors(
     plan: &ProblemPlan,
     bytes: &[Vec<u8>],

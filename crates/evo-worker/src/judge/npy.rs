@@ -48,9 +48,6 @@ pub fn read_bytes(path: &Path, buffer: &BufferPlan) -> Result<Vec<u8>, DeviceErr
 }
 
 /// Writes a file of format version 1 as NumPy does: little-endian bytes of a buffer, bf16 as f32, which holds it exactly.
-///
-/// # Errors
-/// The file system's.
 pub fn write(path: &Path, dtype: DType, shape: &[u64], bytes: &[u8]) -> io::Result<()> {
     let converted =
         (dtype == DType::Bf16).then(|| element::narrow(&element::widen(bytes, dtype), DType::F32));
@@ -70,9 +67,6 @@ pub fn write(path: &Path, dtype: DType, shape: &[u64], bytes: &[u8]) -> io::Resu
 }
 
 /// The bytes of a file that has exactly this element type and shape.
-///
-/// # Errors
-/// What is wrong with the file, in words.
 pub fn read_exactly(path: &Path, dtype: DType, shape: &[u64]) -> Result<Vec<u8>, String> {
     let elements = shape.iter().try_fold(1u64, |count, extent| count.checked_mul(*extent));
     let bytes = elements.and_then(|count| count.checked_mul(dtype.bytes())).ok_or("it is too large")?;

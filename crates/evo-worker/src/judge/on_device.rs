@@ -104,7 +104,6 @@ pub(super) struct Measure {
 pub struct DeviceAnswer {
     /// What bounds depend on.
     pub scale: AnswerScale,
-    /// The first NaN.
     pub first_nan: Option<u64>,
     /// The first NaN or infinity, and which.
     pub first_special: Option<(u64, f64)>,
@@ -129,7 +128,6 @@ impl DeviceReferences {
         Ok(DeviceReferences { module, name: name.map(String::from), parts, rule, counts })
     }
 
-    /// Whether it has this reference.
     pub fn has(&self, name: &str) -> bool {
         self.name.as_deref().is_none_or(|own| own == name)
     }

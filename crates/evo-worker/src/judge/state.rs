@@ -138,9 +138,6 @@ impl Judge {
     }
 
     /// Takes the compiled kernels of a built-in reference; its large answers are computed by the device from now on.
-    ///
-    /// # Errors
-    /// The image is not one for this device.
     pub fn take_references(&mut self, name: &str, image: &[u8]) -> Result<(), DeviceError> {
         self.device_references = Some(DeviceReferences::load(self.device.as_mut(), image, Some(name))?);
         Ok(())

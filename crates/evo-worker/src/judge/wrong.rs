@@ -35,7 +35,6 @@ fn small(dtype: &str) -> f64 {
 const PRECISION_HINT: &str =
     "; if the kernel means to be no more accurate than this, say so by atol or rtol under [check]";
 
-/// The result of one case.
 #[derive(Clone, Debug)]
 pub struct CaseResult {
     pub name: String,
@@ -48,7 +47,6 @@ pub struct CaseResult {
 }
 
 impl CaseResult {
-    /// A result of this case.
     pub fn of(case: &Case, failure: Option<Verdict>) -> CaseResult {
         CaseResult {
             name: case.name(),

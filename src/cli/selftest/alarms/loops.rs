@@ -49,7 +49,6 @@ struct Units<'a> {
     count: usize,
     /// Elements of one.
     width: usize,
-    /// Steps for one.
     steps: usize,
     compute: Compute<'a>,
 }

@@ -56,9 +56,6 @@ pub enum PlainReply {
 }
 
 /// Serves until stdin ends; `sandbox`: whether variants on the host run behind fences.
-///
-/// # Errors
-/// The pipes to the parent are broken.
 pub fn serve(sandbox: bool) -> std::io::Result<()> {
     let link = ParentLink::take_over(VERSION, Orphaned::Exits)?;
     process::serve(&mut PlainWorker { link, rooms: rooms(sandbox)?, device: None })

@@ -43,9 +43,6 @@ pub struct NeighborTime {
 
 impl GoodNeighbor {
     /// Evaluates the good variant in full, then times it a few times.
-    ///
-    /// # Errors
-    /// It does not pass, or the compilers cannot be used.
     pub fn begin(bench: &mut SelftestBench<'_>) -> Result<GoodNeighbor, CliError> {
         let good = bench.configuration(&[]);
         let failed = |text: String| CliError::harness(format!("the good variant fails: {text}"));

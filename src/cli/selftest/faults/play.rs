@@ -57,9 +57,6 @@ const TWIN_SEED: u64 = 1;
 
 /// Plays the rows whose name contains `only` or that have this number, or all. What is compiled goes to a folder that ends with the
 /// self-test.
-///
-/// # Errors
-/// The compilers cannot be used, or a good variant does not pass before any fault.
 pub fn run(
     setup: &DeviceSetup,
     only: Option<&str>,
@@ -101,9 +98,6 @@ pub fn run(
 }
 
 /// Has compute-sanitizer look at the faults that it may see, whose name contains `only` or which have this number.
-///
-/// # Errors
-/// There is no GPU or no tool, or the compilers cannot be used.
 pub fn sanitize(
     setup: &DeviceSetup,
     only: Option<&str>,

@@ -49,7 +49,6 @@ pub const SHORT_COMPILE: Duration = Duration::from_secs(4);
 /// The memory of a compiler that wants too much, bytes: enough for every other row.
 pub const SMALL_COMPILE: u64 = 300 << 20;
 
-/// A fault.
 #[derive(Clone, Copy, Debug)]
 pub struct FaultRow {
     /// The value of the parameter `FAULT`, where the fault is in the source.

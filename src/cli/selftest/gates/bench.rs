@@ -78,9 +78,6 @@ impl Fixture<'_> {
 }
 
 /// The sources of all fixtures that run on a kind of device.
-///
-/// # Errors
-/// A task is not a space file.
 pub fn sources(kind: DeviceKind) -> Result<Vec<KernelSource>, CliError> {
     let rows = ROWS.iter().filter(|row| row.runs_on(kind));
     let sources: Result<Vec<_>, CliError> = rows.map(|row| Fixture::open(row)?.sources(kind)).collect();
@@ -100,9 +97,6 @@ pub struct GateBench<'a> {
 
 impl<'a> GateBench<'a> {
     /// Starts the device and compiles the fixtures of these rows side by side.
-    ///
-    /// # Errors
-    /// The device or its compilers cannot be used.
     pub fn start(setup: &'a DeviceSetup, rows: &[&GateRow], seed: u64) -> Result<GateBench<'a>, CliError> {
         let mut sources = BTreeMap::new();
         for row in rows {
@@ -115,7 +109,6 @@ impl<'a> GateBench<'a> {
         Ok(GateBench { setup, lane, seed, built })
     }
 
-    /// The device.
     pub fn choice(&self) -> &DeviceChoice {
         &self.setup.choice
     }
@@ -126,9 +119,6 @@ impl<'a> GateBench<'a> {
     }
 
     /// Judges a row's fixture by these checks.
-    ///
-    /// # Errors
-    /// The compilers or a lane cannot be used.
     pub fn judge(&mut self, row: &GateRow, checks: CheckSet) -> Result<GateFinding, CliError> {
         let fixture = Fixture::open(row)?;
         let mut job = match self.job(&fixture, checks)? {

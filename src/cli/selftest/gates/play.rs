@@ -28,9 +28,6 @@ pub struct RowResult {
 }
 
 /// Plays one row.
-///
-/// # Errors
-/// The compilers or a lane cannot be used.
 pub fn play(bench: &mut GateBench<'_>, row: &GateRow) -> Result<RowResult, CliError> {
     let began = Instant::now();
     let empty = RowResult {

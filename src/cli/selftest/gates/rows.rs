@@ -54,7 +54,6 @@ pub enum Handling {
     Finalist,
     /// In a new worker, whose memory nobody has filled.
     NewWorker,
-    /// With short deadlines.
     ShortDeadlines,
     /// With little room for output.
     LittleOutput,
@@ -123,7 +122,6 @@ impl GateRow {
         if kind == DeviceKind::Cuda { self.cuda } else { self.host }
     }
 
-    /// Whether it runs on a kind of device.
     pub fn runs_on(&self, kind: DeviceKind) -> bool {
         !matches!(self.plan(kind), Absent(_))
     }

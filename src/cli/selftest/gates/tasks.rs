@@ -152,9 +152,6 @@ impl FixtureTask {
     }
 
     /// Opens the task with a fixture beside the honest kernel.
-    ///
-    /// # Errors
-    /// The text is not a space file, which is a mistake in this file.
     pub fn open(self, fixture: &str) -> Result<SpaceFile, CliError> {
         let (entry, shape) = (self.entry(), self.shape());
         let TaskShape { arguments, blocks, sizes, tiny } = shape;

@@ -143,9 +143,6 @@ fn cases(numbers: &mut DrawnNumbers, rank: usize) -> Vec<BoxCase> {
 }
 
 /// Loads of boxes of a rank into shared memory, as it lies there. Blocks of a cluster fetch for each other.
-///
-/// # Errors
-/// The first element that is wrong.
 pub fn loads(
     probe: &mut Probe<'_>,
     entry: &str,
@@ -188,9 +185,6 @@ pub fn loads(
 
 /// Stores of boxes of a rank: what lies outside stays as it is, but for the rest of 16 bytes that end a row, which a
 /// GPU writes whole. No box is stored whose first element lies before the tensor: that is an illegal instruction.
-///
-/// # Errors
-/// The first byte that is wrong.
 pub fn stores(
     probe: &mut Probe<'_>,
     entry: &str,

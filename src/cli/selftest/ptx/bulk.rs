@@ -18,9 +18,6 @@ fn drawn(numbers: &mut DrawnNumbers, count: usize) -> Vec<u32> {
 }
 
 /// A ring of stages that one warp fills and three warps read.
-///
-/// # Errors
-/// The first word that is wrong.
 pub fn ring(probe: &mut Probe<'_>, numbers: &mut DrawnNumbers) -> Result<String, String> {
     let input = drawn(numbers, BLOCKS * 11 * 128);
     let out = probe.run("bulk_ring", [BLOCKS, 128], &[&input.as_slice()], &[input.len() * 4])?;
@@ -29,9 +26,6 @@ pub fn ring(probe: &mut Probe<'_>, numbers: &mut DrawnNumbers) -> Result<String,
 }
 
 /// Stores of a tile that threads have turned around.
-///
-/// # Errors
-/// The first word that is wrong.
 pub fn stores(probe: &mut Probe<'_>, numbers: &mut DrawnNumbers) -> Result<String, String> {
     let input = drawn(numbers, BLOCKS * 256);
     let out = probe.run("bulk_stores", [BLOCKS, 64], &[&input.as_slice()], &[input.len() * 4])?;
@@ -40,9 +34,6 @@ pub fn stores(probe: &mut Probe<'_>, numbers: &mut DrawnNumbers) -> Result<Strin
 }
 
 /// Memory and barriers of the blocks of a cluster.
-///
-/// # Errors
-/// The first number that is wrong.
 pub fn clusters(probe: &mut Probe<'_>, size: usize, numbers: &mut DrawnNumbers) -> Result<String, String> {
     let input: Vec<f32> = (0..BLOCKS * 64).map(|_| numbers.normal() as f32).collect();
     probe.cluster = Some([size as u32, 1, 1]);
@@ -61,9 +52,6 @@ pub fn clusters(probe: &mut Probe<'_>, size: usize, numbers: &mut DrawnNumbers) 
 }
 
 /// Registers handed over, and lanes elected.
-///
-/// # Errors
-/// The first word that is wrong.
 pub fn registers(probe: &mut Probe<'_>, numbers: &mut DrawnNumbers) -> Result<String, String> {
     let input = drawn(numbers, BLOCKS * 256);
     let entry = "registers_and_elections";

@@ -23,9 +23,6 @@ use crate::compile::compile_one;
 const PROBES: &str = concat!(include_str!("probes.cu"), include_str!("hopper.cu"));
 
 /// Runs the checks whose name contains `only`, or all.
-///
-/// # Errors
-/// There is no compiler or no device, or the probes do not compile.
 pub fn run(
     setup: &DeviceSetup,
     only: Option<&str>,

@@ -43,9 +43,6 @@ pub const ENTRIES: [&str; 28] = [
 ];
 
 /// Runs a kernel on every family.
-///
-/// # Errors
-/// The first element that is farther from the exact one than the header allows.
 pub fn check(probe: &mut Probe<'_>, entry: &str, numbers: &mut DrawnNumbers) -> Result<String, String> {
     let mut parts = entry.trim_start_matches("wgmma_n").split('_');
     let columns: usize = parts.next().and_then(|part| part.parse().ok()).ok_or("no N in the name")?;

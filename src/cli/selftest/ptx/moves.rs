@@ -17,9 +17,6 @@ fn differs(what: &str, at: usize, found: u32, expected: u32) -> String {
 }
 
 /// `ldmatrix` of `count` matrices, whose 32 rows of 8 elements come in order.
-///
-/// # Errors
-/// The first register that is not what the layout says.
 pub fn loads(
     probe: &mut Probe<'_>,
     entry: &str,
@@ -44,9 +41,6 @@ pub fn loads(
 }
 
 /// `stmatrix` of `count` matrices; rows that none of them has stay zero.
-///
-/// # Errors
-/// The first element that is not what the layout says.
 pub fn stores(
     probe: &mut Probe<'_>,
     entry: &str,
@@ -72,9 +66,6 @@ pub fn stores(
 }
 
 /// `cp.async` in pieces of `bytes`; with `zfill` a lane reads only some of each.
-///
-/// # Errors
-/// The first byte that is wrong.
 pub fn copies(
     probe: &mut Probe<'_>,
     entry: &str,
@@ -96,9 +87,6 @@ pub fn copies(
 }
 
 /// A ring of copies, each step of which waits for the oldest group.
-///
-/// # Errors
-/// The first word that is wrong.
 pub fn groups(probe: &mut Probe<'_>, numbers: &mut DrawnNumbers) -> Result<String, String> {
     let input: Vec<u32> = (0..BLOCKS * 9 * 128).map(|_| numbers.below(u32::MAX)).collect();
     let out = probe.run("copy_groups", [BLOCKS, 32], &[&input.as_slice()], &[input.len() * 4])?;
@@ -113,9 +101,6 @@ pub fn groups(probe: &mut Probe<'_>, numbers: &mut DrawnNumbers) -> Result<Strin
 }
 
 /// Warps that hand data over by two named barriers.
-///
-/// # Errors
-/// The first word that is wrong.
 pub fn barriers(probe: &mut Probe<'_>, numbers: &mut DrawnNumbers) -> Result<String, String> {
     let input: Vec<u32> = (0..BLOCKS * 8 * 64).map(|_| numbers.below(u32::MAX)).collect();
     let out = probe.run("named_barriers", [BLOCKS, 128], &[&input.as_slice()], &[input.len() * 4])?;

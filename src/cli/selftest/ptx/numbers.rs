@@ -41,9 +41,6 @@ fn inputs(numbers: &mut DrawnNumbers, mut draw: impl FnMut(&mut DrawnNumbers) ->
 }
 
 /// `ex2.approx`, with and without flushing subnormal numbers.
-///
-/// # Errors
-/// The first power that is farther from the exact one than the PTX ISA allows.
 pub fn exponentials(probe: &mut Probe<'_>, numbers: &mut DrawnNumbers) -> Result<String, String> {
     let input = inputs(numbers, |numbers| (150.0 * numbers.signed()) as f32);
     let input = &input[..BLOCKS * 32];
@@ -84,9 +81,6 @@ fn power_error(x: f32, answer: f32, flushed: bool) -> Result<f64, f64> {
 }
 
 /// Two floats in one register.
-///
-/// # Errors
-/// The first pair that is not rounded to nearest even.
 pub fn packs(probe: &mut Probe<'_>, numbers: &mut DrawnNumbers) -> Result<String, String> {
     let input = inputs(numbers, |numbers| {
         let exponent = numbers.below(60) as i32 - 40;
@@ -111,9 +105,6 @@ pub fn packs(probe: &mut Probe<'_>, numbers: &mut DrawnNumbers) -> Result<String
 }
 
 /// Every number of 16 bits as a float.
-///
-/// # Errors
-/// The first that is not the same number.
 pub fn unpacks(probe: &mut Probe<'_>) -> Result<String, String> {
     let input: Vec<u16> = (0..=u16::MAX).collect();
     let bytes = input.len() * 4;
@@ -132,9 +123,6 @@ pub fn unpacks(probe: &mut Probe<'_>) -> Result<String, String> {
 }
 
 /// Sums and maxima over 2 to 32 lanes, of integers, whose sums are exact.
-///
-/// # Errors
-/// The first that is wrong.
 pub fn reductions(probe: &mut Probe<'_>, numbers: &mut DrawnNumbers) -> Result<String, String> {
     let input: Vec<f32> = (0..BLOCKS * 32).map(|_| numbers.below(20_001) as f32 - 10_000.0).collect();
     let bytes = 5 * input.len() * 4;

@@ -68,7 +68,6 @@ pub enum OperandFamily {
     Special,
 }
 
-/// All of them.
 pub const FAMILIES: [OperandFamily; 6] = [
     OperandFamily::Integers,
     OperandFamily::Normal,

@@ -36,9 +36,6 @@ as_bytes!(u8 u16 u32 f32);
 
 impl Probe<'_> {
     /// Runs `blocks` blocks of `threads` on these inputs, then the outputs of so many bytes; gives the outputs.
-    ///
-    /// # Errors
-    /// What the device says.
     pub fn run(
         &mut self,
         entry: &str,

@@ -18,7 +18,6 @@ const fn shape(entry: &'static str, depth: usize, operand: Operand, narrow: bool
     ProductShape { entry, depth, operand, narrow }
 }
 
-/// All shapes.
 pub const SHAPES: [ProductShape; 6] = [
     shape("mma_k16_f16_f32", 16, Operand::Half, false),
     shape("mma_k16_bf16_f32", 16, Operand::Brain, false),
@@ -32,9 +31,6 @@ pub const SHAPES: [ProductShape; 6] = [
 const TILES: usize = 64;
 
 /// Runs a shape on every family.
-///
-/// # Errors
-/// The first element that is farther from the exact one than the header allows.
 pub fn check(
     probe: &mut Probe<'_>,
     shape: &ProductShape,
@@ -83,9 +79,6 @@ fn bound(shape: &ProductShape, size: f64) -> f64 {
 }
 
 /// The error's share of its bound for terms of so much in all. Beyond the `largest` number an answer is infinite.
-///
-/// # Errors
-/// What is wrong with an answer that is farther away, or not of the right class.
 pub fn judge(
     (bound, largest): (&dyn Fn(f64) -> f64, f64),
     family: OperandFamily,

@@ -38,7 +38,6 @@ pub struct CheckerOptions {
     pub deadline: Instant,
 }
 
-/// One launch.
 #[derive(Clone, Debug)]
 pub struct LaunchShape {
     pub grid: [u32; 3],
@@ -190,9 +189,6 @@ impl AccessChecker {
     }
 
     /// Ends it; the error is what was found.
-    ///
-    /// # Errors
-    /// The finding.
     pub fn end_launch(&mut self, image: &ModuleImage) -> Result<(), DeviceError> {
         self.settle();
         let doubtful = self.doubts.settle();

@@ -66,7 +66,6 @@ impl FaultRegion {
     }
 }
 
-/// An access with its fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessFinding {
     pub fault: Fault,

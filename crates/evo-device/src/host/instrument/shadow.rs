@@ -92,7 +92,6 @@ impl Shadow {
         offset >> self.shift..(offset + bytes).div_ceil(1 << self.shift)
     }
 
-    /// An element.
     pub fn cell(&mut self, element: usize) -> &mut ShadowCell {
         let chunk = &mut self.chunks[element / CHUNK];
         // Never built on the stack: this runs on a fiber's, which has 112 KiB.

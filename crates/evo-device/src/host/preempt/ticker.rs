@@ -31,9 +31,6 @@ impl SliceTicker {
     /// Watches over processor threads; a fiber that others wait for runs for at most two slices at a stretch.
     /// `look` is called at each look and after `wake`. `relieve` is called when a block makes no progress; it tells whether
     /// it has started another processor thread.
-    ///
-    /// # Errors
-    /// The operating system refuses a thread or a signal handler.
     pub fn start(
         clocks: TurnClocks,
         slice: Duration,

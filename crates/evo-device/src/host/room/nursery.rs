@@ -33,7 +33,6 @@ const EXECUTOR_SOCKET: i32 = 3;
 pub struct RoomOptions {
     /// A program that calls [`serve`] when it gets these arguments.
     pub program: PathBuf,
-    /// Its arguments.
     pub arguments: Vec<String>,
 }
 
@@ -147,18 +146,12 @@ impl Drop for Nursery {
 }
 
 /// Which fences hold on this machine, as a nursery finds them.
-///
-/// # Errors
-/// No nursery starts.
 pub fn fences(options: &RoomOptions) -> io::Result<FenceReport> {
     Nursery::start(options).map(|nursery| nursery.report().clone())
 }
 
 /// Is a nursery, until the worker is gone: the socket is this process's standard input. Without `sandbox` only the
 /// addresses are apart.
-///
-/// # Errors
-/// The socket is none, or is broken.
 pub fn serve(sandbox: bool) -> io::Result<()> {
     fences::close_descriptors_from(3);
     fences::clear_environment();

@@ -28,9 +28,6 @@ pub trait ClusterTurns {
     fn begin(&mut self, rank: usize);
 
     /// A block has ended, in its turn.
-    ///
-    /// # Errors
-    /// It has written beside its memory.
     fn end(&mut self, rank: usize) -> Result<(), DeviceError>;
 }
 
@@ -294,9 +291,6 @@ unsafe fn arrivals(place: &ClusterPlace<Runner>) -> (u32, u32) {
 }
 
 /// All threads of a block have returned.
-///
-/// # Errors
-/// A thread of another block may still use its shared memory.
 ///
 /// # Safety
 /// All fibers are suspended, and no reference to a block of the cluster is alive.

@@ -39,9 +39,6 @@ impl HopperState {
     }
 
     /// All threads of a block have returned.
-    ///
-    /// # Errors
-    /// A copy is still on its way to the shared memory that another block gets now.
     pub fn end_block(&mut self, block: [u32; 3]) -> Result<(), DeviceError> {
         let Some(line) = self.barriers.clear() else { return Ok(()) };
         let [x, y, z] = block;
@@ -55,7 +52,6 @@ impl HopperState {
         Err(error)
     }
 
-    /// A thread begins.
     pub fn begin_thread(&mut self, thread: usize) {
         self.queues[thread].clear();
         self.products[thread].clear();

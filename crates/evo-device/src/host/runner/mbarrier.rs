@@ -21,11 +21,9 @@ pub enum PhaseState {
     Open,
     /// Only copies that were issued are missing: they may land now.
     Due,
-    /// It has ended.
     Ended,
 }
 
-/// One barrier.
 #[derive(Clone, Debug, Default)]
 pub struct TransactionBarrier {
     pub count: u32,

@@ -78,9 +78,6 @@ impl ProductThread {
 
     /// Takes the accumulators of a product over: `held` is what they hold, and `at` where they are. Gives what the
     /// product adds to; the caller fills the accumulators with ones.
-    ///
-    /// # Errors
-    /// A fence is missing, or the thread has written to accumulators of a product that it has not waited for.
     pub fn take(&mut self, at: usize, held: &[f32], keeps: bool) -> Result<*mut f32, &'static str> {
         if self.fences == 0 {
             return Err("wgmma without a wgmma_fence before it");

@@ -8,7 +8,6 @@ use crate::study_report::material::ReportMaterial;
 const PLACE: PlotBox =
     PlotBox { width: 470.0, height: 400.0, left: 64.0, right: 14.0, top: 22.0, bottom: 38.0 };
 
-/// The chart.
 pub fn calibration(material: &ReportMaterial) -> Chart {
     let title = "Expected against measured";
     let known = material.evaluations().iter().filter_map(|one| {

@@ -31,16 +31,11 @@ const SCRIPT: &str = include_str!("../../../templates/report.js");
 /// Where a page is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageKind {
-    /// A file.
     File,
     /// `evo watch` serves it and says when there is more.
     Live,
 }
 
-/// The page.
-///
-/// # Errors
-/// The template does not render, which is a fault of evo's own.
 pub fn page(material: &ReportMaterial, kind: PageKind) -> Result<String, minijinja::Error> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);

@@ -9,7 +9,6 @@ use crate::study_report::material::ReportMaterial;
 /// Height of a row, pixels.
 const ROW: f64 = 26.0;
 
-/// The chart.
 pub fn ranking(material: &ReportMaterial) -> Chart {
     let Some(section) = &material.section else {
         let why = "Nothing is confirmed: finalists are compared in fresh processes at the end of a run.";

@@ -21,7 +21,6 @@ struct Workload<'a> {
     champion_ns: Option<f64>,
 }
 
-/// The chart.
 pub fn roofline(material: &ReportMaterial) -> Chart {
     let device = &material.study.header.device;
     let absent = |why: &str| Chart::absent("roofline", "Roofline", why);

@@ -27,7 +27,6 @@ pub struct PageCell {
     class: String,
 }
 
-/// A table.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PageTable {
     pub head: Vec<String>,
