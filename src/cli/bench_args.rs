@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use evo_protocol::measurement::TimingMode;
-use evo_space::shell::quote;
+use evo_space::text::quote;
 
 use super::candidate::named;
 use super::one_args::RunArgs;

@@ -10,7 +10,7 @@ use clap::Args;
 use evo_device::probe;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{ErrorCode, ErrorPlace};
-use evo_space::shell::quote;
+use evo_space::text::quote;
 
 use super::error::CliError;
 use super::words;

@@ -4,7 +4,7 @@
 #![allow(rustdoc::broken_intra_doc_links)]
 
 use clap::{Args, ValueEnum};
-use evo_space::shell::quote;
+use evo_space::text::quote;
 
 use super::one_args::TestOneArgs;
 

@@ -81,7 +81,7 @@ impl EvaluateArgs {
     /// The options that are not at their defaults, as a command line has them, without `--against`: that is written out
     /// as the rival that was chosen. Texts that only describe are left out.
     pub fn words(&self) -> Vec<String> {
-        let quoted = |text: &str| evo_space::shell::quote(text).into_owned();
+        let quoted = |text: &str| evo_space::text::quote(text).into_owned();
         let mut words: Vec<String> = Vec::new();
         let shares = [("--accept", self.accept, 0.03), ("--revert-above", self.revert_above, 0.02)];
         let changed = shares.into_iter().filter(|(_, own, usual)| own != usual);

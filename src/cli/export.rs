@@ -65,7 +65,7 @@ pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
 
 /// The command line that does the same again, made of that of `evo test`.
 fn again(arguments: &ExportArgs, tested: &str) -> String {
-    let quoted = |text: &str| evo_space::shell::quote(text).into_owned();
+    let quoted = |text: &str| evo_space::text::quote(text).into_owned();
     let mut line = tested.replacen("evo test ", "evo export ", 1);
     line.push_str(&format!(
         " --to {} --format {}",

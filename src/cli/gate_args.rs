@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use evo_space::genome::Configuration;
-use evo_space::shell::quote;
+use evo_space::text::quote;
 
 use super::candidate::{CandidateArgs, named};
 use super::evaluate_args::share;

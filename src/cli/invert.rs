@@ -6,7 +6,7 @@
 use evo_protocol::device::DeviceKind;
 use evo_protocol::invert::{InvertDose, InvertRow, ranked};
 use evo_space::diagnostic::nearest;
-use evo_space::shell::quote;
+use evo_space::text::quote;
 use serde_json::{Value, json};
 
 use super::aim::{Aim, INVERT};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
-use evo_space::shell::quote;
+use evo_space::text::quote;
 
 use super::candidate::CandidateArgs;
 use super::error::CliError;

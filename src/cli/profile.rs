@@ -2,7 +2,7 @@
 
 use evo_protocol::device::DeviceInfo;
 use evo_protocol::envelope::{EnvelopeError, ErrorCode, LimitName};
-use evo_space::shell::quote;
+use evo_space::text::quote;
 use serde_json::Value;
 
 use super::aim::{Aim, PROFILE};

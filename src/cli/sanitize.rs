@@ -6,7 +6,7 @@ use std::path::Path;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{EnvelopeStatus, LimitName};
 use evo_protocol::evaluation::Evaluation;
-use evo_space::shell::quote;
+use evo_space::text::quote;
 use serde_json::json;
 
 use super::aim::{Aim, SANITIZE};

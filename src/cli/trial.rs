@@ -8,7 +8,7 @@ use evo_protocol::binary::Binary;
 use evo_protocol::device::DeviceInfo;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::measurement::TimingMode;
-use evo_space::shell::quote;
+use evo_space::text::quote;
 
 use super::aim::Aim;
 use super::args::TestOneArgs;

@@ -142,7 +142,7 @@ fn named(name: &str, line: usize) -> Result<String, String> {
 }
 
 fn shown(text: &str) -> String {
-    evo_space::printable::printable(&evo_space::printable::shortened(text.trim(), SHOWN)).into_owned()
+    evo_space::text::printable(&evo_space::text::shortened(text.trim(), SHOWN)).into_owned()
 }
 
 #[cfg(test)]

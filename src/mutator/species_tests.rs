@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use evo_protocol::mutator::MutatorEdit;
-use evo_space::parameter::Parameter;
+use evo_space::space::Parameter;
 use evo_space::value;
 use serde_json::json;
 

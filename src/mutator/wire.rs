@@ -1,7 +1,7 @@
 //! Lines of a mutator: read within bounds, and told apart from what is not the protocol.
 
 use evo_protocol::mutator::{MUTATOR_LINE_MAX, MUTATOR_VERSION, MutatorAnswer, MutatorProposal};
-use evo_space::printable::{printable_line, shortened};
+use evo_space::text::{printable_line, shortened};
 use serde_json::Value;
 
 /// Bytes of a name.

@@ -51,7 +51,7 @@ impl<const OPERATORS: usize> Bandit<OPERATORS> {
 
 #[cfg(test)]
 mod tests {
-    use evo_space::rng::seeded;
+    use evo_space::sample::seeded;
 
     use super::*;
 

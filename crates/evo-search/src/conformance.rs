@@ -19,7 +19,7 @@ pub(crate) fn space_of(text: &str) -> SearchSpace {
 
 /// An outcome with one optimum: the squared distance of positions from the middle.
 pub(crate) fn bowl(space: &SearchSpace, genome: &Genome) -> Outcome {
-    let distance = |(position, parameter): (&u16, &evo_space::parameter::Parameter)| {
+    let distance = |(position, parameter): (&u16, &evo_space::space::Parameter)| {
         let off = f64::from(*position) - (parameter.values.len() as f64 - 1.0) * 0.7;
         off * off
     };

@@ -4,7 +4,7 @@
 //! that is too large to walk.
 
 use evo_space::genome::Genome;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 use rand_chacha::ChaCha8Rng;
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use evo_protocol::verdict::VerdictClass;
 use evo_space::genome::Genome;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;

@@ -91,7 +91,7 @@ pub(crate) fn rank_pick(len: usize, rng: &mut ChaCha8Rng) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use evo_space::rng::seeded;
+    use evo_space::sample::seeded;
 
     use super::*;
     use crate::conformance::space_of;

@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use evo_protocol::facts::Facts;
 use evo_protocol::verdict::VerdictClass;
 use evo_space::genome::Genome;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use rand::RngExt;
 
 use self::targets::{ProblemProgress, pick, shares};

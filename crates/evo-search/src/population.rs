@@ -58,7 +58,7 @@ impl Population {
 #[cfg(test)]
 mod tests {
     use evo_space::genome::Genome;
-    use evo_space::rng::seeded;
+    use evo_space::sample::seeded;
 
     use super::*;
 

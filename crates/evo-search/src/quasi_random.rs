@@ -1,7 +1,7 @@
 //! Quasi-random search. A low-discrepancy sequence covers every parameter, and pairs of them, evenly at any
 //! time, where uniform draws leave gaps and clusters. The order does not depend on outcomes.
 
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 use rand_chacha::ChaCha8Rng;
 

@@ -2,7 +2,7 @@
 //!
 //! The order is a seeded shuffle of the valid points, so a resumed run continues where the first one stopped.
 
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 use rand_chacha::ChaCha8Rng;
 

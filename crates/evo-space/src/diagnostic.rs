@@ -1,10 +1,10 @@
 //! Errors of a file: all of them at once, each with line, caret and hint.
 
+use std::ops::Range;
+
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-use crate::printable::{printable, shortened};
-use crate::span::Span;
-use crate::spelling::{as_json, is_json, objects};
+use crate::text::{as_json, is_json, objects, printable, shortened};
 
 /// A screen holds about this many; the rest are counted.
 const MAX_SHOWN: usize = 20;
@@ -166,6 +166,9 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, name)| name)
 }
 
+/// A byte range of a file or of an expression's text.
+pub type Span = Range<usize>;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,29 +196,29 @@ mod tests {
         diagnostics.push(Diagnostic { message: "no place".into(), span: None, hint: None });
         diagnostics.error(text.len() + 5..text.len() + 9, "past the end");
         insta::assert_snapshot!(diagnostics.render("dir/space.toml", text), @r#"
-        error: the whole file
-         --> dir/space.toml:1:1
-          |
-        1 | [parameters]
-          | ^^^^^^^^^^^^
+    error: the whole file
+     --> dir/space.toml:1:1
+      |
+    1 | [parameters]
+      | ^^^^^^^^^^^^
 
-        error: unknown name `BLOK`
-         --> dir/space.toml:4:12
-          |
-        4 | require = "BLOK > é 0"
-          |            ^^^^
-          |
-          = hint: did you mean `BLOCK`?
+    error: unknown name `BLOK`
+     --> dir/space.toml:4:12
+      |
+    4 | require = "BLOK > é 0"
+      |            ^^^^
+      |
+      = hint: did you mean `BLOCK`?
 
-        error: past the end
-         --> dir/space.toml:4:24
-          |
-        4 | require = "BLOK > é 0"
-          |                       ^
+    error: past the end
+     --> dir/space.toml:4:24
+      |
+    4 | require = "BLOK > é 0"
+      |                       ^
 
-        error: no place
-        --> dir/space.toml
-        "#);
+    error: no place
+    --> dir/space.toml
+    "#);
     }
 
     #[test]

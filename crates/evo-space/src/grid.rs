@@ -14,11 +14,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::diagnostic::{Diagnostics, nearest};
+use crate::diagnostic::{Diagnostics, Span, nearest};
 use crate::document::{Data, Node};
 use crate::expr::{Expr, ExprError, is_name};
 use crate::load::{expr_error, inner_span, read_expr, read_value, refuse_unknown_keys};
-use crate::span::Span;
 use crate::value::Value;
 
 /// Points that a grid may have.

@@ -3,7 +3,7 @@
 
 use crate::expr::tree::{Function, Kind, Relation, Tree};
 use crate::expr::{Expr, ExprError};
-use crate::parameter::Parameter;
+use crate::space::Parameter;
 use crate::value::Value;
 
 /// Whether an expression can be a number, and whether it can be a text.

@@ -114,7 +114,7 @@ mod tests {
     use crate::diagnostic::Diagnostics;
     use crate::document;
     use crate::load::read_space;
-    use crate::rng::seeded;
+    use crate::sample::seeded;
     use crate::testing::{any_space, brute_force, space};
     use crate::watch::SpaceWatch;
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use evo_protocol::device::DeviceInfo;
 use evo_protocol::mutator::{MutatorKnowledge, MutatorOrder, MutatorProposal, MutatorResult};
 use evo_space::genome::Configuration;
-use evo_space::shell::quote;
 use evo_space::space::SearchSpace;
+use evo_space::text::quote;
 use serde_json::{Value, json};
 
 use super::args::{MutatorWords, SweepMutatorArgs};
@@ -252,7 +252,7 @@ impl Proposer for TellingProposer<'_> {
 fn line(own: &MutatorResult) -> String {
     let name = match own.name.trim() {
         "" => own.proposal.clone(),
-        name => format!("{} `{}`", own.proposal, evo_space::printable::printable(name)),
+        name => format!("{} `{}`", own.proposal, evo_space::text::printable(name)),
     };
     let time = own.objective_ns.map(|ns| format!(", {} screened", text::time(ns)));
     let speedup = own.speedup.map(|value| format!(", {value:.3}x beside the best so far"));
@@ -268,7 +268,7 @@ fn line(own: &MutatorResult) -> String {
         speedup.unwrap_or_default(),
         why.unwrap_or_default()
     );
-    evo_space::printable::printable(&said).into_owned()
+    evo_space::text::printable(&said).into_owned()
 }
 
 impl MutatedOutcome {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use evo_protocol::evaluation::Expectation;
 use evo_space::genome::Genome;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 
 use super::observations::{distance, scale_of};
 use crate::model::codes::{Codes, ColumnScale};

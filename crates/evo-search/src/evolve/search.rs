@@ -6,7 +6,7 @@ use evo_protocol::facts::Facts;
 use evo_protocol::verdict::VerdictClass;
 use evo_space::Neighborhood;
 use evo_space::genome::Genome;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;

@@ -6,7 +6,7 @@
 //! predict a sample of the space, each prediction a normal distribution of log time. The forests have seen
 //! mostly fast points, so their answer is labeled as a model's estimate.
 
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 use serde::{Deserialize, Serialize};
 

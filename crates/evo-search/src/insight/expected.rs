@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use evo_protocol::evaluation::Evaluation;
 use evo_space::Neighborhood;
 use evo_space::genome::{Configuration, Genome};
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 
 use super::importance::forest;

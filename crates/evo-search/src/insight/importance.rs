@@ -10,7 +10,7 @@
 //! parameter that it settled early varied too little to show its effect.
 
 use evo_space::genome::Genome;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use evo_protocol::facts::Facts;
 use evo_space::genome::Genome;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 

@@ -164,7 +164,7 @@ impl Regressor for Forest {
 mod tests {
     //! Forests that must find known functions, and survive odd inputs.
 
-    use evo_space::rng::seeded;
+    use evo_space::sample::seeded;
     use rand::RngExt;
 
     use super::*;

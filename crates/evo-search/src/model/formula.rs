@@ -7,10 +7,9 @@
 use std::sync::Arc;
 
 use evo_space::expr::tree::{Kind, Relation, Tree};
-use evo_space::number::Operator;
-use evo_space::parameter::Parameter;
 use evo_space::program::{CompiledExpr, Scratch};
-use evo_space::value::Value;
+use evo_space::space::Parameter;
+use evo_space::value::{Operator, Value};
 
 /// The numbers that stand for the values of each parameter: the values themselves, or their positions
 /// where one of them is a text.

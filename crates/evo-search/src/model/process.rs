@@ -355,7 +355,7 @@ fn standardized(targets: &[f64]) -> (Vec<f64>, f64, f64) {
 mod tests {
     //! Gaussian processes against formulas worked by hand.
 
-    use evo_space::rng::seeded;
+    use evo_space::sample::seeded;
 
     use super::*;
 

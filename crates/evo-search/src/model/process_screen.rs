@@ -251,7 +251,7 @@ fn subtract(out: &mut [f32; BLOCK], weights: &[f32], rows: &[f32]) {
 
 #[cfg(test)]
 mod tests {
-    use evo_space::rng::seeded;
+    use evo_space::sample::seeded;
     use rand::RngExt;
 
     use super::*;

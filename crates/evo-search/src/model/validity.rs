@@ -79,7 +79,7 @@ impl ValidityModel {
 
 #[cfg(test)]
 mod tests {
-    use evo_space::rng::seeded;
+    use evo_space::sample::seeded;
 
     use super::*;
     use crate::model::codes::ColumnScale;

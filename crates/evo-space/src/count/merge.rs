@@ -6,13 +6,12 @@
 
 use rustc_hash::FxHashMap;
 
-use super::keys::{KeyEntry, KeyTable};
 use super::plan::{Closing, RegisterField, SearchPlan, SearchStep, Source, Then};
 use super::problem::Problem;
-use super::table::{DEAD, WATCH_STEPS};
-use super::value_set::{is_empty, members};
-use crate::number::Number;
+use crate::count::problem::{DEAD, WATCH_STEPS};
+use crate::count::words::{KeyEntry, KeyTable, is_empty, members};
 use crate::program::{Atom, Registers};
+use crate::value::Number;
 use crate::watch::SpaceWatch;
 
 /// All valid points of a group as layers of nodes; edges lead from each layer to the next, the last

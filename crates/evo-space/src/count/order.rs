@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use super::merge::{Edges, Layers, OverBudget, SearchLimits, search};
 use super::problem::{Conjunct, Problem};
-use super::table::TruthTable;
+use crate::count::problem::TruthTable;
 use crate::watch::SpaceWatch;
 
 /// Values tried by the first attempts; later ones have sixteen times as many.

@@ -1,9 +1,12 @@
 //! The expression tree. Operators of one precedence stand in one node, so that a long sum is wide
 //! and not deep: nothing that walks the tree can overflow the stack.
 
-use crate::number::Operator;
-use crate::span::Span;
-use crate::value::Value;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use crate::diagnostic::Span;
+use crate::expr::ExprError;
+use crate::value::{Number, NumberError, Operator, Value};
 
 /// A node with its place in the expression's text.
 #[derive(Clone, Debug)]
@@ -151,4 +154,175 @@ impl Function {
             Function::CeilDiv => (2, 2),
         }
     }
+}
+
+/// What names mean during evaluation; any function from a name to its value is one.
+pub trait Scope {
+    /// The value of a name.
+    fn get(&self, name: &str) -> Option<Value>;
+}
+
+impl<F: Fn(&str) -> Option<Value>> Scope for F {
+    fn get(&self, name: &str) -> Option<Value> {
+        self(name)
+    }
+}
+
+/// What evaluation needs beside the tree.
+pub(super) struct Context<'a> {
+    pub names: &'a [Arc<str>],
+    pub scope: &'a dyn Scope,
+}
+
+type Evaluated = Result<Value, ExprError>;
+
+/// The value of `tree`.
+pub(super) fn evaluate(tree: &Tree, context: &Context<'_>) -> Evaluated {
+    match &tree.kind {
+        Kind::Literal(value) => Ok(value.clone()),
+        Kind::Name(slot) => {
+            let name = &context.names[*slot];
+            let unknown = || ExprError::new(tree.span.clone(), format!("unknown name `{name}`"));
+            context.scope.get(name).ok_or_else(unknown)
+        }
+        Kind::List(_) => Err(ExprError::new(tree.span.clone(), "a list stands only after `in`")),
+        Kind::Not(operand) => Ok(Value::Bool(!evaluate(operand, context)?.is_true())),
+        Kind::Negate(operand) => {
+            let value = number(operand, &evaluate(operand, context)?)?;
+            value.negate().map(to_value).map_err(|error| blame(tree, error))
+        }
+        Kind::Chain(first, rest) => chain(first, rest, context),
+        Kind::Compare(first, rest) => compare_all(first, rest, context),
+        Kind::All(operands) => first_that(operands, context, false),
+        Kind::Any(operands) => first_that(operands, context, true),
+        Kind::If { condition, then, otherwise } => {
+            let chosen = if evaluate(condition, context)?.is_true() { then } else { otherwise };
+            evaluate(chosen, context)
+        }
+        Kind::Call(function, arguments) => call(*function, arguments, tree, context),
+    }
+}
+
+/// The first operand whose truth is `wanted`, else the last.
+fn first_that(operands: &[Tree], context: &Context<'_>, wanted: bool) -> Evaluated {
+    let mut value = Value::Bool(!wanted);
+    for operand in operands {
+        value = evaluate(operand, context)?;
+        if value.is_true() == wanted {
+            break;
+        }
+    }
+    Ok(value)
+}
+
+fn chain(first: &Tree, rest: &[(Operator, Tree)], context: &Context<'_>) -> Evaluated {
+    let mut total = number(first, &evaluate(first, context)?)?;
+    for (operator, operand) in rest {
+        let right = number(operand, &evaluate(operand, context)?)?;
+        total = Number::apply(*operator, total, right).map_err(|error| {
+            let place = match error {
+                // The divisor alone is to blame. Other failures take both sides to explain.
+                NumberError::DivisionByZero => operand.span.clone(),
+                _ => first.span.start..operand.span.end,
+            };
+            let sum = format!("{} {} {}", to_value(total), operator.as_str(), to_value(right));
+            ExprError::new(place, format!("{error}: {sum}"))
+        })?;
+    }
+    Ok(to_value(total))
+}
+
+fn compare_all(first: &Tree, rest: &[(Relation, Tree)], context: &Context<'_>) -> Evaluated {
+    let mut left_tree = first;
+    let mut left = evaluate(first, context)?;
+    for (comparison, right_tree) in rest {
+        if let Kind::List(items) = &right_tree.kind {
+            let found = is_member(&left, items, context)?;
+            // The last of the chain: the parser lets nothing follow a list.
+            return Ok(Value::Bool(found == (*comparison == Relation::In)));
+        }
+        let right = evaluate(right_tree, context)?;
+        if !compare(*comparison, (left_tree, &left), (right_tree, &right))? {
+            return Ok(Value::Bool(false));
+        }
+        (left_tree, left) = (right_tree, right);
+    }
+    Ok(Value::Bool(true))
+}
+
+fn is_member(value: &Value, items: &[Tree], context: &Context<'_>) -> Result<bool, ExprError> {
+    // As in Python the whole list is made first: an item without a value is an error even behind one
+    // that is equal.
+    let items =
+        items.iter().map(|item| evaluate(item, context)).collect::<Result<Vec<Value>, ExprError>>()?;
+    Ok(items.contains(value))
+}
+
+fn compare(
+    comparison: Relation,
+    (left_tree, left): (&Tree, &Value),
+    (right_tree, right): (&Tree, &Value),
+) -> Result<bool, ExprError> {
+    let order = left.compare(right);
+    Ok(match (comparison, order) {
+        (Relation::Equal, order) => order == Some(Ordering::Equal),
+        (Relation::NotEqual, order) => order != Some(Ordering::Equal),
+        (_, None) => {
+            let place = left_tree.span.start..right_tree.span.end;
+            let (a, b) = (left.kind(), right.kind());
+            return Err(ExprError::new(place, format!("{a} `{left}` and {b} `{right}` have no order")));
+        }
+        (Relation::Less, Some(order)) => order.is_lt(),
+        (Relation::LessEqual, Some(order)) => order.is_le(),
+        (Relation::Greater, Some(order)) => order.is_gt(),
+        (Relation::GreaterEqual, Some(order)) => order.is_ge(),
+        // The parser puts a list to the right of these, which the caller has handled.
+        (Relation::In | Relation::NotIn, Some(_)) => false,
+    })
+}
+
+fn call(function: Function, arguments: &[Tree], tree: &Tree, context: &Context<'_>) -> Evaluated {
+    let values =
+        arguments.iter().map(|argument| evaluate(argument, context)).collect::<Result<Vec<_>, _>>()?;
+    let wanted = match function {
+        Function::Min => Ordering::Less,
+        Function::Max => Ordering::Greater,
+        Function::Abs => {
+            let value = number(&arguments[0], &values[0])?;
+            return value.absolute().map(to_value).map_err(|error| blame(tree, error));
+        }
+        Function::CeilDiv => {
+            let (a, b) = (number(&arguments[0], &values[0])?, number(&arguments[1], &values[1])?);
+            return Number::ceil_div(a, b).map(to_value).map_err(|error| blame(tree, error));
+        }
+    };
+    let mut best = values[0].clone();
+    for (value, argument) in values.iter().zip(arguments).skip(1) {
+        let order = value.compare(&best).ok_or_else(|| {
+            let message = format!("{} `{value}` and {} `{best}` have no order", value.kind(), best.kind());
+            ExprError::new(argument.span.clone(), message)
+        })?;
+        // The first of equals stays, as in Python.
+        if order == wanted {
+            best = value.clone();
+        }
+    }
+    Ok(best)
+}
+
+fn number(tree: &Tree, value: &Value) -> Result<Number, ExprError> {
+    value
+        .as_number()
+        .ok_or_else(|| ExprError::new(tree.span.clone(), format!("the text `{value}` is used as a number")))
+}
+
+fn to_value(number: Number) -> Value {
+    match number {
+        Number::Int(value) => Value::Int(value),
+        Number::Float(value) => Value::Float(value),
+    }
+}
+
+fn blame(tree: &Tree, error: NumberError) -> ExprError {
+    ExprError::new(tree.span.clone(), error.to_string())
 }

@@ -6,9 +6,9 @@
 
 use std::cmp::Ordering;
 
-use super::code::{Atom, Code};
 use crate::expr::tree::{Function, Relation};
-use crate::number::{Number, Operator};
+use crate::program::lower::{Atom, Code};
+use crate::value::{Number, Operator};
 
 /// Instructions that count as one step. Sensible constraints are shorter, so that limits on their
 /// work count runs.

@@ -6,13 +6,12 @@ use proptest::prelude::*;
 use num_bigint::BigUint;
 
 use super::SearchSpace;
-use crate::constraint::Constraint;
-use crate::count::relax::RelaxLimits;
+use crate::count::RelaxLimits;
 use crate::genome::Genome;
 use crate::index::{Limits, Size};
 use crate::neighbors::Neighborhood;
-use crate::parameter::Parameter;
-use crate::rng::seeded;
+use crate::sample::seeded;
+use crate::space::{Constraint, Parameter};
 use crate::testing::{any_space, brute_force, scattered_points};
 use crate::value::Value;
 

@@ -4,10 +4,9 @@ use std::collections::{BTreeSet, HashSet};
 
 use evo_space::expr::tree::{Kind, Tree};
 use evo_space::genome::{ContentHash, Genome};
-use evo_space::number::Operator;
 use evo_space::program::Scratch;
 use evo_space::space::SearchSpace;
-use evo_space::value::Value;
+use evo_space::value::{Operator, Value};
 
 use super::column::Column;
 use super::options::FeatureOptions;

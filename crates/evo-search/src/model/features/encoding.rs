@@ -16,7 +16,7 @@ use std::borrow::Borrow;
 
 use evo_space::genome::Genome;
 use evo_space::program::Scratch;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 
 use super::candidates::Candidates;
