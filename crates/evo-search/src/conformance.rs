@@ -8,11 +8,10 @@ use evo_space::genome::Genome;
 use evo_space::space::SearchSpace;
 use evo_space::{Limits, RelaxLimits};
 
-use super::origin::Origin;
 use super::registry::{self, StrategyOptions};
 use super::strategy::{Outcome, Proposal, Strategy};
+use crate::strategy::Origin;
 
-/// The space that a TOML text describes.
 pub(crate) fn space_of(text: &str) -> SearchSpace {
     SearchSpace::parse(text).expect("a space")
 }

@@ -15,40 +15,33 @@ const MAX_FOUND: usize = 1000;
 /// Characters of a message or a hint; what a file holds may be quoted in it.
 const MAX_MESSAGE: usize = 400;
 
-/// One error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnostic {
     /// What is wrong: lower case, present tense, no final period.
     pub message: String,
     /// Where; `None` concerns the file as a whole.
     pub span: Option<Span>,
-    /// What to do about it.
     pub hint: Option<String>,
 }
 
-/// The errors of one file.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
 }
 
 impl Diagnostics {
-    /// Adds an error.
     pub fn error(&mut self, span: Span, message: impl Into<String>) {
         self.list.push(Diagnostic { message: message.into(), span: Some(span), hint: None });
     }
 
-    /// Adds an error with a hint.
     pub fn error_with_hint(&mut self, span: Span, message: impl Into<String>, hint: impl Into<String>) {
         self.list.push(Diagnostic { message: message.into(), span: Some(span), hint: Some(hint.into()) });
     }
 
-    /// Adds any error.
     pub fn push(&mut self, diagnostic: Diagnostic) {
         self.list.push(diagnostic);
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -58,7 +51,6 @@ impl Diagnostics {
         self.list.len() >= MAX_FOUND
     }
 
-    /// The errors.
     pub fn list(&self) -> &[Diagnostic] {
         &self.list
     }

@@ -162,7 +162,6 @@ pub fn ratio(part: &BigUint, whole: &BigUint) -> f64 {
     float(part) / float(whole)
 }
 
-/// The make-up of a space's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpaceShape {
     /// Groups of two or more parameters that constraints link; other parameters are free.
@@ -174,7 +173,6 @@ pub struct SpaceShape {
 }
 
 impl SearchSpace {
-    /// What the constraints link.
     pub fn shape(&self) -> SpaceShape {
         let linked = || {
             let sizes = self.index.diagrams().iter().map(|diagram| diagram.layers.len());

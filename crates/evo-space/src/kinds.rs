@@ -51,7 +51,6 @@ pub fn check(expr: &Expr, parameters: &[Parameter]) -> Vec<ExprError> {
 }
 
 struct Checker<'a> {
-    /// The parameter of each of the expression's names.
     named: Vec<Option<&'a Parameter>>,
     /// What the values of each name are.
     kinds: Vec<Kinds>,

@@ -6,7 +6,6 @@
 //! without listing it.
 
 use num_bigint::BigUint;
-use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use crate::genome::Genome;
@@ -16,9 +15,6 @@ use crate::space::SearchSpace;
 
 /// More than any sum of distances, so that fewer changed parameters always win.
 const CHANGE: u64 = 1 << 32;
-
-/// Draws from a box of a space that is not exact.
-const DRAWS: usize = 64;
 
 /// Which valid points count as neighbors; the point itself never does. Distances are in positions, and
 /// the point need not be valid.
@@ -69,34 +65,6 @@ impl SearchSpace {
         }
     }
 
-    /// One of the valid neighbors, each with equal probability, without listing a box; `None` if there
-    /// is none. If the space is not exact a box is drawn from like `sample` does, and `None` also says
-    /// that this met no neighbor.
-    pub fn random_neighbor(
-        &self,
-        genome: &Genome,
-        neighborhood: Neighborhood,
-        rng: &mut ChaCha8Rng,
-    ) -> Option<Genome> {
-        match self.area(genome, neighborhood) {
-            Area::Changes(changes) => {
-                let changes: Vec<Change> = changes.collect();
-                let drawn = (!changes.is_empty()).then(|| changes[rng.random_range(0..changes.len())]);
-                drawn.map(|change| changed(genome.positions(), change))
-            }
-            Area::Box(index) => {
-                let own = index.contains(genome.positions());
-                if *index.total() == BigUint::from(u8::from(own)) {
-                    return None;
-                }
-                // The point itself comes up at most every other time, or checks refuse all others.
-                let draws = if index.is_exact() { usize::MAX } else { DRAWS };
-                let mut draws = std::iter::from_fn(|| index.sample(rng)).take(draws);
-                draws.find(|other| other != genome.positions()).map(Genome::from)
-            }
-        }
-    }
-
     fn area(&self, genome: &Genome, neighborhood: Neighborhood) -> Area<'_> {
         let point = genome.positions();
         let domains = self.index.domains();
@@ -137,7 +105,6 @@ fn beside(own: u16, domain: &[u16]) -> Vec<u16> {
     below.into_iter().chain([&own]).chain(above).copied().collect()
 }
 
-/// How the neighbors of a point are found.
 enum Area<'a> {
     Changes(Changes<'a>),
     /// All points of the box, the point itself included if it is valid.
@@ -217,7 +184,7 @@ mod tests {
     use crate::genome::Genome;
     use crate::sample::seeded;
     use crate::space::SearchSpace;
-    use crate::testing::{any_space, brute_force, is_uniform, space};
+    use crate::testing::{any_space, brute_force, space};
 
     const ALL: [Neighborhood; 4] = [
         Neighborhood::Hamming,
@@ -267,9 +234,6 @@ mod tests {
             let expected = scan(valid, point.positions(), neighborhood);
             assert_eq!(space.neighbors(point, neighborhood), expected, "{neighborhood:?} of {point:?}");
             assert_eq!(space.neighbor_count(point, neighborhood), BigUint::from(expected.len()));
-            let random = space.random_neighbor(point, neighborhood, &mut seeded(9));
-            assert_eq!(random.is_some(), !expected.is_empty());
-            assert!(random.is_none_or(|genome| expected.contains(&genome)), "{neighborhood:?} of {point:?}");
         }
     }
 
@@ -309,31 +273,11 @@ mod tests {
     }
 
     #[test]
-    fn random_neighbors_are_uniform() {
-        let space = space(
-            "parameters = { A = [1, 2, 3, 4, 5], B = [1, 2, 3, 4, 5], C = [0, 1, 2] }\nconstraints = ['A * B <= 12']",
-        );
-        let mut rng = seeded(4);
-        for point in [vec![1, 2, 1], vec![3, 3, 0]].map(Genome::from) {
-            for neighborhood in ALL {
-                let list = space.neighbors(&point, neighborhood);
-                let mut seen = vec![0f64; list.len()];
-                for _ in 0..400 * list.len() {
-                    let drawn = space.random_neighbor(&point, neighborhood, &mut rng).unwrap();
-                    seen[list.binary_search(&drawn).unwrap()] += 1.0;
-                }
-                assert!(is_uniform(&seen), "{neighborhood:?} of {point:?}: {seen:?}");
-            }
-        }
-    }
-
-    #[test]
     fn points_of_another_space_have_no_neighbors() {
         let space = space("parameters = { A = [1, 2], B = [1, 2] }");
         for point in [vec![], vec![0], vec![0, 0, 0]].map(Genome::from) {
             for neighborhood in ALL {
                 assert_eq!(space.neighbors(&point, neighborhood), []);
-                assert_eq!(space.random_neighbor(&point, neighborhood, &mut seeded(1)), None);
             }
         }
         // A position beyond the values is as far as it says.
@@ -352,7 +296,6 @@ mod tests {
         let first: Vec<Genome> =
             space.iter_neighbors(&point, Neighborhood::StrictlyAdjacent).take(100).collect();
         assert!(first.is_sorted() && first.iter().all(|genome| space.contains(genome)));
-        assert!(space.random_neighbor(&point, Neighborhood::Adjacent, &mut seeded(3)).is_some());
     }
 
     /// Compares neighbors of random points, valid and not, with a scan of all points.

@@ -69,8 +69,6 @@ impl SearchSpace {
 }
 
 impl Index {
-    /// Up to `n` distinct uniform points, in random order; all of them if there are no more. If the
-    /// space is not exact it ends, with fewer, when draws bring nothing new.
     pub fn sample_distinct(&self, n: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
         let count = u128::try_from(self.total()).unwrap_or(u128::MAX);
         if count / 4 <= n as u128 || (!self.is_exact() && count <= SHUFFLED_WITH_HOLES) {
@@ -102,7 +100,6 @@ impl Index {
         list
     }
 
-    /// One uniform point from each of `n` equal parts of the canonical order; all if there are no more.
     pub fn sample_stratified(&self, n: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
         if *self.total() <= BigUint::from(n) {
             return self.iter().map(Genome::from).collect();
@@ -140,7 +137,6 @@ impl Index {
         })
     }
 
-    /// `n` distinct points, evenly spread; all if there are no more.
     pub fn sample_quasi_random(&self, n: usize, seed: u64) -> Vec<Genome> {
         if *self.total() <= BigUint::from(n) {
             return self.iter().map(Genome::from).collect();
@@ -158,7 +154,6 @@ impl Index {
         points.list
     }
 
-    /// Adds uniform points until there are `n`.
     fn fill(&self, points: &mut Distinct, n: usize, rng: &mut ChaCha8Rng) {
         let mut repeats = 0;
         while points.list.len() < n && repeats < REPEATS {
@@ -203,7 +198,6 @@ impl Distinct {
         }
     }
 
-    /// Whether the point is new.
     fn push(&mut self, point: Genome) -> bool {
         let new = self.seen.insert(point.clone());
         if new {
@@ -224,7 +218,6 @@ impl SearchSpace {
     }
 }
 
-/// A low-discrepancy sequence of valid points.
 #[derive(Debug)]
 pub struct QuasiRandom<'a> {
     index: &'a Index,
@@ -235,7 +228,6 @@ pub struct QuasiRandom<'a> {
 }
 
 impl<'a> QuasiRandom<'a> {
-    /// The sequence of a seed.
     pub(crate) fn new(index: &'a Index, seed: u64) -> QuasiRandom<'a> {
         let mut dimensions = Vec::with_capacity(index.slots());
         let mut used = 0;
@@ -269,17 +261,14 @@ impl Iterator for QuasiRandom<'_> {
     }
 }
 
-/// Bits of a coordinate.
 const BITS: u32 = 32;
 
-/// A sequence of points; the same for the same seed.
 #[derive(Clone, Copy, Debug)]
 struct Sequence {
     seed: u64,
 }
 
 impl Sequence {
-    /// The sequence of a seed.
     pub fn new(seed: u64) -> Sequence {
         Sequence { seed }
     }

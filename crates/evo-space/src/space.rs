@@ -48,10 +48,8 @@ pub struct SearchSpace {
     has_default: bool,
 }
 
-/// A constraint that a point does not satisfy.
 #[derive(Clone, Debug)]
 pub struct Violation<'a> {
-    /// The constraint.
     pub constraint: &'a Constraint,
     /// Set when the constraint has no value there, such as a division by zero.
     pub error: Option<ExprError>,
@@ -87,7 +85,6 @@ impl SearchSpace {
         SearchSpace { parameters, constraints, index, has_default: true }
     }
 
-    /// A space without constraints whose index says it all.
     pub(crate) fn of_index(parameters: Vec<Parameter>, index: Index) -> SearchSpace {
         SearchSpace { parameters, constraints: Vec::new(), index, has_default: true }
     }
@@ -104,12 +101,10 @@ impl SearchSpace {
         self.has_default
     }
 
-    /// The parameters in declared order.
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }
 
-    /// The constraints in declared order.
     pub fn constraints(&self) -> &[Constraint] {
         &self.constraints
     }
@@ -119,7 +114,6 @@ impl SearchSpace {
         cartesian(&self.parameters)
     }
 
-    /// The number of valid points, or what is known about it.
     pub fn size(&self) -> Size {
         self.index.size()
     }
@@ -165,12 +159,10 @@ impl SearchSpace {
         self.index.index(genome.positions())
     }
 
-    /// Whether the point satisfies every constraint.
     pub fn contains(&self, genome: &Genome) -> bool {
         self.index.contains(genome.positions())
     }
 
-    /// Constraints that the point violates.
     pub fn violations(&self, genome: &Genome) -> Vec<&Constraint> {
         self.explain(genome).into_iter().map(|violation| violation.constraint).collect()
     }
@@ -230,7 +222,6 @@ impl SearchSpace {
     }
 }
 
-/// Number of points, valid or not.
 pub(crate) fn cartesian(parameters: &[Parameter]) -> BigUint {
     parameters.iter().fold(BigUint::from(1u8), |product, parameter| product * parameter.values.len())
 }
@@ -285,7 +276,6 @@ fn layers(points: &[Genome], slots: usize) -> Layers {
 /// A name and the values it may take, in the order that defines steps between neighbors.
 #[derive(Clone, Debug)]
 pub struct Parameter {
-    /// The name, as constraints, templates and macros use it.
     pub name: Arc<str>,
     /// At least one value, no value twice.
     pub values: Vec<Value>,
@@ -301,16 +291,13 @@ impl Parameter {
         self.values.iter().position(|candidate| candidate == value)
     }
 
-    /// The default value.
     pub fn default_value(&self) -> &Value {
         &self.values[self.default]
     }
 }
 
-/// Something that every valid point satisfies.
 #[derive(Clone, Debug)]
 pub struct Constraint {
-    /// The condition.
     pub expr: Expr,
     /// The author's reason, shown when it refuses something.
     pub because: Option<String>,

@@ -19,16 +19,12 @@ use serde::{Deserialize, Serialize};
 pub enum Value {
     /// `true` or `false`; counts as 1 or 0 in arithmetic.
     Bool(bool),
-    /// A 64-bit integer.
     Int(i64),
-    /// A 64-bit float.
     Float(f64),
-    /// A text such as `xor`.
     Text(Arc<str>),
 }
 
 impl Value {
-    /// A text value.
     pub fn text(text: impl Into<Arc<str>>) -> Value {
         Value::Text(text.into())
     }
@@ -135,14 +131,10 @@ pub enum Number {
     Float(f64),
 }
 
-/// An arithmetic operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operator {
-    /// `+`
     Add,
-    /// `-`
     Subtract,
-    /// `*`
     Multiply,
     /// `/`: a float, also of two integers
     Divide,
@@ -150,12 +142,10 @@ pub enum Operator {
     FloorDivide,
     /// `%`: with the divisor's sign
     Remainder,
-    /// `**`
     Power,
 }
 
 impl Operator {
-    /// The operator as written.
     pub fn as_str(self) -> &'static str {
         match self {
             Operator::Add => "+",
@@ -169,16 +159,13 @@ impl Operator {
     }
 }
 
-/// Why an operation has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NumberError {
     /// An integer beyond 64 bits, or a float beyond the finite ones.
     #[error("the result does not fit 64 bits")]
     Overflow,
-    /// A divisor of zero, or zero to a negative power.
     #[error("division by zero")]
     DivisionByZero,
-    /// A fraction as the power of a negative number.
     #[error("cannot raise a negative number to a fractional power")]
     NotReal,
 }
@@ -213,7 +200,6 @@ impl Number {
         }
     }
 
-    /// The negative.
     pub fn negate(self) -> Result<Number, NumberError> {
         match self {
             Number::Int(value) => value.checked_neg().map(Number::Int).ok_or(NumberError::Overflow),
@@ -221,13 +207,11 @@ impl Number {
         }
     }
 
-    /// The absolute value.
     pub fn absolute(self) -> Result<Number, NumberError> {
         let negative = self.compare(Number::Int(0)) == Ordering::Less;
         if negative { self.negate() } else { Ok(self) }
     }
 
-    /// `a operator b`.
     #[inline]
     pub fn apply(operator: Operator, a: Number, b: Number) -> Result<Number, NumberError> {
         match (a, b) {
@@ -236,7 +220,6 @@ impl Number {
         }
     }
 
-    /// `a / b` rounded up to an integer.
     pub fn ceil_div(a: Number, b: Number) -> Result<Number, NumberError> {
         // Rounding the negative down rounds up, for floats as for integers.
         let floor = Number::apply(Operator::FloorDivide, a.negate()?, b)?;

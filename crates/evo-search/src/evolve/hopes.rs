@@ -35,7 +35,6 @@ impl Hopes {
         }
     }
 
-    /// Takes an outcome in.
     pub(super) fn tell(&mut self, genome: &Genome, objective: Option<f64>) {
         self.bounds.remove(genome);
         self.best = objective.into_iter().chain(self.best).min_by(f64::total_cmp);

@@ -23,7 +23,6 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// For the parameters of a space.
     pub fn new(parameters: &[Parameter]) -> Numbers {
         let numbers = |parameter: &Parameter| {
             let own: Option<Vec<f64>> = parameter.values.iter().map(Value::as_float).collect();
@@ -34,7 +33,6 @@ impl Numbers {
         Numbers { domains: floats.iter().map(domain).collect(), floats }
     }
 
-    /// The number at a position of a parameter.
     #[inline]
     pub fn at(&self, slot: usize, position: u16) -> f64 {
         self.floats[slot][usize::from(position)]
@@ -46,7 +44,6 @@ impl Numbers {
 pub struct Formula(Tree);
 
 impl Formula {
-    /// The number of a parameter.
     pub fn of_parameter(slot: usize) -> Formula {
         Formula(Kind::Name(slot).into())
     }

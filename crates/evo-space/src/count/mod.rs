@@ -20,7 +20,6 @@ mod words;
 use crate::count::merge::Layers;
 use crate::count::problem::{Conjunct, Problem};
 
-/// How much choosing may cost.
 #[derive(Clone, Copy, Debug)]
 pub struct RelaxLimits {
     /// Values tried per trial and order.
@@ -47,7 +46,6 @@ pub(crate) struct Relaxed {
     pub left_out: Vec<Conjunct>,
 }
 
-/// Chooses what to count of a group.
 pub(crate) fn relax(problem: &Problem, group: &[usize], limits: RelaxLimits) -> Relaxed {
     let mine = problem.conjuncts.iter().filter(|conjunct| group.binary_search(&conjunct.slots[0]).is_ok());
     let mut conjuncts: Vec<Conjunct> = mine.cloned().collect();

@@ -251,7 +251,6 @@ mod tests {
         Problem::new(space.parameters(), &constraints, &SpaceWatch::default())
     }
 
-    /// All points in the order of the layers.
     fn points(layers: &Layers) -> Vec<Vec<u16>> {
         let mut paths: Vec<(Vec<u16>, u32)> = vec![(Vec::new(), 0)];
         for nodes in &layers.nodes {

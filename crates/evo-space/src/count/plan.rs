@@ -19,7 +19,6 @@ use crate::count::problem::{Conjunct, Problem, TableDiagram};
 use crate::count::words::{push_full, words_for};
 use crate::program::{Atom, Code, Program, Register, Registers};
 
-/// The steps of a search, and the registers that they use.
 #[derive(Debug)]
 pub struct SearchPlan {
     pub steps: Vec<SearchStep>,
@@ -95,7 +94,6 @@ pub enum Then {
 #[derive(Debug)]
 pub struct Closing {
     pub slot: usize,
-    /// Number of its mask.
     pub mask: usize,
     pub program: Program,
     pub values: Vec<Atom>,
@@ -138,7 +136,6 @@ impl SearchPlan {
         problem.conjuncts.iter().map(carried).sum()
     }
 
-    /// Plans the search of a group in the given order of its slots.
     pub fn new(problem: &Problem, order: &[usize]) -> SearchPlan {
         let mut planner = Planner::new(problem, order);
         let steps = (0..order.len()).map(|depth| planner.step(depth)).collect();

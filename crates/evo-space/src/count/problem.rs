@@ -35,7 +35,6 @@ pub struct Problem {
     pub positions: Vec<Vec<u16>>,
     /// The same as atoms.
     pub values: Vec<Vec<Atom>>,
-    /// What the search has to check.
     pub conjuncts: Vec<Conjunct>,
     /// Already known to have no valid point.
     pub impossible: bool,
@@ -44,7 +43,6 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Prepares a space, or a part of its constraints.
     pub fn new(parameters: &[Parameter], constraints: &[&Constraint], watch: &SpaceWatch) -> Problem {
         let values = parameters.iter().flat_map(|parameter| &parameter.values);
         let texts = Texts::collect(values, constraints.iter().map(|constraint| constraint.expr.tree()));
@@ -95,7 +93,6 @@ impl Problem {
         }
     }
 
-    /// Which slots have one value left.
     fn singles(&self) -> Vec<bool> {
         self.values.iter().map(|values| values.len() == 1).collect()
     }
@@ -154,7 +151,7 @@ impl Problem {
     /// Whether the table has the slots' present values.
     fn is_current(&self, conjunct: &Conjunct) -> bool {
         let sizes = conjunct.slots.iter().map(|slot| self.values[*slot].len());
-        conjunct.table.as_ref().is_some_and(|table| sizes.eq(table.sizes().iter().copied()))
+        conjunct.table.as_ref().is_some_and(|table| sizes.eq(table.sizes.iter().copied()))
     }
 
     /// Makes the table of a conjunct and removes the values that it does not support; whether any went.
@@ -290,14 +287,8 @@ impl TruthTable {
         Some(TruthTable { sizes, bits, holding })
     }
 
-    /// Number of combinations.
     pub fn combinations(&self) -> usize {
         self.bits.len()
-    }
-
-    /// Number of values of each slot.
-    pub fn sizes(&self) -> &[usize] {
-        &self.sizes
     }
 
     /// Whether it holds for a combination, counted row-major.
@@ -470,6 +461,6 @@ mod tests {
         let supported = table.supported();
         assert_eq!(supported, [vec![true, true, false], vec![false, true, true], vec![true, true]]);
         table.keep(&supported);
-        assert_eq!((table.sizes(), table.combinations(), table.holding), (&[2, 2, 2][..], 8, 6));
+        assert_eq!((&table.sizes[..], table.combinations(), table.holding), (&[2, 2, 2][..], 8, 6));
     }
 }

@@ -13,7 +13,6 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use rustc_hash::FxHasher;
 
-/// What `KeyTable::entry` found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyEntry {
     /// The value that was set for this key.
@@ -33,17 +32,14 @@ pub struct KeyTable {
 }
 
 impl KeyTable {
-    /// An empty table for keys of `stride` words.
     pub fn new(stride: usize) -> KeyTable {
         KeyTable { stride, keys: Vec::new(), values: Vec::new(), entries: HashTable::new() }
     }
 
-    /// Number of entries.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// The key of an entry.
     pub fn key(&self, entry: usize) -> &[u64] {
         &self.keys[entry * self.stride..(entry + 1) * self.stride]
     }
@@ -68,7 +64,6 @@ impl KeyTable {
         }
     }
 
-    /// Sets the value of an entry.
     pub fn set(&mut self, entry: u32, value: u32) {
         self.values[entry as usize] = value;
     }
@@ -106,7 +101,6 @@ pub fn push_full(words: &mut Vec<u64>, size: usize) {
     }
 }
 
-/// Whether nothing is in the set.
 pub fn is_empty(words: &[u64]) -> bool {
     words.iter().all(|word| *word == 0)
 }

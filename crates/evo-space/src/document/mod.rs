@@ -74,21 +74,15 @@ fn refused(diagnostics: &mut Diagnostics, span: Span, message: &str) -> Option<N
     None
 }
 
-/// A value with its place.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Its bytes in the file.
     pub span: Span,
-    /// What it holds.
     pub data: Data,
 }
 
-/// What a node holds.
 #[derive(Clone, Debug)]
 pub enum Data {
-    /// `true` or `false`.
     Bool(bool),
-    /// An integer of 64 bits.
     Int(i64),
     /// An integer that does not fit 64 bits, as its decimal digits.
     BigInt(String),
@@ -96,27 +90,21 @@ pub enum Data {
     Float(f64),
     /// A text without its quotes, escapes resolved.
     Text(String),
-    /// An array.
     List(Vec<Node>),
     /// Entries in file order; no key twice.
     Table(Vec<TableEntry>),
-    /// JSON's `null`.
     Null,
 }
 
-/// One key of a table.
 #[derive(Clone, Debug)]
 pub struct TableEntry {
     /// The key, escapes resolved.
     pub key: String,
-    /// Where the key stands.
     pub key_span: Span,
-    /// What stands for it.
     pub value: Node,
 }
 
 impl Node {
-    /// The entries, if this is a table.
     pub fn entries(&self) -> Option<&[TableEntry]> {
         match &self.data {
             Data::Table(entries) => Some(entries),
@@ -124,7 +112,6 @@ impl Node {
         }
     }
 
-    /// The value of a key, if this is a table that has it.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entries()?.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
     }

@@ -46,12 +46,10 @@ pub struct Expr {
 }
 
 impl Expr {
-    /// Parses an expression.
     pub fn parse(text: &str) -> Result<Expr, ExprError> {
         Ok(Expr { text: Arc::from(text), parsed: Arc::new(parse::parse(text)?) })
     }
 
-    /// The text as written.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -68,7 +66,6 @@ impl Expr {
         &self.parsed.names
     }
 
-    /// The parsed tree.
     pub fn tree(&self) -> &Tree {
         &self.parsed.root
     }
@@ -109,7 +106,6 @@ pub struct ExprError {
     pub message: String,
     /// The part of the expression that is to blame, in bytes.
     pub span: Span,
-    /// What to write instead.
     pub hint: Option<String>,
 }
 

@@ -37,7 +37,6 @@ pub fn is_name(text: &str) -> bool {
         && !RESERVED.contains(&text)
 }
 
-/// Parses a whole text.
 pub fn parse(text: &str) -> Result<Parsed, ExprError> {
     if text.len() > MAX_LENGTH {
         // Only the first character is marked. Marking the whole text would fill the screen.
@@ -62,7 +61,6 @@ const FEW_NAMES: usize = 16;
 
 struct Parser<'a> {
     tokens: Vec<ExprToken>,
-    /// The next token.
     at: usize,
     depth: usize,
     names: Vec<Arc<str>>,
@@ -385,7 +383,6 @@ impl Parser<'_> {
     }
 }
 
-/// Errors at the place that the parser has reached.
 impl Parser<'_> {
     /// Where the next token stands; at the end, the last one before it, so that there is something to
     /// point at.
@@ -603,21 +600,18 @@ fn symbol(rest: &str, first: char) -> Result<(ExprTokenKind, usize), ExprError> 
     }
 }
 
-/// A token with its place in the expression's text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExprToken {
     pub kind: ExprTokenKind,
     pub span: Span,
 }
 
-/// What a token is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExprTokenKind {
     /// A number or a quoted text.
     Literal(Value),
     /// A name or a word of the language (`and`, `if`, …).
     Word(String),
-    /// An operator or a bracket.
     Symbol(&'static str),
     /// After the last token.
     End,

@@ -8,17 +8,14 @@ use crate::diagnostic::Span;
 use crate::expr::ExprError;
 use crate::value::{Number, NumberError, Operator, Value};
 
-/// A node with its place in the expression's text.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    /// What the node is, with its operands.
     pub kind: Kind,
     /// Its bytes in the expression's text.
     pub span: Span,
 }
 
 impl Tree {
-    /// Visits the direct operands.
     pub fn for_children<'a>(&'a self, visit: &mut dyn FnMut(&'a Tree)) {
         match &self.kind {
             Kind::Literal(_) | Kind::Name(_) => {}
@@ -48,7 +45,6 @@ impl From<Kind> for Tree {
     }
 }
 
-/// What a node is.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// A number, a text, `True` or `False`.
@@ -57,9 +53,7 @@ pub enum Kind {
     Name(usize),
     /// Only to the right of `in` and `not in`.
     List(Vec<Tree>),
-    /// `not a`.
     Not(Box<Tree>),
-    /// `-a`.
     Negate(Box<Tree>),
     /// Operators of one precedence, from left to right.
     Chain(Box<Tree>, Vec<(Operator, Tree)>),
@@ -69,33 +63,21 @@ pub enum Kind {
     All(Vec<Tree>),
     /// `or`: the first true operand, else the last.
     Any(Vec<Tree>),
-    /// `then if condition else otherwise`.
     If {
-        /// Decides which of the others is evaluated.
         condition: Box<Tree>,
-        /// The value if the condition is true.
         then: Box<Tree>,
-        /// The value if it is not.
         otherwise: Box<Tree>,
     },
-    /// `min(a, b)` and the like.
     Call(Function, Vec<Tree>),
 }
 
-/// A comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Relation {
-    /// `==`
     Equal,
-    /// `!=`
     NotEqual,
-    /// `<`
     Less,
-    /// `<=`
     LessEqual,
-    /// `>`
     Greater,
-    /// `>=`
     GreaterEqual,
     /// `in`, with a list to the right
     In,
@@ -104,7 +86,6 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// The comparison as written.
     pub fn as_str(self) -> &'static str {
         match self {
             Relation::Equal => "==",
@@ -119,24 +100,20 @@ impl Relation {
     }
 }
 
-/// A built-in function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Function {
     /// `min(a, b, …)`: the least; the first of equals.
     Min,
     /// `max(a, b, …)`: the greatest; the first of equals.
     Max,
-    /// `abs(a)`
     Abs,
     /// `ceil_div(a, b)`: `a / b` rounded up.
     CeilDiv,
 }
 
 impl Function {
-    /// Every function.
     pub const ALL: [Function; 4] = [Function::Min, Function::Max, Function::Abs, Function::CeilDiv];
 
-    /// The name as written.
     pub fn as_str(self) -> &'static str {
         match self {
             Function::Min => "min",
@@ -158,7 +135,6 @@ impl Function {
 
 /// What names mean during evaluation; any function from a name to its value is one.
 pub trait Scope {
-    /// The value of a name.
     fn get(&self, name: &str) -> Option<Value>;
 }
 
@@ -168,7 +144,6 @@ impl<F: Fn(&str) -> Option<Value>> Scope for F {
     }
 }
 
-/// What evaluation needs beside the tree.
 pub(super) struct Context<'a> {
     pub names: &'a [Arc<str>],
     pub scope: &'a dyn Scope,
@@ -176,7 +151,6 @@ pub(super) struct Context<'a> {
 
 type Evaluated = Result<Value, ExprError>;
 
-/// The value of `tree`.
 pub(super) fn evaluate(tree: &Tree, context: &Context<'_>) -> Evaluated {
     match &tree.kind {
         Kind::Literal(value) => Ok(value.clone()),

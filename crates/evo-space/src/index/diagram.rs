@@ -21,7 +21,6 @@ use crate::index::Index;
 /// A way from a node to the next layer.
 #[derive(Clone, Copy, Debug)]
 pub struct Edge {
-    /// Value position.
     pub position: u16,
     /// Node of the next layer.
     pub child: u32,
@@ -32,7 +31,6 @@ pub struct Edge {
 /// All nodes at which one parameter is decided.
 #[derive(Debug)]
 pub struct Layer {
-    /// The parameter.
     pub slot: usize,
     /// Node `n` has the edges from `starts[n]` to `starts[n + 1]`.
     starts: Vec<u32>,
@@ -41,12 +39,10 @@ pub struct Layer {
     pub counts: Vec<u128>,
 }
 
-/// The points of one group.
 #[derive(Debug)]
 pub struct Diagram {
     /// In ascending order of slots.
     pub layers: Vec<Layer>,
-    /// Number of points.
     pub total: BigUint,
     /// Set only where a count reached `u128::MAX`.
     shares: Option<EdgeShares>,
@@ -76,13 +72,11 @@ impl Layer {
         find(self.edges_of(node), position).copied()
     }
 
-    /// The edges of each node.
     pub fn nodes(&self) -> impl DoubleEndedIterator<Item = &[Edge]> {
         (0..self.counts.len()).map(|node| self.edges_of(node as u32))
     }
 }
 
-/// The edge of a node for a value position.
 #[inline]
 fn find(edges: &[Edge], position: u16) -> Option<&Edge> {
     // Where no value is missing an edge's number is its position.
@@ -93,7 +87,6 @@ fn find(edges: &[Edge], position: u16) -> Option<&Edge> {
 }
 
 impl Diagram {
-    /// Counts the completions of each node.
     pub fn new(source: Layers) -> Diagram {
         let mut layers: Vec<Layer> = Vec::new();
         let mut below: Vec<u128> = vec![1];

@@ -31,7 +31,6 @@ pub use crate::index::diagram::Allowed;
 pub use crate::index::nearest::{Around, Side};
 pub use crate::index::sample::Size;
 
-/// The points of a space.
 #[derive(Debug)]
 pub struct Index {
     diagrams: Vec<Diagram>,
@@ -50,7 +49,6 @@ pub struct Index {
     parts: Vec<Part>,
 }
 
-/// How much work goes into an index.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Values tried for each group before conjuncts are left out.
@@ -134,7 +132,6 @@ impl Index {
         &self.total
     }
 
-    /// Number of parameters.
     pub fn slots(&self) -> usize {
         self.places.len()
     }
@@ -237,7 +234,6 @@ impl Index {
         self.checks.all_hold(positions)
     }
 
-    /// Whether a point is valid.
     pub fn contains(&self, positions: &[u16]) -> bool {
         // Checks come last: a position that the diagrams refuse has no value that a check could read.
         let fits = !self.is_empty() && positions.len() == self.places.len();
@@ -317,7 +313,6 @@ impl Index {
 }
 
 impl<I: Borrow<Index>> Points<I> {
-    /// The points of `index`.
     pub fn new(index: I) -> Points<I> {
         let state = if index.borrow().is_empty() { PointsState::Done } else { PointsState::Fresh };
         let scratch = index.borrow().checks.scratch();

@@ -217,7 +217,6 @@ pub struct Around<'a> {
     invalid: usize,
 }
 
-/// Where values are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Below,

@@ -28,7 +28,6 @@ pub struct Trial {
     pub held: u32,
 }
 
-/// One decision.
 #[derive(Debug)]
 pub struct PartStep {
     pub diagram: usize,
@@ -52,7 +51,6 @@ impl Part {
     }
 }
 
-/// The parts of a space.
 pub fn parts(diagrams: &[Diagram], places: &[(usize, usize)], checks: &Checks) -> Vec<Part> {
     let read = |check: usize| checks.slots(check).iter().map(|slot| places[*slot].0);
     let mut leader: Vec<usize> = (0..diagrams.len()).collect();
@@ -113,9 +111,7 @@ fn part(
 
 /// How many checks wait for each diagram, kept up to date while diagrams are decided.
 struct Waiting {
-    /// The diagrams of each check.
     diagrams: Vec<Vec<usize>>,
-    /// The checks of each diagram.
     checks: Vec<Vec<usize>>,
     /// How many diagrams of each check are open.
     open: Vec<usize>,
@@ -175,7 +171,6 @@ pub struct Checks {
     values: Vec<Vec<Atom>>,
 }
 
-/// A compiled conjunct and the slots that it reads.
 #[derive(Debug)]
 struct CompiledConjunct {
     program: Program,
@@ -220,12 +215,10 @@ impl Checks {
         Checks { checks, registers, values }
     }
 
-    /// Whether there is nothing to check.
     pub fn is_empty(&self) -> bool {
         self.checks.is_empty()
     }
 
-    /// Number of checks.
     pub fn len(&self) -> usize {
         self.checks.len()
     }
@@ -240,12 +233,10 @@ impl Checks {
         &self.checks[check].slots
     }
 
-    /// The last slot that a check reads.
     pub fn last_slot(&self, check: usize) -> usize {
         self.slots(check).last().copied().unwrap_or(0)
     }
 
-    /// Room for the values of a point.
     pub fn scratch(&self) -> CheckScratch {
         CheckScratch(self.registers.clone())
     }

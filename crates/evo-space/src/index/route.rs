@@ -14,7 +14,6 @@ const MAX_EDGES: usize = 4 << 20;
 /// Groups whose nodes fit the stack.
 const FEW_GROUPS: usize = 32;
 
-/// Flat tables of all diagrams.
 #[derive(Debug)]
 pub struct Route {
     stops: Vec<RouteStop>,

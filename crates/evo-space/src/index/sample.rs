@@ -251,7 +251,6 @@ pub enum Size {
 }
 
 impl Index {
-    /// The number of valid points.
     pub fn size(&self) -> Size {
         if self.is_exact() {
             return Size::Exact(self.total.clone());

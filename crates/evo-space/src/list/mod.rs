@@ -42,7 +42,6 @@ impl Subspace<'_> {
         rows(&self.index, range)
     }
 
-    /// As for a whole space; the range is one of this part's own indices.
     pub fn row_blocks(&self, range: Range<u128>, block_rows: usize) -> RowBlocks<'_> {
         row_blocks(&self.index, range, block_rows)
     }
@@ -57,7 +56,6 @@ fn row_blocks(index: &Index, range: Range<u128>, block_rows: usize) -> RowBlocks
     RowBlocks { lister: Lister::new(index), next: start, end, block_rows: block_rows.max(1) }
 }
 
-/// The part of a range that an index has.
 fn inside(index: &Index, range: Range<u128>) -> Range<u128> {
     let count = u128::try_from(index.total()).unwrap_or(u128::MAX);
     let end = range.end.min(count);
@@ -72,17 +70,14 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Number of rows.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes that a row takes.
     pub fn bytes_per_row(&self) -> usize {
         self.layout.bytes()
     }
@@ -93,7 +88,6 @@ impl Rows {
         self.words.genome(row, &self.layout)
     }
 
-    /// The points of all rows.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Genome> + '_ {
         (0..self.len).map(|row| self.get(row))
     }
@@ -105,7 +99,6 @@ impl fmt::Debug for Rows {
     }
 }
 
-/// Blocks of rows, one after the other.
 pub struct RowBlocks<'a> {
     lister: Lister<'a>,
     next: u128,
@@ -123,7 +116,6 @@ impl Iterator for RowBlocks<'_> {
     }
 }
 
-/// What lists a space, whatever its rows are made of.
 struct Lister<'a> {
     index: &'a Index,
     layout: Arc<Layout>,
@@ -155,7 +147,6 @@ impl<'a> Lister<'a> {
     }
 }
 
-/// The words of rows.
 trait Words: Send + Sync {
     fn genome(&self, row: usize, layout: &Layout) -> Genome;
 
@@ -182,7 +173,6 @@ impl<W: Word> Words for Vec<W> {
     }
 }
 
-/// A plan that makes rows.
 trait FillRows {
     fn fill(&self, index: &Index, layout: &Layout, start: u128, len: usize) -> Box<dyn Words>;
 }
@@ -210,9 +200,7 @@ const SINGLE_BITS: u32 = 128;
 
 /// An unsigned integer that rows are made of.
 pub(crate) trait Word: Copy + Default + Ord + BitOr<Output = Self> + Send + Sync + 'static {
-    /// A code at its place.
     fn place(code: u16, shift: u32) -> Self;
-    /// The code at a place.
     fn code(self, shift: u32, mask: u16) -> u16;
 }
 
@@ -233,7 +221,6 @@ macro_rules! words {
 
 words!(u8 u16 u32 u64 u128);
 
-/// Where a live parameter lies in a row.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Field {
     pub slot: usize,
@@ -245,7 +232,6 @@ pub(crate) struct Field {
     positions: Vec<u16>,
 }
 
-/// How rows are packed.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Layout {
     /// Positions of parameters with one value; the others' are overwritten.
@@ -284,7 +270,6 @@ impl Layout {
         Layout { constants, fields, word_bits, stride: word + 1 }
     }
 
-    /// Bytes of a row.
     pub fn bytes(&self) -> usize {
         self.stride * self.word_bits as usize / 8
     }

@@ -64,7 +64,6 @@ pub fn read_space(root: &Node, watch: &SpaceWatch, diagnostics: &mut Diagnostics
     Some(space)
 }
 
-/// The error of a construction that the watch ended.
 fn refuse_unfinished(
     constraints: &[Constraint],
     watch: &SpaceWatch,
@@ -140,7 +139,6 @@ const MAX_PARAMETERS: usize = 500;
 /// Longer names fill a screen, and are beyond what a compiler is told on a command line.
 const MAX_NAME: usize = 128;
 
-/// Reads all parameters, as far as they are sound.
 pub(crate) fn read_parameters(root: &Node, diagnostics: &mut Diagnostics) -> Vec<Parameter> {
     let example = "write for example `[parameters]` and below it `BLOCK = [64, 128, 256]`";
     let Some(node) = root.get("parameters") else {
@@ -501,7 +499,6 @@ pub(crate) fn read_expr(node: &Node, diagnostics: &mut Diagnostics) -> Option<Ex
     Expr::parse(text).map_err(|error| expr_error(node, &error, diagnostics)).ok()
 }
 
-/// Reports an error about an expression's part.
 pub(crate) fn expr_error(node: &Node, error: &ExprError, diagnostics: &mut Diagnostics) {
     let span = inner_span(node, &error.span);
     match &error.hint {
@@ -525,7 +522,6 @@ pub(crate) fn inner_span(node: &Node, part: &Span) -> Span {
     start + part.start..start + part.end.max(part.start)
 }
 
-/// Reports keys outside `known`.
 pub(crate) fn refuse_unknown_keys(
     entries: &[TableEntry],
     known: &[&str],
@@ -548,7 +544,6 @@ pub(crate) fn refuse_unknown_keys(
     }
 }
 
-/// A number, a boolean or a text.
 pub(crate) fn read_value(node: &Node, diagnostics: &mut Diagnostics) -> Option<Value> {
     let message = match &node.data {
         Data::Bool(value) => return Some(Value::Bool(*value)),
@@ -566,7 +561,6 @@ pub(crate) fn read_value(node: &Node, diagnostics: &mut Diagnostics) -> Option<V
     None
 }
 
-/// A text.
 fn read_text(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> {
     match &node.data {
         Data::Text(text) => Some(text.clone()),

@@ -73,7 +73,6 @@ impl Texts {
         Texts(found.into_iter().collect())
     }
 
-    /// The value that an atom stands for.
     pub fn value(&self, atom: Atom) -> Value {
         match atom {
             Atom::Number(Number::Int(value)) => Value::Int(value),
@@ -82,7 +81,6 @@ impl Texts {
         }
     }
 
-    /// A value of the space as an atom.
     pub fn atom(&self, value: &Value) -> Atom {
         match (value, value.as_number()) {
             (_, Some(number)) => Atom::Number(number),
@@ -103,7 +101,6 @@ fn visit_literals(tree: &Tree, visit: &mut impl FnMut(&Value)) {
     tree.for_children(&mut |child| visit_literals(child, visit));
 }
 
-/// An expression over slots.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Code {
     Constant(Atom),
@@ -170,7 +167,6 @@ impl Code {
         }
     }
 
-    /// Visits the direct operands.
     pub fn for_children<'c>(&'c self, visit: &mut dyn FnMut(&'c Code)) {
         match self {
             Code::Constant(_) | Code::Slot(_) => {}
