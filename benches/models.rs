@@ -21,7 +21,7 @@ use evo_search::model::validity::ValidityModel;
 use evo_search::registry::{self, StrategyOptions};
 use evo_search::strategy::Outcome;
 use evo_space::genome::Genome;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 use rand::RngExt;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use evo_space::Neighborhood;
 use evo_space::genome::Genome;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 use serde::Serialize;
 

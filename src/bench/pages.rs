@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use evo_space::printable::printable;
+use evo_space::text::printable;
 use serde_json::Value;
 
 use super::cells::{Implementation, ImplementationKind};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use evo_protocol::envelope::LimitName;
-use evo_space::shell::quote;
+use evo_space::text::quote;
 use serde_json::Value;
 
 use super::answer::{Answer, status_of};
@@ -109,7 +109,7 @@ impl Call {
     /// # Errors
     /// stdout cannot be written; a broken pipe means that the reader has left.
     pub fn line(&self, value: &Value) -> io::Result<()> {
-        self.write(format!("{}\n", evo_space::printable::printable(&value.to_string())).as_bytes())
+        self.write(format!("{}\n", evo_space::text::printable(&value.to_string())).as_bytes())
     }
 
     /// The same, and nothing is held back.
@@ -117,7 +117,7 @@ impl Call {
     /// # Errors
     /// As `line`.
     pub fn line_now(&self, value: &Value) -> io::Result<()> {
-        let text = format!("{}\n", evo_space::printable::printable(&value.to_string()));
+        let text = format!("{}\n", evo_space::text::printable(&value.to_string()));
         lock(&self.0.out).write_now(text.as_bytes())
     }
 

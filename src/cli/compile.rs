@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use evo_protocol::envelope::LimitName;
 use evo_protocol::verdict::VerdictKind;
 use evo_space::genome::Genome;
-use evo_space::rng;
+use evo_space::sample;
 use serde_json::json;
 
 use super::answer::Answer;
@@ -47,7 +47,7 @@ pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer, CliError> {
     let genomes: Box<dyn Iterator<Item = Genome> + '_> = match arguments.sample {
         _ if arguments.all => file.space.iter(),
         Some(count) => {
-            Box::new(file.space.sample_distinct(count, &mut rng::seeded(arguments.seed)).into_iter())
+            Box::new(file.space.sample_distinct(count, &mut sample::seeded(arguments.seed)).into_iter())
         }
         None => Box::new(std::iter::empty()),
     };

@@ -14,7 +14,7 @@ use std::time::Duration;
 use evo_protocol::crosscheck::CrosscheckLine;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{ErrorCode, ErrorPlace};
-use evo_space::printable::{printable, shortened};
+use evo_space::text::{printable, shortened};
 
 use super::crosscheck_args::{CrosscheckArgs, Harness};
 use super::error::CliError;

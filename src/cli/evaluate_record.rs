@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use evo_space::shell::quote;
+use evo_space::text::quote;
 
 use super::error::CliError;
 use super::evaluate_args::EvaluateArgs;

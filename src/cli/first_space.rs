@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use evo_kernel::access::{SpaceAccess, open_beside};
 use evo_kernel::sketch::KernelSketch;
-use evo_space::shell::quote;
+use evo_space::text::quote;
 use serde_json::json;
 
 use super::answer::Answer;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use evo_inspect::tool::{ToolKind, ToolPlaces, find};
 use evo_protocol::envelope::ErrorCode;
-use evo_space::printable::{printable, shortened};
+use evo_space::text::{printable, shortened};
 
 use super::answer::Answer;
 use super::call::Call;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use evo_kernel::access::SpaceAccess;
 use evo_kernel::sketch::SketchGuess;
-use evo_space::shell::quote;
+use evo_space::text::quote;
 use serde_json::json;
 
 use super::answer::Answer;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use evo_protocol::envelope::CommandEnvelope;
-use evo_space::printable::printable;
+use evo_space::text::printable;
 
 use crate::report::envelope;
 

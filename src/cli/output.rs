@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use evo_space::printable::printable;
+use evo_space::text::printable;
 
 use super::error::CliError;
 use crate::report::styled::{ColorWish, StyledLine, Tone};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use evo_protocol::device::DeviceKind;
 use evo_space::genome::{Configuration, ContentHash};
-use evo_space::shell::quote;
+use evo_space::text::quote;
 use serde_json::json;
 
 use super::answer::Answer;

@@ -1,6 +1,6 @@
 //! What a candidate is compared with: what `--against` names, or the best that is known.
 
-use evo_space::shell::quote;
+use evo_space::text::quote;
 
 use super::candidate::{self, CandidateArgs};
 use super::error::CliError;

@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use evo_space::diagnostic::nearest;
 use evo_space::genome::{Configuration, Genome};
-use evo_space::parameter::Parameter;
-use evo_space::space::SearchSpace;
+use evo_space::space::{Parameter, SearchSpace};
 use evo_space::value::Value;
 
 use super::error::CliError;

@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use evo_protocol::measurement::TimingMode;
-use evo_space::printable::{printable, shortened};
+use evo_space::text::{printable, shortened};
 
 use super::claims::ClaimedTime;
 use super::protocol::{PEER_VERSION, PeerAnswer, PeerImplementation, PeerProblem, PeerRequest};

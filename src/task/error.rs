@@ -1,6 +1,6 @@
 //! What is wrong with a task, and where.
 
-use evo_space::printable::printable_line;
+use evo_space::text::printable_line;
 
 /// Why a task cannot be taken over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

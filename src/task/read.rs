@@ -1,6 +1,6 @@
 //! Values of a task's file with their places.
 
-use evo_space::printable::{printable, shortened};
+use evo_space::text::{printable, shortened};
 use evo_space::value::Value as Number;
 use serde_json::Value;
 

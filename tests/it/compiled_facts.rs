@@ -17,7 +17,7 @@ use evo_protocol::evaluation::Evaluation;
 use evo_protocol::plan::ProblemPlan;
 use evo_search::model::facts::{FactsModel, Judgment};
 use evo_search::model::features::Features;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 
 const ARCH: &str = "sm_90a";
 

@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 

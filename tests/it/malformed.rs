@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use evo_space::expr::{Expr, ExprError};
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 use rand::RngExt;
 

@@ -14,7 +14,7 @@ use evo_protocol::binary::{Binary, CompileOutcome};
 use evo_protocol::check::CheckSet;
 use evo_protocol::device::{DeviceKind, DeviceLimits};
 use evo_space::genome::Configuration;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 
 use crate::support::{self, BRIEF};
 use crate::toolchain;

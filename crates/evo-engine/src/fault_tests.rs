@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 

@@ -4,7 +4,7 @@ use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::{Configuration, Genome};
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 
 use super::ports::{CompileAnswer, DeepOrder, Evaluate, PairAnswer, Recipe, Rivals};

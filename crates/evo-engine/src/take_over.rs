@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use evo_protocol::evaluation::{DEFAULT_ORIGIN, Evaluation, TakenOver};
 use evo_protocol::verdict::VerdictKind;
-use evo_space::counted::counted;
 use evo_space::genome::{ContentHash, Genome};
+use evo_space::text::counted;
 
 use super::ago::ago;
 use super::apart;

@@ -7,8 +7,7 @@
 
 use evo_space::expr::Expr;
 use evo_space::expr::tree::{Function, Kind, Relation, Tree};
-use evo_space::number::Operator;
-use evo_space::value::Value;
+use evo_space::value::{Operator, Value};
 
 pub use crate::language::Language;
 use crate::literal;

@@ -53,7 +53,7 @@ pub mod faults {
     use std::cell::RefCell;
     use std::io::{self, ErrorKind};
 
-    use evo_space::rng::seeded;
+    use evo_space::sample::seeded;
     use rand::RngExt;
     use rand_chacha::ChaCha8Rng;
 

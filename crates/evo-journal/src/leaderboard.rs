@@ -12,7 +12,7 @@ use evo_protocol::leaderboard::{
 };
 use evo_protocol::verdict::{Gate, GateReport, GateState};
 use evo_space::genome::Configuration;
-use evo_space::shell::quote;
+use evo_space::text::quote;
 
 use super::portfolio::portfolio;
 use super::rank::{Speed, is_noisy, rank, traded};

@@ -4,9 +4,9 @@
 //! with a reason, and never ends a run.
 
 use evo_protocol::micro::{MICRO_SCHEMA, MicroRanking};
-use evo_space::counted::counted;
 use evo_space::genome::{Configuration, ContentHash, Genome};
 use evo_space::space::SearchSpace;
+use evo_space::text::counted;
 use serde_json::Value;
 
 use super::error::JournalError;

@@ -5,7 +5,7 @@
 //! and everybody is told.
 
 use evo_space::genome::Configuration;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 
 /// The default configuration that a file states, and what took its place.

@@ -451,7 +451,7 @@ impl ReferenceSpec {
     /// A reference by command in one line: `python3 ref.py (command, answers in float64)`; nothing for others.
     pub fn command_line(&self) -> Option<String> {
         let ReferenceSpec::Command(own) = self else { return None };
-        let words: Vec<_> = own.command.iter().map(|word| evo_space::shell::quote(word)).collect();
+        let words: Vec<_> = own.command.iter().map(|word| evo_space::text::quote(word)).collect();
         let dtype = if own.single { "float32" } else { "float64" };
         let serve = if own.serve { ", one process for many cases" } else { "" };
         Some(format!("{} (command, answers in {dtype}{serve})", words.join(" ")))

@@ -5,9 +5,8 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 use evo_engine::replay::{Recording, Row};
-use evo_search::prior::PriorStudy;
 use evo_search::registry::{StrategyOptions, UnknownStrategy};
-use evo_search::strategy::{Outcome, Proposal, Strategy};
+use evo_search::strategy::{Outcome, PriorStudy, Proposal, Strategy};
 use evo_space::genome::Genome;
 use thiserror::Error;
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use evo_engine::replay::Recording;
 use evo_space::genome::Genome;
-use evo_space::parameter::Parameter;
+use evo_space::space::Parameter;
 use evo_space::value::Value;
 use flate2::read::MultiGzDecoder;
 use serde::Deserialize;

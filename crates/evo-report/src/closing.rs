@@ -6,7 +6,7 @@ use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::{LeaderboardSection, PairedDecision, RankedEntry};
 use evo_protocol::verdict::{Gate, GateReport, GateState};
 use evo_space::genome::Configuration;
-use evo_space::shell::quote;
+use evo_space::text::quote;
 
 use super::failures;
 use super::styled::{StyledLine, Tone};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use evo_protocol::evaluation::{Evaluation, Expectation};
-use evo_space::printable::printable;
+use evo_space::text::printable;
 
 /// The table of a study's evaluations.
 pub fn table(evaluations: &[Evaluation]) -> Vec<u8> {

@@ -4,7 +4,7 @@
 use evo_protocol::device::DeviceKind;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::VerdictKind;
-use evo_space::shell::quote;
+use evo_space::text::quote;
 use serde_json::{Value, json};
 
 use evo_journal::leaderboard;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use evo_space::counted::counted;
+use evo_space::text::counted;
 use serde_json::{Map, Value, json};
 
 use super::benchmark::Told;

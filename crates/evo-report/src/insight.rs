@@ -4,7 +4,7 @@
 use evo_search::insight::{
     Basis, DeadParameter, ENOUGH, Importance, Insight, MicroAgreement, RandomSearch, Values,
 };
-use evo_space::counted::counted;
+use evo_space::text::counted;
 
 /// Values that are named; the others are counted.
 const NAMED: usize = 4;

@@ -1,7 +1,7 @@
 //! What several lanes did in a run, and what it cost that some had no worker, for the end of a sweep.
 
 use evo_journal::record::{LaneAccount, RunEnd};
-use evo_space::counted::counted;
+use evo_space::text::counted;
 
 use crate::width::wrapped;
 

@@ -7,7 +7,7 @@ use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Evidence, GateReport, GateState};
-use evo_space::counted::counted;
+use evo_space::text::counted;
 use serde_json::{Value, json};
 
 use super::parity;

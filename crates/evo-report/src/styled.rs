@@ -1,7 +1,7 @@
 //! Lines with colors: pieces of text with a meaning, drawn plainly or in color. Whether there are colors is decided by
 //! what people set (`NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR`, `TERM`) and by whether somebody watches.
 
-use evo_space::printable::printable;
+use evo_space::text::printable;
 
 /// What a piece of a line means; how it looks follows from that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use evo_protocol::leaderboard::{
     Leaderboard, LeaderboardSection, PairedDecision, ProblemResult, RankedEntry, Throughput, TradedProblem,
 };
 use evo_protocol::verdict::{Gate, GateReport, GateState, VerdictKind};
-use evo_space::counted::counted;
 use evo_space::genome::Configuration;
+use evo_space::text::counted;
 
 use super::portfolio::portfolio;
 use super::table::{FittedTable, Keep};

@@ -14,9 +14,9 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::memory::{Member, SearchMemory};
-use super::operators::{random_gene, step};
-use super::origin::Origin;
 use super::strategy::{Outcome, Proposal, Strategy};
+use crate::strategy::Origin;
+use crate::variation::{random_gene, step};
 
 /// Moves tried in a row, known neighbors included, before a chain restarts. This and the constants below
 /// were set on 2026-11-21 with the strategy; docs/SEARCH.md has its scores.
@@ -53,7 +53,6 @@ struct Chain {
     arrived: Option<Member>,
 }
 
-/// The strategy.
 #[derive(Debug)]
 pub(crate) struct Annealing<'a> {
     memory: SearchMemory<'a>,
@@ -65,7 +64,6 @@ pub(crate) struct Annealing<'a> {
 }
 
 impl<'a> Annealing<'a> {
-    /// A search over `space`.
     pub(crate) fn new(space: &'a SearchSpace, seed: u64) -> Annealing<'a> {
         Annealing {
             memory: SearchMemory::new(space, seed),

@@ -8,18 +8,17 @@ use evo_space::genome::Genome;
 use evo_space::space::SearchSpace;
 use evo_space::{Limits, RelaxLimits};
 
-use super::origin::Origin;
 use super::registry::{self, StrategyOptions};
 use super::strategy::{Outcome, Proposal, Strategy};
+use crate::strategy::Origin;
 
-/// The space that a TOML text describes.
 pub(crate) fn space_of(text: &str) -> SearchSpace {
     SearchSpace::parse(text).expect("a space")
 }
 
 /// An outcome with one optimum: the squared distance of positions from the middle.
 pub(crate) fn bowl(space: &SearchSpace, genome: &Genome) -> Outcome {
-    let distance = |(position, parameter): (&u16, &evo_space::parameter::Parameter)| {
+    let distance = |(position, parameter): (&u16, &evo_space::space::Parameter)| {
         let off = f64::from(*position) - (parameter.values.len() as f64 - 1.0) * 0.7;
         off * off
     };

@@ -15,9 +15,9 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::memory::{Member, OPENING, SearchMemory};
-use super::operators::random_gene;
-use super::origin::Origin;
 use super::strategy::{Outcome, Proposal, Strategy};
+use crate::strategy::Origin;
+use crate::variation::random_gene;
 
 /// Trials in a row without a new point before a point far from all known ones is proposed.
 const ATTEMPTS: u32 = 32;
@@ -43,7 +43,6 @@ struct TrialSettings {
 
 const FIRST: TrialSettings = TrialSettings { scale: 0.6, rate: 0.5 };
 
-/// The strategy.
 #[derive(Debug)]
 pub(crate) struct DifferentialEvolution<'a> {
     memory: SearchMemory<'a>,
@@ -57,7 +56,6 @@ pub(crate) struct DifferentialEvolution<'a> {
 }
 
 impl<'a> DifferentialEvolution<'a> {
-    /// A search over `space`.
     pub(crate) fn new(space: &'a SearchSpace, seed: u64) -> DifferentialEvolution<'a> {
         let memory = SearchMemory::new(space, seed);
         DifferentialEvolution { memory, members: Vec::new(), trials: HashMap::new(), turn: 0, stale: 0 }

@@ -15,12 +15,12 @@ use evo_space::space::SearchSpace;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::bandit::Bandit;
 use super::memory::{Member, OPENING, SearchMemory};
-use super::origin::Origin;
 use super::population::Population;
 use super::strategy::{Outcome, Proposal, Strategy};
 use super::variation::VARIATIONS;
+use crate::strategy::Origin;
+use crate::variation::Bandit;
 
 /// Attempts at a child before a point far from all known ones is proposed: near the end of a small space,
 /// or of a basin, most children are known already. This and the constants below were set by 2026-11-21;
@@ -39,7 +39,6 @@ const PATIENCE: usize = 60;
 /// Fewest members, however small the generations are.
 const CAPACITY: usize = 16;
 
-/// The genetic strategy.
 #[derive(Debug)]
 pub(crate) struct Genetic<'a> {
     memory: SearchMemory<'a>,
@@ -55,7 +54,6 @@ pub(crate) struct Genetic<'a> {
 }
 
 impl<'a> Genetic<'a> {
-    /// A search over `space` with `population` members (at least 16).
     pub(crate) fn new(space: &'a SearchSpace, seed: u64, population: usize) -> Genetic<'a> {
         let changes: usize = space.parameters().iter().map(|parameter| parameter.values.len() - 1).sum();
         Genetic {
@@ -176,7 +174,7 @@ mod tests {
         let space = space_of(WIDE);
         let sum = |make: &dyn Fn(u64) -> f64| (1..=11).map(make).sum::<f64>();
         let genetic = sum(&|seed| best_after(Genetic::new(&space, seed, 12), &space, 150));
-        let random = sum(&|seed| best_after(super::super::random::Random::new(&space, seed), &space, 150));
+        let random = sum(&|seed| best_after(crate::unguided::Random::new(&space, seed), &space, 150));
         assert!(genetic < random, "genetic {genetic} is not below random {random}");
     }
 

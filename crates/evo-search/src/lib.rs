@@ -61,42 +61,29 @@
 //! - [`Insight`] says what a finished study tells beyond its winner.
 //! - [`model`] holds the surrogate models, for use without a strategy.
 
-#![warn(missing_docs)]
-
 mod annealing;
-mod bandit;
 mod differential_evolution;
 mod evolve;
-mod exhaustive;
 mod genetic;
 pub mod insight;
-mod lessons;
 mod local_search;
 mod memory;
-mod micro;
 pub mod model;
-mod operators;
-mod origin;
 mod per_problem;
-mod permutation;
 mod population;
-pub mod prior;
-mod quasi_random;
-mod random;
 pub mod registry;
 mod seeded;
-mod spread;
 pub mod strategy;
-mod unseen;
+mod unguided;
 mod variation;
 
 pub use self::insight::Insight;
-pub use self::origin::Origin;
 pub use self::per_problem::{PerProblem, ProblemSearch};
-pub use self::prior::PriorStudy;
 pub use self::registry::{StrategyOptions, UnknownStrategy, create};
 pub use self::seeded::{SeedRoom, Seeded};
-pub use self::strategy::{Expectation, Facts, Outcome, ProblemTime, Proposal, Strategy, VerdictClass};
+pub use self::strategy::{
+    Expectation, Facts, Origin, Outcome, PriorStudy, ProblemTime, Proposal, Strategy, VerdictClass,
+};
 
 #[cfg(test)]
 pub(crate) mod conformance;

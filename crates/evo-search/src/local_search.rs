@@ -16,9 +16,9 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::memory::{Member, SearchMemory};
-use super::operators::random_gene;
-use super::origin::Origin;
 use super::strategy::{Outcome, Proposal, Strategy};
+use crate::strategy::Origin;
+use crate::variation::random_gene;
 
 /// Chance that a neighbor further away is tried among the neighbors one position away. This and the
 /// constants below were set on 2026-11-21 with the strategy; docs/SEARCH.md has its scores.
@@ -36,7 +36,6 @@ const KICKS: u32 = 4;
 /// Attempts at a kick that leads to a new point.
 const ATTEMPTS: u32 = 32;
 
-/// The strategy.
 #[derive(Debug)]
 pub(crate) struct LocalSearch<'a> {
     memory: SearchMemory<'a>,
@@ -55,7 +54,6 @@ pub(crate) struct LocalSearch<'a> {
 }
 
 impl<'a> LocalSearch<'a> {
-    /// A search over `space`.
     pub(crate) fn new(space: &'a SearchSpace, seed: u64) -> LocalSearch<'a> {
         LocalSearch {
             memory: SearchMemory::new(space, seed),

@@ -15,13 +15,11 @@ use std::collections::{HashMap, HashSet};
 use evo_protocol::facts::Facts;
 use evo_protocol::verdict::VerdictClass;
 use evo_space::genome::Genome;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use rand::RngExt;
 
 use self::targets::{ProblemProgress, pick, shares};
-use crate::origin::Origin;
-use crate::prior::PriorStudy;
-use crate::strategy::{Outcome, Proposal, Strategy};
+use crate::strategy::{Origin, Outcome, PriorStudy, Proposal, Strategy};
 
 /// A timed problem and the strategy that searches for its fastest configuration.
 pub struct ProblemSearch<'a> {
@@ -63,7 +61,6 @@ impl<'a> ProblemSearch<'a> {
     }
 }
 
-/// A strategy that searches for the best configuration of each timed problem.
 pub struct PerProblem<'a> {
     /// In the order of [`Outcome::times`]; at least one.
     searches: Vec<ProblemSearch<'a>>,

@@ -13,12 +13,10 @@ pub(crate) struct Population {
 }
 
 impl Population {
-    /// An empty population of up to `capacity` members.
     pub(crate) fn new(capacity: usize) -> Population {
         Population { members: Vec::with_capacity(capacity + 1), capacity }
     }
 
-    /// The members, best first.
     pub(crate) fn members(&self) -> &[Member] {
         &self.members
     }
@@ -35,7 +33,6 @@ impl Population {
         }
     }
 
-    /// Forgets all members.
     pub(crate) fn clear(&mut self) {
         self.members.clear();
     }
@@ -45,7 +42,6 @@ impl Population {
         self.members.iter().find(|_| rng.random_bool(greed)).or_else(|| self.any(rng))
     }
 
-    /// Draws a member uniformly.
     pub(crate) fn any(&self, rng: &mut ChaCha8Rng) -> Option<&Member> {
         if self.members.is_empty() {
             None
@@ -58,7 +54,7 @@ impl Population {
 #[cfg(test)]
 mod tests {
     use evo_space::genome::Genome;
-    use evo_space::rng::seeded;
+    use evo_space::sample::seeded;
 
     use super::*;
 

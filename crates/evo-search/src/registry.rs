@@ -11,12 +11,10 @@ use thiserror::Error;
 use super::annealing::Annealing;
 use super::differential_evolution::DifferentialEvolution;
 use super::evolve::{Evolve, Ingredients};
-use super::exhaustive::Exhaustive;
 use super::genetic::Genetic;
 use super::local_search::LocalSearch;
-use super::quasi_random::QuasiRandomSearch;
-use super::random::Random;
 use super::strategy::Strategy;
+use crate::unguided::{Exhaustive, QuasiRandomSearch, Random};
 
 /// Spaces with fewer valid points are swept whole by default, where the budget covers them.
 pub const SWEPT_WHOLE_BELOW: u128 = 2_000;
@@ -24,9 +22,7 @@ pub const SWEPT_WHOLE_BELOW: u128 = 2_000;
 /// What a strategy may want to know beside the space.
 #[derive(Clone, Copy, Debug)]
 pub struct StrategyOptions {
-    /// Seed of everything that the strategy draws.
     pub seed: u64,
-    /// Evaluations per generation.
     pub population: usize,
 }
 
@@ -96,19 +92,11 @@ impl UnknownStrategy {
 }
 
 /// Whether there is a strategy of that name, for callers that make it later.
-///
-/// # Errors
-///
-/// The name is not one of [`names`].
 pub fn check(name: &str) -> Result<(), UnknownStrategy> {
     find(name).map(drop)
 }
 
 /// Makes the strategy of that name.
-///
-/// # Errors
-///
-/// The name is not one of [`names`].
 pub fn create<'a>(
     name: &str,
     space: &'a SearchSpace,
@@ -124,10 +112,6 @@ fn find(name: &str) -> Result<Make, UnknownStrategy> {
 
 /// Makes the strategy or the ablation of that name. `evolve-process-pairs` is `evolve` without the
 /// ingredients `process` and `pairs`.
-///
-/// # Errors
-///
-/// The name belongs to neither a strategy nor an ablation.
 pub fn create_any<'a>(
     name: &str,
     space: &'a SearchSpace,
@@ -140,10 +124,6 @@ pub fn create_any<'a>(
 }
 
 /// Checks that there is a strategy or an ablation of that name.
-///
-/// # Errors
-///
-/// The name belongs to neither.
 pub fn check_any(name: &str) -> Result<(), UnknownStrategy> {
     let is_known = ablation(name)?.is_some() || names().any(|own| own == name);
     if is_known { Ok(()) } else { Err(UnknownStrategy::new(name)) }

@@ -8,12 +8,11 @@
 use std::collections::VecDeque;
 
 use evo_protocol::facts::Facts;
+use evo_protocol::verdict::VerdictClass;
 use evo_space::genome::Genome;
+use serde::{Deserialize, Serialize};
 
-use crate::micro::{JUDGED, MicroAgreement, counted_time};
-use crate::origin::Origin;
-use crate::prior::PriorStudy;
-use crate::strategy::{Outcome, Proposal, Strategy};
+use crate::strategy::{Origin, Outcome, PriorStudy, Proposal, Strategy};
 
 /// What of generation 0 is left for ranked points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,5 +185,288 @@ impl Strategy for Seeded<'_> {
     }
 }
 
+/// So many measured configurations decide whether a ranking is believed.
+pub(crate) const JUDGED: usize = 8;
+
+/// Below this correlation a ranking says too little. Of eight pairs in no relation, Spearman's coefficient is 0.3 or
+/// more about one time in four.
+const CORRELATION_MIN: f64 = 0.3;
+
+/// A cheap ranking beside the measured one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MicroAgreement {
+    /// Configurations of the ranking that were measured here.
+    pub measured: usize,
+    /// Spearman's rank correlation over the first eight of them; `None` where there are fewer, or where all of them
+    /// failed or took the same time.
+    pub spearman: Option<f64>,
+    /// Whether the rest of the ranking was dropped.
+    pub dropped: bool,
+}
+
+impl MicroAgreement {
+    /// So many measured configurations decide.
+    pub const JUDGED: usize = JUDGED;
+
+    /// The agreement of outcomes in the order in which they came: place in the ranking, and time in nanoseconds,
+    /// infinite for a failure.
+    pub(crate) fn of(outcomes: &[(usize, f64)]) -> MicroAgreement {
+        let measured = outcomes.len();
+        if measured < JUDGED {
+            return MicroAgreement { measured, spearman: None, dropped: false };
+        }
+        let pairs: Vec<(f64, f64)> =
+            outcomes[..JUDGED].iter().map(|(place, time)| (*place as f64, *time)).collect();
+        let spearman = spearman(&pairs);
+        // Where nothing can be said for the ranking, nothing speaks for trying more of it.
+        let dropped = spearman.is_none_or(|own| own < CORRELATION_MIN);
+        MicroAgreement { measured, spearman, dropped }
+    }
+}
+
+/// The time that an outcome counts with; `None` where it says nothing about the variant.
+pub(crate) fn counted_time(class: VerdictClass, objective_ns: Option<f64>) -> Option<f64> {
+    match class {
+        VerdictClass::Harness | VerdictClass::PassedOver => None,
+        // A variant that was given up has an estimate, which places it behind the ones that were not.
+        VerdictClass::Ok | VerdictClass::Slow | VerdictClass::Noisy => {
+            Some(objective_ns.filter(|time| time.is_finite() && *time > 0.0).unwrap_or(f64::INFINITY))
+        }
+        // The ranking promised a fast variant, and there is none.
+        _ => Some(f64::INFINITY),
+    }
+}
+
+/// Spearman's rank correlation, -1 to 1, with the mean rank for equal values; `None` for fewer than two pairs, or
+/// where one side has a single value. (Spearman 1904; with ties it is Pearson's coefficient of the ranks.)
+pub(crate) fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
+    let ranks = |of: fn(&(f64, f64)) -> f64| mean_ranks(&pairs.iter().map(of).collect::<Vec<_>>());
+    let (x, y) = (ranks(|pair| pair.0), ranks(|pair| pair.1));
+    // The mean of the ranks 1 to n, ties or not.
+    let mean = (pairs.len() as f64 + 1.0) / 2.0;
+    let product =
+        |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).map(|(a, b)| (a - mean) * (b - mean)).sum() };
+    let spread = (product(&x, &x) * product(&y, &y)).sqrt();
+    (pairs.len() >= 2 && spread > 0.0).then(|| product(&x, &y) / spread)
+}
+
+/// Ranks from 1; equal values share the mean of theirs.
+fn mean_ranks(values: &[f64]) -> Vec<f64> {
+    let rank = |own: &f64| {
+        let below = values.iter().filter(|other| other.total_cmp(own).is_lt()).count();
+        let equal = values.iter().filter(|other| other.total_cmp(own).is_eq()).count();
+        below as f64 + (equal as f64 + 1.0) / 2.0
+    };
+    values.iter().map(rank).collect()
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use evo_protocol::verdict::VerdictClass;
+    use evo_space::space::SearchSpace;
+
+    use super::*;
+    use crate::registry::{self, StrategyOptions};
+
+    #[track_caller]
+    fn check(times: &[f64], expected: Option<f64>) {
+        let pairs: Vec<(f64, f64)> = times.iter().enumerate().map(|(at, time)| (at as f64, *time)).collect();
+        match (spearman(&pairs), expected) {
+            (Some(own), Some(expected)) => assert!((own - expected).abs() < 1e-12, "{times:?}: {own}"),
+            (own, expected) => assert_eq!(own, expected, "{times:?}"),
+        }
+    }
+
+    #[test]
+    fn ranks_decide_and_not_sizes() {
+        check(&[1.0, 2.0, 1e9, f64::INFINITY], Some(1.0));
+        check(&[4.0, 3.0, 2.0, 1.0], Some(-1.0));
+        // 1 - 6 Σd² / n(n² - 1) with d = (1, -1, 0).
+        check(&[2.0, 1.0, 3.0], Some(0.5));
+        // Ties share a rank: ranks 1.5, 1.5, 3 against 1, 2, 3.
+        check(&[1.0, 1.0, 2.0], Some(3.0_f64.sqrt() / 2.0));
+        check(&[1.0, 1.0, 1.0], None);
+        check(&[f64::INFINITY; 8], None);
+        check(&[1.0], None);
+        check(&[], None);
+    }
+
+    #[test]
+    fn eight_outcomes_decide() {
+        let agreement = |times: &[f64]| {
+            let outcomes: Vec<(usize, f64)> = times.iter().copied().enumerate().collect();
+            MicroAgreement::of(&outcomes)
+        };
+        let good = [1.0, 3.0, 2.0, 4.0, 5.0, 7.0, 6.0, 8.0];
+        let few = agreement(&good[..7]);
+        assert_eq!((few.measured, few.spearman, few.dropped), (7, None, false));
+        assert!(!agreement(&good).dropped && agreement(&good).spearman.unwrap() > 0.9);
+        let mut bad = good;
+        bad.reverse();
+        assert!(agreement(&bad).dropped);
+        assert!(agreement(&[f64::INFINITY; 8]).dropped, "nothing speaks for it");
+        // What comes later changes nothing.
+        assert_eq!(agreement(&[&good[..], &[0.1; 8]].concat()).spearman, agreement(&good).spearman);
+    }
+
+    #[test]
+    fn failures_count_and_trouble_does_not() {
+        assert_eq!(counted_time(VerdictClass::Ok, Some(5.0)), Some(5.0));
+        assert_eq!(counted_time(VerdictClass::Slow, Some(7.0)), Some(7.0));
+        assert_eq!(counted_time(VerdictClass::Slow, None), Some(f64::INFINITY));
+        assert_eq!(counted_time(VerdictClass::Wrong, None), Some(f64::INFINITY));
+        assert_eq!(counted_time(VerdictClass::PassedOver, Some(5.0)), None);
+        assert_eq!(counted_time(VerdictClass::Harness, None), None);
+    }
+
+    const POPULATION: usize = 32;
+
+    /// 400 points; the time grows with the distance from `A = 20`, `B = 3`.
+    fn space() -> SearchSpace {
+        let values = |count: u32| (1..=count).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
+        SearchSpace::parse(&format!("[parameters]\nA = [{}]\nB = [{}]\n", values(40), values(10))).unwrap()
+    }
+
+    fn time(genome: &Genome) -> f64 {
+        let at = |slot: usize| f64::from(genome.positions()[slot]);
+        100.0 + (at(0) - 19.0).abs() + 3.0 * (at(1) - 2.0).abs()
+    }
+
+    /// All points but the default, the fastest first.
+    fn ranked(space: &SearchSpace) -> Vec<Genome> {
+        let default = space.default_genome();
+        let mut points: Vec<Genome> = space.iter().filter(|genome| *genome != default).collect();
+        points.sort_by(|a, b| time(a).total_cmp(&time(b)));
+        points
+    }
+
+    fn plain<'a>(name: &str, space: &'a SearchSpace) -> Box<dyn Strategy + 'a> {
+        registry::create(name, space, StrategyOptions { seed: 7, population: POPULATION }).unwrap()
+    }
+
+    /// Proposals in order, each told before the next is asked for; `fate` gives class and objective.
+    fn run(
+        strategy: &mut dyn Strategy,
+        steps: usize,
+        fate: impl Fn(&Proposal) -> (VerdictClass, Option<f64>),
+    ) -> Vec<Proposal> {
+        let mut all = Vec::new();
+        while all.len() < steps
+            && let Some(proposal) = strategy.ask(1).pop()
+        {
+            let (class, objective) = fate(&proposal);
+            strategy.tell(&Outcome::new(proposal.genome.clone(), class, objective));
+            all.push(proposal);
+        }
+        all
+    }
+
+    fn timed(proposal: &Proposal) -> (VerdictClass, Option<f64>) {
+        (VerdictClass::Ok, Some(time(&proposal.genome)))
+    }
+
+    fn seeds(proposals: &[Proposal]) -> usize {
+        proposals.iter().filter(|one| one.origin == Origin::Micro).count()
+    }
+
+    /// Every other of the fastest points, so that their times differ.
+    fn spread_ranking(space: &SearchSpace) -> Vec<Genome> {
+        ranked(space).into_iter().step_by(20).collect()
+    }
+
+    #[test]
+    fn a_ranking_that_holds_fills_half_of_generation_zero_and_no_more() {
+        let space = space();
+        for name in ["evolve", "random", "exhaustive", "genetic"] {
+            let room = SeedRoom::of(POPULATION, 0, 0);
+            let mut strategy = Seeded::new(plain(name, &space), spread_ranking(&space), room);
+            let all = run(&mut strategy, 2 * POPULATION, timed);
+            assert_eq!(all[0].origin, Origin::Default, "{name}");
+            assert_eq!(seeds(&all[..POPULATION]), POPULATION / 2, "{name}");
+            assert_eq!(seeds(&all), POPULATION / 2, "{name}: later generations take none");
+            for end in 1..POPULATION {
+                assert!(seeds(&all[..end]) * 2 <= end, "{name}: more than half after {end}");
+            }
+            let mut genomes: Vec<&Genome> = all.iter().map(|one| &one.genome).collect();
+            genomes.sort();
+            genomes.dedup();
+            assert_eq!(genomes.len(), all.len(), "{name}: a point came twice");
+        }
+    }
+
+    #[test]
+    fn a_ranking_that_misleads_is_dropped_after_eight() {
+        let space = space();
+        let mut misleading = spread_ranking(&space);
+        misleading.reverse();
+        let room = SeedRoom::of(POPULATION, 0, 0);
+        let mut strategy = Seeded::new(plain("evolve", &space), misleading, room);
+        let all = run(&mut strategy, 2 * POPULATION, timed);
+        assert_eq!(seeds(&all), JUDGED);
+        assert_eq!(strategy.holds, Some(false));
+    }
+
+    #[test]
+    fn a_ranking_whose_points_all_fail_is_dropped_and_trouble_is_not_held_against_it() {
+        let space = space();
+        let failing = |proposal: &Proposal| match proposal.origin {
+            Origin::Micro => (VerdictClass::Wrong, None),
+            _ => timed(proposal),
+        };
+        let room = SeedRoom::of(POPULATION, 0, 0);
+        let mut strategy = Seeded::new(plain("evolve", &space), spread_ranking(&space), room);
+        assert_eq!(seeds(&run(&mut strategy, 2 * POPULATION, failing)), JUDGED);
+        let lost = |proposal: &Proposal| match proposal.origin {
+            Origin::Micro => (VerdictClass::Harness, None),
+            _ => timed(proposal),
+        };
+        let mut strategy = Seeded::new(plain("evolve", &space), spread_ranking(&space), room);
+        assert_eq!(seeds(&run(&mut strategy, 2 * POPULATION, lost)), POPULATION / 2);
+        assert_eq!(strategy.holds, None, "nothing was measured");
+    }
+
+    #[test]
+    fn the_ninth_waits_for_the_first_eight() {
+        let space = space();
+        let room = SeedRoom::of(POPULATION, 0, 0);
+        let mut strategy = Seeded::new(plain("random", &space), spread_ranking(&space), room);
+        let first = strategy.ask(POPULATION);
+        assert_eq!((first.len(), seeds(&first)), (POPULATION, JUDGED));
+        assert_eq!(strategy.in_flight(), JUDGED);
+    }
+
+    #[test]
+    fn a_search_finds_the_best_sooner_with_a_ranking_that_helps() {
+        let space = space();
+        let found = |all: &[Proposal]| all.iter().position(|one| time(&one.genome) == 100.0);
+        let room = SeedRoom::of(POPULATION, 0, 0);
+        let mut seeded = Seeded::new(plain("random", &space), ranked(&space), room);
+        assert_eq!(found(&run(&mut seeded, 100, timed)), Some(1), "the first of the ranking");
+        assert!(found(&run(&mut *plain("random", &space), 100, timed)).is_none_or(|at| at > 1));
+    }
+
+    #[test]
+    fn without_room_or_points_the_search_is_the_same() {
+        let space = space();
+        for name in ["evolve", "genetic", "random"] {
+            let expected = run(&mut *plain(name, &space), 60, timed);
+            for (points, room) in [
+                (Vec::new(), SeedRoom::of(POPULATION, 0, 0)),
+                (ranked(&space), SeedRoom::of(POPULATION, POPULATION, 0)),
+            ] {
+                let mut strategy = Seeded::new(plain(name, &space), points, room);
+                assert_eq!(run(&mut strategy, 60, timed), expected, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_resumed_study_has_the_room_that_is_left() {
+        let room = |evaluated, seeded| SeedRoom::of(16, evaluated, seeded);
+        assert_eq!(room(0, 0), SeedRoom { proposals: 16, seeds: 8 });
+        assert_eq!(room(6, 3), SeedRoom { proposals: 10, seeds: 5 });
+        assert_eq!(room(14, 0), SeedRoom { proposals: 2, seeds: 2 });
+        assert_eq!(room(16, 2), SeedRoom { proposals: 0, seeds: 0 });
+        assert_eq!(SeedRoom::of(1, 0, 0).seeds, 0, "half of one is none");
+    }
+}

@@ -1,14 +1,17 @@
 //! Children of a population by one of six operators, from a step of one gene to a difference between two
 //! members.
+//! The single operators are shared by strategies. Results may be invalid; the caller repairs them.
+//!
+//! Each operator is chosen in proportion to its recent rate of success. This is probability matching with forgetting and a minimum rate. The best operator changes during a search
+//! (crossover early, single steps late), so no operator is ever ruled out.
 
 use evo_space::genome::Genome;
 use evo_space::space::SearchSpace;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::operators::{crossover, drift, pool, random_gene, step};
-use super::origin::Origin;
-use super::population::Population;
+use crate::population::Population;
+use crate::strategy::Origin;
 
 /// How a child is made of its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +38,6 @@ pub(crate) const VARIATIONS: [Variation; 6] = [
 const GREED: f64 = 0.4;
 
 impl Variation {
-    /// The name of its children's origin.
     pub(crate) fn origin(self) -> Origin {
         match self {
             Variation::Step => Origin::Step,
@@ -75,5 +77,194 @@ impl Variation {
                 drift(space, parent, &better.genome, &worse.genome, rng)
             }
         })
+    }
+}
+
+/// Takes each gene from either parent with equal chance.
+pub(crate) fn crossover(first: &Genome, second: &Genome, rng: &mut ChaCha8Rng) -> Genome {
+    let pick = |(a, b): (&u16, &u16)| if rng.random_bool(0.5) { *a } else { *b };
+    Genome(first.positions().iter().zip(second.positions()).map(pick).collect())
+}
+
+/// Moves one gene to the value just below or above it.
+pub(crate) fn step(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
+    let Some(gene) = movable_gene(space, rng) else { return genome.clone() };
+    let last = space.parameters()[gene].values.len() - 1;
+    let mut positions = genome.positions().to_vec();
+    let here = usize::from(positions[gene]);
+    // At the ends there is one direction only.
+    let up = if here == 0 { true } else { here < last && rng.random_bool(0.5) };
+    positions[gene] = (if up { here + 1 } else { here - 1 }) as u16;
+    Genome::from(positions)
+}
+
+/// Gives one gene another of its values, uniformly.
+pub(crate) fn random_gene(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
+    let Some(gene) = movable_gene(space, rng) else { return genome.clone() };
+    let values = space.parameters()[gene].values.len() as u16;
+    let mut positions = genome.positions().to_vec();
+    // One of the other values: the present one is skipped by shifting, which takes one draw.
+    let drawn = rng.random_range(0..values - 1);
+    positions[gene] = if drawn >= positions[gene] { drawn + 1 } else { drawn };
+    Genome::from(positions)
+}
+
+/// Replaces about two genes by those of other members, each of a member drawn by rank, so that values that
+/// are frequent among good points spread.
+pub(crate) fn pool(genome: &Genome, members: &[&Genome], rng: &mut ChaCha8Rng) -> Genome {
+    let mut positions = genome.positions().to_vec();
+    let rate = (2.0 / positions.len().max(1) as f64).min(1.0);
+    for (gene, position) in positions.iter_mut().enumerate() {
+        if rng.random_bool(rate) {
+            let donor = rank_pick(members.len(), rng);
+            *position = donor.map_or(*position, |donor| members[donor].positions()[gene]);
+        }
+    }
+    Genome::from(positions)
+}
+
+/// Moves along the difference from a worse point to a better one, each gene with a chance of one half, so
+/// that genes that must change together can do so.
+pub(crate) fn drift(
+    space: &SearchSpace,
+    genome: &Genome,
+    better: &Genome,
+    worse: &Genome,
+    rng: &mut ChaCha8Rng,
+) -> Genome {
+    let moved = |(gene, own): (usize, &u16)| {
+        let way = i32::from(better.positions()[gene]) - i32::from(worse.positions()[gene]);
+        let last = space.parameters()[gene].values.len() as i32 - 1;
+        if rng.random_bool(0.5) { (i32::from(*own) + way).clamp(0, last) as u16 } else { *own }
+    };
+    Genome(genome.positions().iter().enumerate().map(moved).collect())
+}
+
+/// A parameter that has more than one value, uniformly; `None` if there is none.
+fn movable_gene(space: &SearchSpace, rng: &mut ChaCha8Rng) -> Option<usize> {
+    let movable: Vec<usize> =
+        (0..space.parameters().len()).filter(|gene| space.parameters()[*gene].values.len() > 1).collect();
+    if movable.is_empty() { None } else { Some(movable[rng.random_range(0..movable.len())]) }
+}
+
+/// Draws a position in a list that is sorted best first, with weights that fall linearly from `len` to 1.
+pub(crate) fn rank_pick(len: usize, rng: &mut ChaCha8Rng) -> Option<usize> {
+    let total = len * (len + 1) / 2;
+    if total == 0 {
+        return None;
+    }
+    let mut ticket = rng.random_range(0..total);
+    for position in 0..len {
+        let weight = len - position;
+        if ticket < weight {
+            return Some(position);
+        }
+        ticket -= weight;
+    }
+    Some(len - 1)
+}
+
+/// The weight that an older trial keeps each time its operator is tried again: about ten trials count.
+const KEEP: f64 = 0.9;
+
+/// Successes and trials that every operator starts with, so that one early success does not decide.
+const PRIOR: (f64, f64) = (1.0, 4.0);
+
+/// Added to each rate of success.
+const FLOOR: f64 = 0.02;
+
+/// Rates of success of a fixed list of operators.
+#[derive(Debug)]
+pub(crate) struct Bandit<const OPERATORS: usize> {
+    /// Weighted successes and trials of each operator.
+    counts: [(f64, f64); OPERATORS],
+}
+
+impl<const OPERATORS: usize> Default for Bandit<OPERATORS> {
+    fn default() -> Bandit<OPERATORS> {
+        Bandit { counts: [PRIOR; OPERATORS] }
+    }
+}
+
+impl<const OPERATORS: usize> Bandit<OPERATORS> {
+    pub(crate) fn choose(&self, rng: &mut ChaCha8Rng) -> usize {
+        let weights = self.counts.map(|(successes, trials)| successes / trials + FLOOR);
+        let mut ticket = rng.random::<f64>() * weights.iter().sum::<f64>();
+        let hit = weights.iter().position(|weight| {
+            ticket -= weight;
+            ticket < 0.0
+        });
+        // Rounding may leave the ticket beyond the last weight.
+        hit.unwrap_or(OPERATORS - 1)
+    }
+
+    /// Learns whether an operator's child was a success.
+    pub(crate) fn reward(&mut self, operator: usize, success: bool) {
+        let (successes, trials) = &mut self.counts[operator];
+        *successes = *successes * KEEP + f64::from(u8::from(success));
+        *trials = *trials * KEEP + 1.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_space::sample::seeded;
+
+    use super::*;
+    use crate::conformance::space_of;
+
+    #[test]
+    fn step_and_random_gene_change_exactly_one_gene() {
+        let space = space_of("[parameters]\nA = [1, 2, 4, 8]\nB = [1]\nC = [1, 2, 3]\n");
+        let mut rng = seeded(1);
+        let start = space.default_genome();
+        for _ in 0..200 {
+            for changed in [step(&space, &start, &mut rng), random_gene(&space, &start, &mut rng)] {
+                let pairs = start.positions().iter().zip(changed.positions());
+                assert_eq!(pairs.filter(|(a, b)| a != b).count(), 1);
+                for (position, parameter) in changed.positions().iter().zip(space.parameters()) {
+                    assert!(usize::from(*position) < parameter.values.len());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rank_selection_prefers_the_front() {
+        let mut rng = seeded(3);
+        let mut hits = [0u32; 4];
+        for _ in 0..4000 {
+            hits[rank_pick(4, &mut rng).unwrap()] += 1;
+        }
+        assert!(hits[0] > hits[1] && hits[1] > hits[2] && hits[2] > hits[3], "{hits:?}");
+        assert_eq!(rank_pick(0, &mut rng), None);
+    }
+
+    #[test]
+    fn crossover_takes_only_genes_of_the_parents() {
+        let (first, second) = (Genome::from(vec![0, 1, 2]), Genome::from(vec![3, 1, 5]));
+        let mut rng = seeded(5);
+        for _ in 0..50 {
+            let child = crossover(&first, &second, &mut rng);
+            for (gene, position) in child.positions().iter().enumerate() {
+                assert!([first.positions()[gene], second.positions()[gene]].contains(position));
+            }
+        }
+    }
+
+    #[test]
+    fn what_pays_is_chosen_more_often_until_it_stops_paying() {
+        let (mut bandit, mut rng) = (Bandit::<3>::default(), seeded(1));
+        let share = |bandit: &mut Bandit<3>, rng: &mut ChaCha8Rng, good: usize| {
+            let mut chosen = 0;
+            for _ in 0..600 {
+                let operator = bandit.choose(rng);
+                bandit.reward(operator, operator == good && rng.random_bool(0.5));
+                chosen += u32::from(operator == good);
+            }
+            chosen
+        };
+        assert!(share(&mut bandit, &mut rng, 1) > 400);
+        assert!(share(&mut bandit, &mut rng, 2) > 400);
     }
 }

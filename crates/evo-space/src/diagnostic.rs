@@ -1,10 +1,10 @@
 //! Errors of a file: all of them at once, each with line, caret and hint.
 
+use std::ops::Range;
+
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-use crate::printable::{printable, shortened};
-use crate::span::Span;
-use crate::spelling::{as_json, is_json, objects};
+use crate::text::{as_json, is_json, objects, printable, shortened};
 
 /// A screen holds about this many; the rest are counted.
 const MAX_SHOWN: usize = 20;
@@ -15,40 +15,33 @@ const MAX_FOUND: usize = 1000;
 /// Characters of a message or a hint; what a file holds may be quoted in it.
 const MAX_MESSAGE: usize = 400;
 
-/// One error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnostic {
     /// What is wrong: lower case, present tense, no final period.
     pub message: String,
     /// Where; `None` concerns the file as a whole.
     pub span: Option<Span>,
-    /// What to do about it.
     pub hint: Option<String>,
 }
 
-/// The errors of one file.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
 }
 
 impl Diagnostics {
-    /// Adds an error.
     pub fn error(&mut self, span: Span, message: impl Into<String>) {
         self.list.push(Diagnostic { message: message.into(), span: Some(span), hint: None });
     }
 
-    /// Adds an error with a hint.
     pub fn error_with_hint(&mut self, span: Span, message: impl Into<String>, hint: impl Into<String>) {
         self.list.push(Diagnostic { message: message.into(), span: Some(span), hint: Some(hint.into()) });
     }
 
-    /// Adds any error.
     pub fn push(&mut self, diagnostic: Diagnostic) {
         self.list.push(diagnostic);
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -58,7 +51,6 @@ impl Diagnostics {
         self.list.len() >= MAX_FOUND
     }
 
-    /// The errors.
     pub fn list(&self) -> &[Diagnostic] {
         &self.list
     }
@@ -166,6 +158,9 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, name)| name)
 }
 
+/// A byte range of a file or of an expression's text.
+pub type Span = Range<usize>;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,29 +188,29 @@ mod tests {
         diagnostics.push(Diagnostic { message: "no place".into(), span: None, hint: None });
         diagnostics.error(text.len() + 5..text.len() + 9, "past the end");
         insta::assert_snapshot!(diagnostics.render("dir/space.toml", text), @r#"
-        error: the whole file
-         --> dir/space.toml:1:1
-          |
-        1 | [parameters]
-          | ^^^^^^^^^^^^
+    error: the whole file
+     --> dir/space.toml:1:1
+      |
+    1 | [parameters]
+      | ^^^^^^^^^^^^
 
-        error: unknown name `BLOK`
-         --> dir/space.toml:4:12
-          |
-        4 | require = "BLOK > é 0"
-          |            ^^^^
-          |
-          = hint: did you mean `BLOCK`?
+    error: unknown name `BLOK`
+     --> dir/space.toml:4:12
+      |
+    4 | require = "BLOK > é 0"
+      |            ^^^^
+      |
+      = hint: did you mean `BLOCK`?
 
-        error: past the end
-         --> dir/space.toml:4:24
-          |
-        4 | require = "BLOK > é 0"
-          |                       ^
+    error: past the end
+     --> dir/space.toml:4:24
+      |
+    4 | require = "BLOK > é 0"
+      |                       ^
 
-        error: no place
-        --> dir/space.toml
-        "#);
+    error: no place
+    --> dir/space.toml
+    "#);
     }
 
     #[test]

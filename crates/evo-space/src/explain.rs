@@ -1,16 +1,14 @@
-//! What each constraint removes, and which ones leave nothing.
+//! What each constraint removes, which ones leave nothing, and what they link.
 
 use num_bigint::BigUint;
 use rand::RngExt;
 use rustc_hash::FxHashMap;
 
-use crate::constraint::Constraint;
+use crate::count::RelaxLimits;
 use crate::count::problem::Problem;
-use crate::count::relax::RelaxLimits;
 use crate::index::{Index, Limits};
-use crate::parameter::Parameter;
-use crate::rng::seeded;
-use crate::space::{SearchSpace, cartesian};
+use crate::sample::seeded;
+use crate::space::{Constraint, Parameter, SearchSpace, cartesian};
 use crate::watch::SpaceWatch;
 
 /// Values tried for one answer; a constraint that needs more is sampled.
@@ -164,9 +162,35 @@ pub fn ratio(part: &BigUint, whole: &BigUint) -> f64 {
     float(part) / float(whole)
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpaceShape {
+    /// Groups of two or more parameters that constraints link; other parameters are free.
+    pub groups: usize,
+    /// Parameters of the largest such group.
+    pub largest: usize,
+    /// Nodes of all diagrams, those of single parameters too.
+    pub nodes: usize,
+}
+
+impl SearchSpace {
+    pub fn shape(&self) -> SpaceShape {
+        let linked = || {
+            let sizes = self.index.diagrams().iter().map(|diagram| diagram.layers.len());
+            sizes.filter(|parameters| *parameters > 1)
+        };
+        let layers = self.index.diagrams().iter().flat_map(|diagram| &diagram.layers);
+        SpaceShape {
+            groups: linked().count(),
+            largest: linked().max().unwrap_or(0),
+            nodes: layers.map(|layer| layer.counts.len()).sum(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::space;
 
     #[test]
     fn ratios_of_any_size() {
@@ -176,5 +200,20 @@ mod tests {
         check(ten(20), ten(40), 1e-20);
         check(ten(1999) * 5u8, ten(2000), 0.5);
         check(BigUint::ZERO, ten(5), 0.0);
+    }
+
+    #[test]
+    fn groups_are_what_constraints_link() {
+        let check = |constraints: &str, groups: usize, largest: usize, nodes: usize| {
+            let parameters =
+                "parameters = { A = [1, 2, 3], B = [1, 2, 3], C = [1, 2], D = [1, 2], E = [1, 2] }";
+            let space = space(&format!("{parameters}\nconstraints = [{constraints}]"));
+            assert_eq!(space.shape(), SpaceShape { groups, largest, nodes }, "{constraints}");
+        };
+        check("", 0, 0, 5);
+        check("'A > 1'", 0, 0, 5);
+        check("'A == B'", 1, 2, 7);
+        check("'A == B', 'C != E'", 2, 2, 8);
+        check("'A == B', 'C != A'", 1, 3, 9);
     }
 }

@@ -17,7 +17,6 @@ use crate::value::Value;
 pub struct Genome(pub Box<[u16]>);
 
 impl Genome {
-    /// The positions.
     pub fn positions(&self) -> &[u16] {
         &self.0
     }
@@ -40,17 +39,14 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// From names and values in declared order.
     pub fn new(pairs: Vec<(Arc<str>, Value)>) -> Configuration {
         Configuration { pairs }
     }
 
-    /// The value of `name`.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.pairs.iter().find(|(own, _)| &**own == name).map(|(_, value)| value)
     }
 
-    /// Names and values in declared order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.pairs.iter().map(|(name, value)| (&**name, value))
     }
@@ -72,7 +68,6 @@ impl Configuration {
     }
 }
 
-/// Expressions read parameters by name.
 impl Scope for Configuration {
     fn get(&self, name: &str) -> Option<Value> {
         Configuration::get(self, name).cloned()
@@ -114,7 +109,6 @@ impl From<Configuration> for serde_json::Map<String, serde_json::Value> {
 pub struct ContentHash(Arc<str>);
 
 impl ContentHash {
-    /// The hash of some bytes.
     pub fn of(bytes: &[u8]) -> ContentHash {
         ContentHash(Arc::from(&blake3::hash(bytes).to_hex().as_str()[..32]))
     }
@@ -129,7 +123,6 @@ impl ContentHash {
         ContentHash(Arc::from(&hasher.finalize().to_hex().as_str()[..32]))
     }
 
-    /// All 32 digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -14,11 +14,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::diagnostic::{Diagnostics, nearest};
+use crate::diagnostic::{Diagnostics, Span, nearest};
 use crate::document::{Data, Node};
 use crate::expr::{Expr, ExprError, is_name};
 use crate::load::{expr_error, inner_span, read_expr, read_value, refuse_unknown_keys};
-use crate::span::Span;
 use crate::value::Value;
 
 /// Points that a grid may have.
@@ -28,7 +27,6 @@ const PRODUCT_MAX: usize = 1_000_000;
 
 const KEYS: &[&str] = &["axes", "where", "set", "canonical"];
 
-/// A grid as a file describes it.
 #[derive(Clone, Debug)]
 pub struct Grid {
     span: Span,
@@ -38,32 +36,27 @@ pub struct Grid {
     canonical: Vec<CanonicalRule>,
 }
 
-/// An axis and its values, in the file's order.
 #[derive(Clone, Debug)]
 pub struct GridAxis {
     /// The size's name, or the parameter's.
     pub name: String,
-    /// Where the name stands.
     pub span: Span,
     /// At least one, each once.
     pub values: Vec<Value>,
 }
 
-/// An expression with its place.
 #[derive(Clone, Debug)]
 struct GridExpr {
     node: Node,
     expr: Expr,
 }
 
-/// Which points are canonical.
 #[derive(Clone, Debug)]
 enum CanonicalRule {
     Expr(GridExpr),
     Values(Vec<(String, Value)>),
 }
 
-/// One shape.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GridPoint {
     /// `B4_S512_CAUSAL1`: the axes only.
@@ -110,17 +103,14 @@ pub fn read_grid(node: &Node, diagnostics: &mut Diagnostics) -> Option<Grid> {
 }
 
 impl Grid {
-    /// The table's place in its file.
     pub fn span(&self) -> &Span {
         &self.span
     }
 
-    /// The axes, in the file's order.
     pub fn axes(&self) -> &[GridAxis] {
         &self.axes
     }
 
-    /// Names that every point has.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.axes.iter().map(|axis| &*axis.name).chain(self.derived.iter().map(|(name, _)| &**name))
     }

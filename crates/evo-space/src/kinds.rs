@@ -3,7 +3,7 @@
 
 use crate::expr::tree::{Function, Kind, Relation, Tree};
 use crate::expr::{Expr, ExprError};
-use crate::parameter::Parameter;
+use crate::space::Parameter;
 use crate::value::Value;
 
 /// Whether an expression can be a number, and whether it can be a text.
@@ -51,7 +51,6 @@ pub fn check(expr: &Expr, parameters: &[Parameter]) -> Vec<ExprError> {
 }
 
 struct Checker<'a> {
-    /// The parameter of each of the expression's names.
     named: Vec<Option<&'a Parameter>>,
     /// What the values of each name are.
     kinds: Vec<Kinds>,

@@ -6,7 +6,7 @@
 //! index and the index of a point, uniform and evenly spread samples, neighbors, repair, subspaces.
 //!
 //! ```
-//! use evo_space::{Neighborhood, SearchSpace, rng::seeded};
+//! use evo_space::{Neighborhood, SearchSpace, sample::seeded};
 //!
 //! let text = r#"
 //! constraints = ["BLOCK % WARP == 0", { require = "BLOCK * TILE <= 256", because = "registers" }]
@@ -41,11 +41,7 @@
 //! the language and [`load`] makes a space of both; [`program`] is the compiled form of expressions,
 //! `count` builds the diagrams and `index` answers from them.
 
-#![warn(missing_docs)]
-
-pub mod constraint;
 mod count;
-pub mod counted;
 pub mod diagnostic;
 pub mod document;
 pub mod explain;
@@ -55,38 +51,26 @@ pub mod grid;
 mod index;
 mod kinds;
 pub mod list;
-mod listed;
 pub mod load;
-mod low_discrepancy;
 mod neighbors;
-pub mod number;
-pub mod parameter;
-pub mod printable;
 pub mod program;
-mod quasi_random;
-pub mod rng;
-mod sample;
-pub mod shape;
-pub mod shell;
+pub mod sample;
 pub mod space;
-mod span;
-mod spelling;
 mod subspace;
 #[cfg(test)]
 mod testing;
+pub mod text;
 pub mod value;
 mod watch;
 
-pub use constraint::Constraint;
-pub use count::relax::RelaxLimits;
+pub use count::RelaxLimits;
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use expr::{Expr, ExprError};
 pub use genome::{Configuration, Genome};
 pub use index::{Limits, Size};
 pub use neighbors::Neighborhood;
-pub use parameter::Parameter;
-pub use quasi_random::QuasiRandom;
-pub use space::{SearchSpace, Violation};
+pub use sample::QuasiRandom;
+pub use space::{Constraint, Parameter, SearchSpace, Violation};
 pub use subspace::Subspace;
 pub use value::Value;
 pub use watch::SpaceWatch;

@@ -1,14 +1,20 @@
 //! Samples of valid points: uniform, or spread evenly.
+//!
+//! An even spread is that of points that fill the unit cube, in any number of dimensions. The two-dimensional sequence of Sobol' (USSR Comp. Math. 7, 1967) is used for each pair of dimensions,
+//! with its points in another order for each pair ("padding"), and every coordinate scrambled as Owen
+//! describes (Randomly permuted (t,m,s)-nets, 1995); shuffling and scrambling by hashes follows Burley
+//! (Practical hash-based Owen scrambling, JCGT 9, 2020). The first 2^m points then put exactly one into
+//! each of 2^m equal intervals of every dimension, and exactly one into each of 2^m equal rectangles of
+//! every pair, while each point by itself is uniform. Sequences for all dimensions at once need tables and
+//! lose that quality in high dimensions, and Latin hypercubes have no balanced pairs.
 
 use num_bigint::BigUint;
-use rand::RngExt;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::genome::Genome;
 use crate::index::Index;
-use crate::quasi_random::QuasiRandom;
-use crate::rng::seeded;
 use crate::space::SearchSpace;
 
 /// A space with holes is shuffled by index, which finds all points, up to this many indices.
@@ -55,16 +61,14 @@ impl SearchSpace {
     /// with the shorter one, unless nearly all points are asked for; the best numbers are powers of two.
     ///
     /// A low-discrepancy sequence in as many dimensions as there are parameters left to choose is
-    /// mapped through the diagram by shares of completions; the modules `low_discrepancy` and
-    /// `index/descend` name the sources.
+    /// mapped through the diagram by shares of completions; this file and
+    /// `index::sample` name the sources.
     pub fn sample_quasi_random(&self, n: usize, seed: u64) -> Vec<Genome> {
         self.index.sample_quasi_random(n, seed)
     }
 }
 
 impl Index {
-    /// Up to `n` distinct uniform points, in random order; all of them if there are no more. If the
-    /// space is not exact it ends, with fewer, when draws bring nothing new.
     pub fn sample_distinct(&self, n: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
         let count = u128::try_from(self.total()).unwrap_or(u128::MAX);
         if count / 4 <= n as u128 || (!self.is_exact() && count <= SHUFFLED_WITH_HOLES) {
@@ -96,7 +100,6 @@ impl Index {
         list
     }
 
-    /// One uniform point from each of `n` equal parts of the canonical order; all if there are no more.
     pub fn sample_stratified(&self, n: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
         if *self.total() <= BigUint::from(n) {
             return self.iter().map(Genome::from).collect();
@@ -134,7 +137,6 @@ impl Index {
         })
     }
 
-    /// `n` distinct points, evenly spread; all if there are no more.
     pub fn sample_quasi_random(&self, n: usize, seed: u64) -> Vec<Genome> {
         if *self.total() <= BigUint::from(n) {
             return self.iter().map(Genome::from).collect();
@@ -152,7 +154,6 @@ impl Index {
         points.list
     }
 
-    /// Adds uniform points until there are `n`.
     fn fill(&self, points: &mut Distinct, n: usize, rng: &mut ChaCha8Rng) {
         let mut repeats = 0;
         while points.list.len() < n && repeats < REPEATS {
@@ -197,7 +198,6 @@ impl Distinct {
         }
     }
 
-    /// Whether the point is new.
     fn push(&mut self, point: Genome) -> bool {
         let new = self.seen.insert(point.clone());
         if new {
@@ -207,14 +207,129 @@ impl Distinct {
     }
 }
 
+/// Points in a row that constraints may refuse before the sequence of a space that is not exact ends.
+const REFUSED: u32 = 1 << 12;
+
+impl SearchSpace {
+    /// The points of `sample_quasi_random` one after another, without an end in a space that is exact
+    /// and not empty. Points come again, the sooner the smaller the space is.
+    pub fn quasi_random(&self, seed: u64) -> QuasiRandom<'_> {
+        QuasiRandom::new(&self.index, seed)
+    }
+}
+
+#[derive(Debug)]
+pub struct QuasiRandom<'a> {
+    index: &'a Index,
+    sequence: Sequence,
+    /// The dimension that decides each slot: slots without a choice need none of their own.
+    dimensions: Vec<usize>,
+    number: u32,
+}
+
+impl<'a> QuasiRandom<'a> {
+    pub(crate) fn new(index: &'a Index, seed: u64) -> QuasiRandom<'a> {
+        let mut dimensions = Vec::with_capacity(index.slots());
+        let mut used = 0;
+        for domain in index.domains() {
+            dimensions.push(used);
+            // A parameter without a choice takes no dimension, which would break up pairs of its neighbors.
+            used += usize::from(domain.len() > 1);
+        }
+        QuasiRandom { index, sequence: Sequence::new(seed), dimensions, number: 0 }
+    }
+
+    /// One point of the sequence; `None` if a constraint refuses it. The space must have a point.
+    pub(crate) fn point(&self, number: u32) -> Option<Genome> {
+        let share = |slot: usize| self.sequence.coordinate(number, self.dimensions[slot]);
+        let point = self.index.descend(|slot, fork| fork.split(share(slot)).edge);
+        self.index.contains(&point).then(|| Genome::from(point))
+    }
+}
+
+impl Iterator for QuasiRandom<'_> {
+    type Item = Genome;
+
+    fn next(&mut self) -> Option<Genome> {
+        if *self.index.total() == num_bigint::BigUint::ZERO {
+            return None;
+        }
+        (0..REFUSED).find_map(|_| {
+            self.number = self.number.wrapping_add(1);
+            self.point(self.number.wrapping_sub(1))
+        })
+    }
+}
+
+const BITS: u32 = 32;
+
+#[derive(Clone, Copy, Debug)]
+struct Sequence {
+    seed: u64,
+}
+
+impl Sequence {
+    pub fn new(seed: u64) -> Sequence {
+        Sequence { seed }
+    }
+
+    /// A coordinate of a point, from 0 to below 1.
+    pub fn coordinate(self, point: u32, dimension: usize) -> f64 {
+        let pair = (dimension / 2) as u64;
+        // A bit's flip depends on higher bits only, so that runs of 2^m points stay together.
+        let order = scramble(point, mix(self.seed ^ mix(2 * pair)));
+        let plain = if dimension.is_multiple_of(2) { order.reverse_bits() } else { second(order) };
+        // Odd numbers here and even ones above: no coordinate shares its seed with the order of a pair.
+        let scrambled = scramble(plain, mix(self.seed ^ mix(2 * dimension as u64 + 1)));
+        f64::from(scrambled) / (1u64 << BITS) as f64
+    }
+}
+
+/// The second dimension: its generating matrix is Pascal's triangle modulo 2.
+fn second(point: u32) -> u32 {
+    let mut direction = 1u32 << (BITS - 1);
+    let mut sum = 0;
+    for bit in 0..BITS {
+        if point >> bit & 1 == 1 {
+            sum ^= direction;
+        }
+        // Pascal's rule modulo 2: each column is the one before plus the same, shifted by a row.
+        direction ^= direction >> 1;
+    }
+    sum
+}
+
+/// Flips each bit or not, by chance but the same for equal higher bits.
+fn scramble(word: u32, seed: u64) -> u32 {
+    let flip = |bit: u32| {
+        let higher = u64::from(word) >> bit >> 1;
+        // The number of the bit keeps equal prefixes of different lengths apart.
+        let prefix = higher ^ (u64::from(bit) << BITS);
+        (mix(seed ^ prefix) >> 63) as u32
+    };
+    (0..BITS).fold(word, |all, bit| all ^ (flip(bit) << bit))
+}
+
+/// A hash of a word: rounds of multiplication and shifts, as splitmix64 ends.
+fn mix(word: u64) -> u64 {
+    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+/// The one generator: named and portable, so that a printed seed means the same next year.
+pub fn seeded(seed: u64) -> ChaCha8Rng {
+    ChaCha8Rng::seed_from_u64(seed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::is_uniform;
-    use crate::testing::space;
+    use crate::testing::{is_uniform, space};
 
     const COUPLED: &str = "parameters = { A = [1, 2, 3, 4, 5, 6], B = [1, 2, 3, 4, 5, 6], C = [0, 1, 2, 3], D = [0, 1], E = [1, 2, 4, 8] }\n\
-                           constraints = ['A * B <= 18', 'C + D != 2']";
+                       constraints = ['A * B <= 18', 'C + D != 2']";
 
     #[test]
     fn strata_have_one_point_each() {
@@ -331,5 +446,74 @@ mod tests {
         let count = |position: u16| sample.iter().filter(|genome| genome.positions()[20] == position).count();
         assert_eq!((0..8).map(count).collect::<Vec<_>>(), [8; 8]);
         assert!(sample.iter().all(|genome| space.contains(genome)));
+    }
+
+    #[test]
+    fn it_gives_the_sample_one_by_one_and_goes_on() {
+        let space = space(
+            "parameters = { A = [1, 2, 3, 4, 5, 6], B = [1, 2, 3, 4, 5, 6], C = [0, 1, 2, 3] }\n\
+         constraints = ['A * B <= 18']",
+        );
+        let mut seen = Vec::new();
+        for genome in space.quasi_random(3).take(200) {
+            if !seen.contains(&genome) {
+                seen.push(genome);
+            }
+        }
+        assert_eq!(seen[..32], space.sample_quasi_random(32, 3));
+        assert!(seen.len() > 60 && seen.iter().all(|genome| space.contains(genome)));
+    }
+
+    #[test]
+    fn an_empty_space_has_none() {
+        let space = space("parameters = { A = [1, 2] }\nconstraints = ['A > 1']");
+        let nothing = space.subspace(|_, at| at == 0);
+        assert_eq!(QuasiRandom::new(&nothing.index, 1).next(), None);
+    }
+
+    /// How many of the first `points` fall into each cell of a grid over two dimensions.
+    fn cells(seed: u64, points: u32, dimensions: (usize, usize), grid: (u32, u32)) -> Vec<u32> {
+        let sequence = Sequence::new(seed);
+        let mut cells = vec![0; (grid.0 * grid.1) as usize];
+        for point in 0..points {
+            let cell =
+                |dimension, size: u32| (sequence.coordinate(point, dimension) * f64::from(size)) as u32;
+            let (x, y) = (cell(dimensions.0, grid.0), cell(dimensions.1, grid.1));
+            cells[(x * grid.1 + y) as usize] += 1;
+        }
+        cells
+    }
+
+    #[test]
+    fn powers_of_two_fill_every_interval_and_every_rectangle_of_a_pair() {
+        for seed in 0..8 {
+            for pair in [0, 2, 18] {
+                for grid in [(64, 1), (1, 64), (8, 8), (2, 32), (16, 4)] {
+                    assert_eq!(cells(seed, 64, (pair, pair + 1), grid), [1; 64], "{seed} {pair} {grid:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn dimensions_of_different_pairs_are_unrelated() {
+        // A quarter of the points in each quadrant, but not exactly: pairs are in an order of their own.
+        let cells = cells(1, 4096, (1, 2), (2, 2));
+        assert!(cells.iter().all(|n| (900..1150).contains(n)), "{cells:?}");
+        let sequence = Sequence::new(3);
+        let same = (0..1000)
+            .filter(|point| (sequence.coordinate(*point, 0) - sequence.coordinate(*point, 4)).abs() < 0.01);
+        assert!(same.count() < 60);
+    }
+
+    #[test]
+    fn one_point_is_uniform_over_seeds() {
+        let mut cells = [0f64; 16];
+        for seed in 0..8000 {
+            let sequence = Sequence::new(seed);
+            let (x, y) = (sequence.coordinate(5, 2), sequence.coordinate(5, 3));
+            cells[(x * 4.0) as usize * 4 + (y * 4.0) as usize] += 1.0;
+        }
+        assert!(crate::testing::is_uniform(&cells), "{cells:?}");
     }
 }

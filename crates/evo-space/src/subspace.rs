@@ -8,7 +8,6 @@ use crate::genome::Genome;
 use crate::index::{Allowed, Index, Size};
 use crate::space::SearchSpace;
 
-/// The valid points of a space whose parameters all keep to allowed values.
 #[derive(Debug)]
 pub struct Subspace<'a> {
     space: &'a SearchSpace,
@@ -55,12 +54,10 @@ impl SearchSpace {
 }
 
 impl<'a> Subspace<'a> {
-    /// The whole space.
     pub fn space(&self) -> &'a SearchSpace {
         self.space
     }
 
-    /// The number of points, or what is known about it.
     pub fn size(&self) -> Size {
         self.index.size()
     }
@@ -75,7 +72,6 @@ impl<'a> Subspace<'a> {
         self.index.is_empty()
     }
 
-    /// Whether a point is one of these.
     pub fn contains(&self, genome: &Genome) -> bool {
         self.index.contains(genome.positions())
     }
@@ -90,7 +86,6 @@ impl<'a> Subspace<'a> {
         self.index.iter().map(Genome::from)
     }
 
-    /// A uniform point; `None` when there is none.
     pub fn sample(&self, rng: &mut ChaCha8Rng) -> Option<Genome> {
         self.index.sample(rng).map(Genome::from)
     }
@@ -114,7 +109,7 @@ mod tests {
     use crate::diagnostic::Diagnostics;
     use crate::document;
     use crate::load::read_space;
-    use crate::rng::seeded;
+    use crate::sample::seeded;
     use crate::testing::{any_space, brute_force, space};
     use crate::watch::SpaceWatch;
 

@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use crate::genome::Genome;
 use crate::space::SearchSpace;
 
-/// The space of a text that is sound.
 #[track_caller]
 pub fn space(text: &str) -> SearchSpace {
     SearchSpace::parse(text).unwrap_or_else(|diagnostics| panic!("{}", diagnostics.render("test.toml", text)))

@@ -18,7 +18,7 @@ use evo_protocol::measurement::{Measurement, StopRule, TimingMode};
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{Depth, GateAnswer, MeasureAnswer, SamplePolicy};
-use evo_space::counted::counted;
+use evo_space::text::counted;
 
 use super::deadline::work;
 use super::job::{Contest, Job, JobReach, Judgement, Standing};

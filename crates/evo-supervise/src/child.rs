@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use evo_protocol::device::DeviceError;
 use evo_protocol::worker::{BinaryRef, InstrumentedBuild, PROTOCOL_VERSION, Phase, Request, Response};
 use evo_space::genome::ContentHash;
-use evo_space::printable::{printable, shortened};
+use evo_space::text::{printable, shortened};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 

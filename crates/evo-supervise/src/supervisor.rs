@@ -14,7 +14,7 @@ use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind};
 use evo_protocol::evaluation::{Recovery, RecoveryLevel};
 use evo_protocol::worker::{PROTOCOL_VERSION, ReferenceKernels, Request, Response, WorkerLease};
 use evo_space::genome::ContentHash;
-use evo_space::printable::{printable, shortened};
+use evo_space::text::{printable, shortened};
 use thiserror::Error;
 
 use super::child::{BEAT, Death, DeviceWorker, WorkerAnswer};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::VerdictKind;
-use evo_space::counted::counted;
+use evo_space::text::counted;
 
 use crate::event::{Event, LaneActivity, LaneProgress};
 use crate::report::text::time;

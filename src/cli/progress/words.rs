@@ -1,7 +1,7 @@
 //! Events that are told in a line of their own, on a terminal as in a log.
 
 use evo_protocol::evaluation::Evaluation;
-use evo_space::counted::counted;
+use evo_space::text::counted;
 
 use crate::event::Event;
 

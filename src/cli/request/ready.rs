@@ -100,7 +100,7 @@ pub fn ready(
 
 /// A command line that judges the same request again.
 fn repro(session: &RequestSession<'_>, space: &str) -> String {
-    let quoted = evo_space::shell::quote(space);
+    let quoted = evo_space::text::quote(space);
     format!(
         "evo evaluate {quoted} --request REQUEST.json --device {} --seed {}",
         session.arguments.one.run.device, session.seed

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use evo_space::genome::{Configuration, Genome};
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 use num_bigint::BigUint;
 use serde::Serialize;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use evo_protocol::device::DeviceLimits;
 use evo_space::genome::Configuration;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 
 use super::check::Checked;

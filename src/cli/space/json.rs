@@ -3,7 +3,7 @@
 use evo_space::Size;
 use evo_space::explain::Removal;
 use evo_space::genome::Configuration;
-use evo_space::parameter::Parameter;
+use evo_space::space::Parameter;
 use evo_space::value::Value;
 use serde::Serialize;
 use serde_json::value::RawValue;

@@ -3,10 +3,8 @@
 use std::fmt::Write as _;
 
 use evo_space::Size;
-use evo_space::explain::ratio;
-use evo_space::parameter::Parameter;
-use evo_space::shape::SpaceShape;
-use evo_space::space::SearchSpace;
+use evo_space::explain::{SpaceShape, ratio};
+use evo_space::space::{Parameter, SearchSpace};
 use num_bigint::BigUint;
 
 use super::inquiry::SpaceInquiry;

@@ -4,8 +4,8 @@ use evo_protocol::device::DeviceInfo;
 use evo_protocol::evaluation::Evaluation;
 use evo_search::strategy::Strategy;
 use evo_search::{PerProblem, ProblemSearch};
-use evo_space::counted::counted;
 use evo_space::space::SearchSpace;
+use evo_space::text::counted;
 use serde_json::{Value, json};
 
 use super::choice::EXHAUSTIVE;

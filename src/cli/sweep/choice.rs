@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use evo_protocol::device::DeviceKind;
 use evo_search::registry::{FULL, SWEPT_WHOLE_BELOW};
-use evo_space::counted::counted;
+use evo_space::text::counted;
 
 use crate::budget::Budget;
 

@@ -121,7 +121,7 @@ impl JudgedUnder<'_> {
 
 /// What a person edits, for the header.
 pub fn definition(space: &SearchSpace, kernel: &KernelSpec, problems: &[&ProblemSpec]) -> StudyDefinition {
-    let parameter = |one: &evo_space::parameter::Parameter| DefinedParameter {
+    let parameter = |one: &evo_space::space::Parameter| DefinedParameter {
         name: one.name.to_string(),
         values: match one.values.len() {
             0..=VALUES_MAX => one.values.iter().map(ToString::to_string).collect(),

@@ -1,6 +1,6 @@
 //! One lane of `--workers` before it is started.
 
-use evo_space::printable::shortened;
+use evo_space::text::shortened;
 
 /// Stands in a command for the file with the bridge to Ray, which is written before the first lane starts.
 pub const RAY_BRIDGE: &str = "evo_ray.py";

@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use evo_search::prior::PriorStudy;
-use evo_search::strategy::Strategy;
+use evo_search::strategy::{PriorStudy, Strategy};
 use evo_space::space::SearchSpace;
 
 use crate::cli::error::CliError;

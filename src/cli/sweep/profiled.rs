@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use evo_protocol::leaderboard::LeaderboardSection;
-use evo_space::shell::quote;
+use evo_space::text::quote;
 use serde_json::{Value, json};
 
 use super::execute::SweepOutcome;

@@ -3,10 +3,8 @@
 
 use std::fmt;
 
-use evo_space::constraint::Constraint;
 use evo_space::expr::Expr;
-use evo_space::parameter::Parameter;
-use evo_space::space::SearchSpace;
+use evo_space::space::{Constraint, Parameter, SearchSpace};
 use evo_space::value::Value;
 
 use super::grammar::Grammar;

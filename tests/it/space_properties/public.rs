@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use evo_space::genome::Genome;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 use rand::RngExt;
 

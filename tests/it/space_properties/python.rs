@@ -7,7 +7,7 @@
 use std::process::Command;
 
 use evo_space::expr::Expr;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::value::Value;
 
 use super::generator::{Choices, NamedValues, Spec};

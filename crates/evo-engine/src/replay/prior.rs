@@ -1,6 +1,6 @@
 //! Recordings as earlier studies from which a search starts.
 
-use evo_search::prior::PriorStudy;
+use evo_search::strategy::PriorStudy;
 use evo_space::space::SearchSpace;
 
 use super::recording::{Recording, Row};

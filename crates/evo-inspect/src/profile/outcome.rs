@@ -81,7 +81,7 @@ fn messages(log: &str) -> impl Iterator<Item = &str> {
 
 fn quoted(line: &str) -> String {
     let text = line.trim_start_matches("==ERROR==").trim_start_matches("==WARNING==").trim();
-    evo_space::printable::printable(&evo_space::printable::shortened(text, QUOTED)).into_owned()
+    evo_space::text::printable(&evo_space::text::shortened(text, QUOTED)).into_owned()
 }
 
 #[cfg(test)]

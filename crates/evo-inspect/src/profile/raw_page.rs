@@ -167,7 +167,7 @@ fn number(cell: &str) -> Result<f64, String> {
     if text.is_empty() {
         return Err("is empty".to_string());
     }
-    let bad = || Err(format!("is `{}`, which is not a number", evo_space::printable::shortened(text, 40)));
+    let bad = || Err(format!("is `{}`, which is not a number", evo_space::text::shortened(text, 40)));
     let unsigned = text.strip_prefix('-').unwrap_or(text);
     let (whole, rest) = unsigned.split_at(unsigned.find(['.', 'e', 'E']).unwrap_or(unsigned.len()));
     let mut groups = whole.split(',');

@@ -6,10 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evo_protocol::device::DeviceLimits;
-use evo_space::constraint::Constraint;
 use evo_space::expr::Expr;
-use evo_space::parameter::Parameter;
-use evo_space::space::SearchSpace;
+use evo_space::space::{Constraint, Parameter, SearchSpace};
 use evo_space::value::Value;
 
 use crate::replaced_default::ReplacedDefault;

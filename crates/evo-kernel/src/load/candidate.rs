@@ -8,7 +8,7 @@ use evo_space::diagnostic::{Diagnostics, nearest};
 use evo_space::document::{self, Data, Node};
 use evo_space::expr::Expr;
 use evo_space::genome::Configuration;
-use evo_space::parameter::Parameter;
+use evo_space::space::Parameter;
 use evo_space::value::Value;
 
 use super::LoadError;

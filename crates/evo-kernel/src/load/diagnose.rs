@@ -3,7 +3,7 @@
 use evo_protocol::invert::MetricDirection;
 use evo_space::diagnostic::nearest;
 use evo_space::document::{Data, Node};
-use evo_space::parameter::Parameter;
+use evo_space::space::Parameter;
 use evo_space::value::Value;
 
 use super::fields::Reader;

@@ -1,6 +1,6 @@
 //! Values of a T1 file with their places.
 
-use evo_space::printable::{printable, shortened};
+use evo_space::text::{printable, shortened};
 use serde_json::Value;
 
 use super::error::T1Error;

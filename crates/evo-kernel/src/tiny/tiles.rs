@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use evo_space::expr::tree::{Function, Kind, Tree};
 use evo_space::expr::{Expr, Scope};
 use evo_space::genome::Configuration;
-use evo_space::number::Operator;
-use evo_space::value::Value;
+use evo_space::value::{Operator, Value};
 
 use crate::resolve::whole;
 

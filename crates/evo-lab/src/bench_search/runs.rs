@@ -1,8 +1,8 @@
 //! All runs of all strategies on all spaces, several at a time.
 
 use evo_engine::replay::Recording;
-use evo_search::prior::PriorStudy;
 use evo_search::registry::{self, StrategyOptions};
+use evo_search::strategy::PriorStudy;
 
 use super::data::ScoredSpace;
 use super::parallel;

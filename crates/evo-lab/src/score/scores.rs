@@ -1,6 +1,6 @@
 //! Scores from runs: of one search on one space, and over several spaces.
 
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_timing::stats::median;
 
 use super::run_progress::RunProgress;

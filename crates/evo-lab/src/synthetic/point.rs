@@ -2,7 +2,7 @@
 //! its condition is met.
 
 use evo_space::genome::Genome;
-use evo_space::parameter::Parameter;
+use evo_space::space::Parameter;
 use evo_space::value::Value;
 
 /// The values of a point by name.

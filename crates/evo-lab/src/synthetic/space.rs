@@ -4,8 +4,7 @@ use evo_protocol::verdict::VerdictClass;
 use evo_search::strategy::Outcome;
 use evo_space::diagnostic::nearest;
 use evo_space::genome::Genome;
-use evo_space::parameter::Parameter;
-use evo_space::space::SearchSpace;
+use evo_space::space::{Parameter, SearchSpace};
 use thiserror::Error;
 
 use super::definition::Definition;

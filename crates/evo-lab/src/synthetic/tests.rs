@@ -7,7 +7,7 @@ use evo_protocol::verdict::VerdictClass;
 use evo_search::registry::{self, StrategyOptions};
 use evo_space::Neighborhood;
 use evo_space::genome::Genome;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use num_bigint::BigUint;
 
 use super::point::Point;

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use evo_protocol::evaluation::Evaluation;
 use evo_search::insight::Insight;
-use evo_space::counted::counted;
 use evo_space::genome::Configuration;
+use evo_space::text::counted;
 
 use super::folder::{self, FoundStudy, StudyError, StudyRequest, check_writable};
 use crate::{csv, json};

@@ -2,7 +2,7 @@
 
 use evo_protocol::leaderboard::{LeaderboardSection, PairedDecision};
 use evo_search::insight::{Basis, Insight};
-use evo_space::counted::counted;
+use evo_space::text::counted;
 
 use super::known::{new_bests, refused_faster};
 use super::material::ReportMaterial;

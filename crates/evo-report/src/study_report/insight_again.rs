@@ -9,8 +9,7 @@ use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::VerdictClass;
 use evo_search::insight::Insight;
 use evo_space::genome::Genome;
-use evo_space::parameter::Parameter;
-use evo_space::space::SearchSpace;
+use evo_space::space::{Parameter, SearchSpace};
 use serde_json::Value as Json;
 
 use super::columns::{TriedParameter, tried};

@@ -5,8 +5,7 @@ use evo_journal::iterations::Iteration;
 use evo_journal::record::Confirmation;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::Gate;
-use evo_space::counted::counted;
-use evo_space::printable::printable;
+use evo_space::text::{counted, printable};
 use serde_json::Value;
 
 use super::change::{self, SourceText};

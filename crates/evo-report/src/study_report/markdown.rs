@@ -3,7 +3,7 @@
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::measurement::Measurement;
 use evo_protocol::verdict::{Gate, GateState};
-use evo_space::printable::{printable, shortened};
+use evo_space::text::{printable, shortened};
 
 use crate::text::time;
 

@@ -2,7 +2,7 @@
 
 use evo_protocol::leaderboard::{ModeResult, ProblemResult};
 use evo_protocol::verdict::GateState;
-use evo_space::counted::counted;
+use evo_space::text::counted;
 
 use super::change::{self, SourcePair};
 use super::findings::findings;
@@ -272,11 +272,11 @@ fn again(material: &ReportMaterial) -> String {
     } else if let Some(best) = material.winner() {
         lines.push(evo_journal::leaderboard::repro(header, &best.configuration));
     }
-    let words = header.environment.command.iter().map(|word| evo_space::shell::quote(word).into_owned());
+    let words = header.environment.command.iter().map(|word| evo_space::text::quote(word).into_owned());
     let command = words.collect::<Vec<_>>().join(" ");
     if !command.is_empty() {
         lines.push(command);
     }
-    lines.push(format!("evo report {}", evo_space::shell::quote(&header.study)));
+    lines.push(format!("evo report {}", evo_space::text::quote(&header.study)));
     block("sh", &lines.join("\n"))
 }

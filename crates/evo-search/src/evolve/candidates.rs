@@ -8,14 +8,11 @@ use evo_space::space::SearchSpace;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use crate::bandit::Bandit;
-use crate::memory::Member;
-use crate::origin::Origin;
+use crate::memory::{Member, Unseen};
 use crate::population::Population;
-use crate::unseen::Unseen;
-use crate::variation::VARIATIONS;
+use crate::strategy::Origin;
+use crate::variation::{Bandit, VARIATIONS};
 
-/// Members of the population.
 const CAPACITY: usize = 24;
 
 /// Children by operators, uniform samples, and neighbors of the best, made anew for each proposal: about
@@ -59,7 +56,6 @@ impl Default for Breeder {
 }
 
 impl Breeder {
-    /// The best points, best first.
     pub(crate) fn members(&self) -> &[Member] {
         self.population.members()
     }
@@ -111,7 +107,6 @@ impl Breeder {
         children
     }
 
-    /// Notes that a child was proposed.
     pub(crate) fn choose(&mut self, child: &Offspring) {
         if let Some(own) = child.operator {
             self.chosen.insert(child.genome.clone(), own);
@@ -130,7 +125,6 @@ impl Breeder {
         is_best
     }
 
-    /// Learns a failure.
     pub(crate) fn fail(&mut self, genome: &Genome) {
         if let Some((operator, _)) = self.chosen.remove(genome) {
             self.bandit.reward(operator, false);

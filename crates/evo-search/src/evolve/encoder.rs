@@ -1,25 +1,31 @@
 //! Points as the numbers that the models of a search learn from: the features of the space and, if there are
 //! earlier studies, one more column with what they predict.
+//!
+//! Earlier studies are a feature of a point, not observations. A forest for each study learns how far its points were from its best. The mean of the forests'
+//! predictions is one more feature of a point, beside its parameters and their products. If the ranking of
+//! the earlier GPU holds on this one, the feature explains much and the models rely on it; if not, the first
+//! measurements show that and the models rely on other features. So nobody has to set a weight for earlier
+//! studies, and a misleading study is ignored once measurements contradict it.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
 
 use evo_space::genome::Genome;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 
-use super::ingredients::Ingredients;
-use super::prior_model::PriorModel;
-use crate::model::codes::{Codes, Scales};
+use crate::evolve::Ingredients;
+use crate::evolve::observations::{distance, scale_of};
 use crate::model::features::{FeatureOptions, Features};
-use crate::model::matrix::Matrix;
-use crate::prior::PriorStudy;
+use crate::model::forest::{Forest, ForestOptions};
+use crate::model::matrix::{Codes, ColumnScale, Matrix, Scales};
+use crate::strategy::PriorStudy;
 
-/// Encodes points.
 #[derive(Debug)]
 pub(crate) struct Encoder {
-    features: Arc<Features>,
+    pub(super) features: Arc<Features>,
     prior: Option<PriorModel>,
-    scales: Scales,
+    pub(super) scales: Scales,
 }
 
 impl Encoder {
@@ -45,17 +51,6 @@ impl Encoder {
         Encoder { features: Arc::new(features), prior, scales: Arc::from(scales) }
     }
 
-    /// The features of the space.
-    pub(crate) fn features(&self) -> &Arc<Features> {
-        &self.features
-    }
-
-    /// The scales of the columns for trees.
-    pub(crate) fn scales(&self) -> &Scales {
-        &self.scales
-    }
-
-    /// A point for trees.
     pub(crate) fn code_row(&self, genome: &Genome) -> Vec<u16> {
         let mut codes = self.features.code_row(genome);
         let prior = self.prior.as_ref().map(|prior| PriorModel::code(prior.expect(&codes)));
@@ -63,7 +58,6 @@ impl Encoder {
         codes
     }
 
-    /// Many points for trees.
     pub(crate) fn codes<G: Borrow<Genome>>(&self, genomes: impl IntoIterator<Item = G>) -> Codes {
         let mut codes = self.features.codes(genomes);
         if let Some(prior) = &self.prior {
@@ -73,22 +67,121 @@ impl Encoder {
         codes
     }
 
-    /// Number of columns for a process.
     pub(crate) fn process_columns(&self) -> usize {
         self.features.process_columns() + usize::from(self.prior.is_some())
     }
 
-    /// A point for a process.
     pub(crate) fn process_row(&self, genome: &Genome) -> Vec<f64> {
         let mut row = self.features.process_row(genome);
         row.extend(self.prior.as_ref().map(|prior| prior.expect(&self.features.code_row(genome))));
         row
     }
 
-    /// Many points for a process.
     pub(crate) fn process_matrix(&self, genomes: &[Genome]) -> Matrix {
         let mut matrix = Matrix::with_columns(self.process_columns());
         genomes.iter().for_each(|genome| matrix.push(&self.process_row(genome)));
         matrix
+    }
+}
+
+/// Levels of the feature: its codes are small integers, and finer steps would be below the forests' errors.
+const LEVELS: u16 = 256;
+
+/// A failure counts as this many times the study's worst target, so that it ranks below every variant that
+/// ran.
+const FAILURE: f64 = 1.1;
+
+/// Fewest measured outcomes of a study that is used; fewer say too little about the rest of the space.
+const FEWEST: usize = 8;
+
+/// Forests of earlier studies.
+#[derive(Debug)]
+pub(crate) struct PriorModel {
+    forests: Vec<Forest>,
+}
+
+impl PriorModel {
+    /// Learns all studies with enough outcomes; `None` if no study has enough.
+    pub(crate) fn new(features: &Features, studies: &[PriorStudy], seed: u64) -> Option<PriorModel> {
+        let forests: Vec<Forest> = studies.iter().filter_map(|study| forest(features, study, seed)).collect();
+        (!forests.is_empty()).then_some(PriorModel { forests })
+    }
+
+    /// The mean prediction: 0 is as good as the best of the earlier studies, 1 as bad as their failures.
+    pub(crate) fn expect(&self, codes: &[u16]) -> f64 {
+        let sum: f64 = self.forests.iter().map(|forest| forest.predict_codes(codes).mean).sum();
+        (sum / self.forests.len() as f64).clamp(0.0, 1.0)
+    }
+
+    pub(crate) fn scale() -> ColumnScale {
+        ColumnScale::new((0..LEVELS).map(|level| f64::from(level) / f64::from(LEVELS - 1)).collect())
+    }
+
+    pub(crate) fn code(value: f64) -> u16 {
+        (value * f64::from(LEVELS - 1)).round() as u16
+    }
+}
+
+fn forest(features: &Features, study: &PriorStudy, seed: u64) -> Option<Forest> {
+    let best = study.best()?;
+    let distance = |objective: &f64| distance(*objective, best);
+    let worked = study.outcomes.iter().filter_map(|(_, objective)| objective.as_ref());
+    let scale = scale_of(&mut worked.map(distance).collect::<Vec<_>>());
+    let squeezed = |objective: &f64| (distance(objective) / scale).ln_1p();
+    let distances: Vec<Option<f64>> =
+        study.outcomes.iter().map(|(_, objective)| objective.as_ref().map(squeezed)).collect();
+    let worst = distances.iter().flatten().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE) * FAILURE;
+    if distances.iter().flatten().count() < FEWEST {
+        return None;
+    }
+    // Divided by the worst, so that studies of different spread have the same weight in the mean.
+    let targets: Vec<f64> = distances.iter().map(|distance| distance.unwrap_or(worst) / worst).collect();
+    let codes: Codes = features.codes(study.outcomes.iter().map(|(genome, _)| genome));
+    let mut forest = Forest::new(ForestOptions::extra_trees(), Arc::clone(features.scales()));
+    forest.learn(codes, &targets, None, &mut seeded(seed));
+    Some(forest)
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_space::genome::Genome;
+    use evo_space::space::SearchSpace;
+
+    use super::*;
+    use crate::conformance::{bowl, space_of};
+
+    fn space() -> SearchSpace {
+        space_of("[parameters]\nA = [1, 2, 4, 8, 16]\nB = [1, 2, 4, 8]\nC = [1, 2, 3]\n")
+    }
+
+    fn study(space: &SearchSpace) -> PriorStudy {
+        let outcome = |genome: Genome| {
+            let fails = genome.positions()[2] == 2;
+            let objective = bowl(space, &genome).objective_ns.filter(|_| !fails);
+            (genome, objective)
+        };
+        PriorStudy { outcomes: space.iter().map(outcome).collect() }
+    }
+
+    #[test]
+    fn the_best_of_the_earlier_study_is_near_0_and_failures_are_near_1() {
+        let space = space();
+        let features = Features::new(&space);
+        let study = study(&space);
+        let model = PriorModel::new(&features, std::slice::from_ref(&study), 1).unwrap();
+        let expect = |genome: &Genome| model.expect(&features.code_row(genome));
+        let best = expect(study.best_point().unwrap());
+        assert!(best < 0.1, "{best}");
+        let failed = study.outcomes.iter().filter(|(_, objective)| objective.is_none());
+        assert!(failed.clone().count() > 10);
+        failed.for_each(|(genome, _)| assert!(expect(genome) > 0.8, "{genome:?}"));
+        assert_eq!(PriorModel::scale().code(1.0), PriorModel::code(1.0));
+    }
+
+    #[test]
+    fn a_study_of_few_points_is_not_listened_to() {
+        let space = space();
+        let few = PriorStudy { outcomes: study(&space).outcomes[..5].to_vec() };
+        assert!(PriorModel::new(&Features::new(&space), &[few], 1).is_none());
     }
 }

@@ -10,21 +10,21 @@ use std::sync::Arc;
 
 use evo_protocol::evaluation::Expectation;
 use evo_space::genome::Genome;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::encoder::Encoder;
-use super::ingredients::Ingredients;
-use super::observations::Observations;
-use super::process_member::ProcessMember;
+use crate::evolve::Ingredients;
+use crate::evolve::encoder::Encoder;
+use crate::evolve::observations::Observations;
+use crate::evolve::process_member::ProcessMember;
 use crate::model::acquisition::{expected_improvement, expected_improvements};
 use crate::model::features::Features;
 use crate::model::forest::{Forest, ForestOptions};
 use crate::model::validity::ValidityModel;
 use crate::model::{ModelPrediction, mixed};
-use crate::prior::PriorStudy;
+use crate::strategy::PriorStudy;
 
 /// More outcomes than this at once, as after a resume, are learned together: growing the forest once is then
 /// faster than adding each observation.
@@ -57,14 +57,12 @@ const HOPELESS: f64 = 0.9;
 /// What an outcome says.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Lesson {
-    /// The objective.
     Time(f64),
     Failure,
     /// Nothing about the point, as when it was passed over.
     Nothing,
 }
 
-/// An outcome.
 #[derive(Clone, Debug)]
 pub(crate) struct ToldPoint {
     pub(crate) genome: Genome,
@@ -95,7 +93,6 @@ pub(crate) struct Ensemble {
     seed: u64,
     /// Outcomes learned.
     learned: u64,
-    /// Points of the pool.
     pool: usize,
 }
 
@@ -110,14 +107,14 @@ impl Ensemble {
     ) -> Ensemble {
         let encoder = Encoder::new(space, ingredients, prior, seed);
         let mut options = ForestOptions {
-            features_at_node: Some(encoder.scales().len().div_ceil(FEATURES_SHARE)),
+            features_at_node: Some(encoder.scales.len().div_ceil(FEATURES_SHARE)),
             ..ForestOptions::extra_trees()
         };
         if pool.is_some_and(|pool| pool.len() > LARGE_POOL) {
             options.trees = TREES_OF_LARGE_POOL;
         }
-        let mut forest = Forest::new(options, Arc::clone(encoder.scales()));
-        let mut validity = ValidityModel::new(Arc::clone(encoder.scales()));
+        let mut forest = Forest::new(options, Arc::clone(&encoder.scales));
+        let mut validity = ValidityModel::new(Arc::clone(&encoder.scales));
         if let Some(pool) = pool {
             let codes = Arc::new(encoder.codes(pool));
             forest.watch(Arc::clone(&codes));
@@ -140,12 +137,10 @@ impl Ensemble {
         }
     }
 
-    /// The features of the space.
     pub(crate) fn features(&self) -> &Arc<Features> {
-        self.encoder.features()
+        &self.encoder.features
     }
 
-    /// The best objective that was measured.
     pub(crate) fn best(&self) -> Option<f64> {
         self.observations.best()
     }
@@ -209,7 +204,6 @@ impl Ensemble {
         self.process.relaunch();
     }
 
-    /// The prediction for a point, as a target.
     pub(crate) fn expect(&self, genome: &Genome) -> ModelPrediction {
         let trees = self.forest.predict_codes(&self.encoder.code_row(genome));
         match self.process.predict(&self.encoder.process_row(genome)) {
@@ -231,7 +225,6 @@ impl Ensemble {
         }
     }
 
-    /// The probability that a point fails.
     pub(crate) fn risk(&self, genome: &Genome) -> f64 {
         self.risk_of(&self.encoder.code_row(genome))
     }
@@ -312,7 +305,6 @@ impl Ensemble {
         shares
     }
 
-    /// The weights of trees and process.
     fn weights(&self, judges: Judges) -> [f64; 2] {
         let Ingredients { trees, process, .. } = self.ingredients;
         match (judges, trees, process && self.process.is_ready()) {
@@ -442,4 +434,34 @@ fn narrowed(prediction: ModelPrediction, share: Option<&f64>) -> ModelPrediction
 /// expected improvement stays larger by more than any factor takes away.
 fn at_risk(worth: f64, risk: f64) -> f64 {
     if risk > HOPELESS { -1.0 } else { worth * (1.0 - risk) * (1.0 - risk) }
+}
+
+/// For each of the choosers to come, in their order, the best point that is neither taken nor listed already.
+pub(super) fn likely(ensemble: &Ensemble, taken: &[bool], choosers: &[Judges]) -> Vec<usize> {
+    let mut worth = Vec::new();
+    let mut best_of = |judges: Judges| -> Vec<usize> {
+        if !choosers.contains(&judges) {
+            return Vec::new();
+        }
+        ensemble.worth_of_pool(judges, &mut worth);
+        let open = |at: &usize| !taken[*at] && worth[*at] >= 0.0;
+        let mut open: Vec<usize> = (0..taken.len()).filter(open).collect();
+        // As in a proposal, the lower index wins among equals.
+        let best_first = |a: &usize, b: &usize| worth[*b].total_cmp(&worth[*a]).then(a.cmp(b));
+        // As many as there are choosers, because two of them may want the same.
+        let wanted = choosers.len().min(open.len());
+        if wanted < open.len() {
+            open.select_nth_unstable_by(wanted, best_first);
+            open.truncate(wanted);
+        }
+        open.sort_by(best_first);
+        open
+    };
+    let mut queues = [Judges::All, Judges::Trees, Judges::Process].map(|own| (own, best_of(own).into_iter()));
+    let mut likely: Vec<usize> = Vec::new();
+    for chooser in choosers {
+        let queue = queues.iter_mut().find(|(own, _)| own == chooser);
+        likely.extend(queue.and_then(|(_, places)| places.find(|place| !likely.contains(place))));
+    }
+    likely
 }

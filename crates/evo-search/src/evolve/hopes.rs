@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use evo_protocol::evaluation::Expectation;
 use evo_space::genome::Genome;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use rand::RngExt;
 
 /// A proposal is pointless if even two standard deviations below its expected time it takes more than this many times
@@ -35,7 +35,6 @@ impl Hopes {
         }
     }
 
-    /// Takes an outcome in.
     pub(super) fn tell(&mut self, genome: &Genome, objective: Option<f64>) {
         self.bounds.remove(genome);
         self.best = objective.into_iter().chain(self.best).min_by(f64::total_cmp);

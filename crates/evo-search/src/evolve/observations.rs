@@ -41,17 +41,14 @@ impl Observations {
         Observations { squeezed, scale: 1.0, ..Observations::default() }
     }
 
-    /// Number of points.
     pub(crate) fn len(&self) -> usize {
         self.genomes.len()
     }
 
-    /// The points.
     pub(crate) fn genomes(&self) -> &[Genome] {
         &self.genomes
     }
 
-    /// The best measured objective.
     pub(crate) fn best(&self) -> Option<f64> {
         self.best
     }
@@ -96,20 +93,17 @@ impl Observations {
         distance(objective, self.best.unwrap_or(objective))
     }
 
-    /// The target of an objective.
     pub(crate) fn target(&self, objective: f64) -> f64 {
         let distance = self.distance(objective);
         if self.squeezed { (distance / self.scale).ln_1p() } else { distance }
     }
 
-    /// The objective of a target.
     pub(crate) fn objective(&self, target: f64) -> f64 {
         // The bounds keep the exponentials finite for whatever a model predicts.
         let log = if self.squeezed { target.clamp(-1.0, 14.0).exp_m1() * self.scale } else { target };
         self.best.unwrap_or(1.0).max(f64::MIN_POSITIVE) * log.min(50.0).exp()
     }
 
-    /// All targets.
     pub(crate) fn targets(&self) -> Vec<f64> {
         self.objectives.iter().map(|objective| self.target(*objective)).collect()
     }

@@ -28,7 +28,6 @@ const PAUSE_MAX: usize = 64;
 /// 4 MB in all.
 const SCREENED_MAX: usize = 3072;
 
-/// A process and what surrounds it.
 #[derive(Debug)]
 pub(crate) struct ProcessMember {
     process: GaussianProcess,
@@ -49,7 +48,6 @@ pub(crate) struct ProcessMember {
 }
 
 impl ProcessMember {
-    /// A process without observations. `pool` holds the process features of the points to be screened.
     pub(crate) fn new(columns: usize, pool: Option<Matrix>) -> ProcessMember {
         let options = ProcessOptions { capacity: CAPACITY, ..ProcessOptions::default() };
         ProcessMember {

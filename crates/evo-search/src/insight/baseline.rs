@@ -6,17 +6,17 @@
 //! predict a sample of the space, each prediction a normal distribution of log time. The forests have seen
 //! mostly fast points, so their answer is labeled as a model's estimate.
 
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 use serde::{Deserialize, Serialize};
 
 use super::importance::forest;
-use super::observation::{ENOUGH, Fate, Observation, thinned};
+use crate::insight::{ENOUGH, Fate, Observation, thinned};
 use crate::model::ModelPrediction;
+use crate::model::acquisition::below;
 use crate::model::features::Features;
-use crate::model::normal::below;
 use crate::model::validity::ValidityModel;
-use crate::origin::Origin;
+use crate::strategy::Origin;
 
 /// Most observations that the forests learn from, and most points that they predict. Both bound the time
 /// at the end of a sweep; a sample of 1,024 also limits the smallest chance that can be told from none.

@@ -3,13 +3,13 @@
 use evo_protocol::evaluation::{Evaluation, Expectation};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::Genome;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 use rand::RngExt;
 
-use super::observation::thinned;
 use super::*;
 use crate::conformance::space_of;
+use crate::insight::thinned;
 
 /// `A * B` decides, `C` a little, `D` not at all; `E = 1` always fails.
 const SPACE: &str = "constraints = ['A * B <= 512']\n[parameters]\nA = [1, 2, 4, 8, 16, 32]\nB = [1, 2, 4, 8, 16, 32]\n\

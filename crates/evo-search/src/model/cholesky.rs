@@ -62,7 +62,6 @@ impl Cholesky {
         std::iter::once(0.0).chain(jitters).find_map(|jitter| factor(matrix, jitter))
     }
 
-    /// Rows of the factor.
     pub(crate) fn size(&self) -> usize {
         self.size
     }

@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use evo_protocol::facts::Facts;
 use evo_space::genome::Genome;
-use evo_space::rng::seeded;
+use evo_space::sample::seeded;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::codes::ColumnScale;
 use super::features::Features;
 use super::forest::{Forest, ForestOptions};
-use super::prediction::ModelPrediction;
+use crate::model::ModelPrediction;
+use crate::model::matrix::ColumnScale;
 
 /// Compiled and measured variants before the first one is passed over. This and the next numbers were set on
 /// 2026-11-21, with the model.
@@ -55,22 +55,18 @@ const UNKNOWN: f64 = -1.0;
 /// What to do with a compiled variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgment {
-    /// Run it.
     Run,
-    /// Do not run it.
     PassOver,
     /// It does not seem worth running; run it to check the model.
     Audit,
 }
 
 impl Judgment {
-    /// Whether it is run.
     pub fn runs(self) -> bool {
         self != Judgment::PassOver
     }
 }
 
-/// A model of times over features and compiled facts.
 #[derive(Debug)]
 pub struct FactsModel {
     features: Arc<Features>,
@@ -84,7 +80,6 @@ pub struct FactsModel {
 }
 
 impl FactsModel {
-    /// A model without observations.
     pub fn new(features: impl Into<Arc<Features>>) -> FactsModel {
         let features = features.into();
         let scales = scales();
@@ -101,7 +96,6 @@ impl FactsModel {
         }
     }
 
-    /// Number of observations.
     pub fn observations(&self) -> usize {
         self.forest.observations()
     }

@@ -7,10 +7,9 @@
 use std::sync::Arc;
 
 use evo_space::expr::tree::{Kind, Relation, Tree};
-use evo_space::number::Operator;
-use evo_space::parameter::Parameter;
 use evo_space::program::{CompiledExpr, Scratch};
-use evo_space::value::Value;
+use evo_space::space::Parameter;
+use evo_space::value::{Operator, Value};
 
 /// The numbers that stand for the values of each parameter: the values themselves, or their positions
 /// where one of them is a text.
@@ -24,7 +23,6 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// For the parameters of a space.
     pub fn new(parameters: &[Parameter]) -> Numbers {
         let numbers = |parameter: &Parameter| {
             let own: Option<Vec<f64>> = parameter.values.iter().map(Value::as_float).collect();
@@ -35,7 +33,6 @@ impl Numbers {
         Numbers { domains: floats.iter().map(domain).collect(), floats }
     }
 
-    /// The number at a position of a parameter.
     #[inline]
     pub fn at(&self, slot: usize, position: u16) -> f64 {
         self.floats[slot][usize::from(position)]
@@ -47,7 +44,6 @@ impl Numbers {
 pub struct Formula(Tree);
 
 impl Formula {
-    /// The number of a parameter.
     pub fn of_parameter(slot: usize) -> Formula {
         Formula(Kind::Name(slot).into())
     }

@@ -6,11 +6,19 @@
 //! `½ yᵀ α + ½ ln |K| + (n/2) ln 2π`, and its derivative by a hyperparameter `θ` is
 //! `½ tr((K⁻¹ - α αᵀ) ∂K/∂θ)` (equation 5.9). All hyperparameters are positive, so the search runs over their
 //! logarithms.
+//!
+//! Covariances are Matérn's: how similar the targets of two points are expected to be, from their distance
+//! (Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006, equation 4.17).
+//!
+//! The minimizer is L-BFGS with a backtracking line search (Nocedal and Wright,
+//! "Numerical Optimization", 2nd ed., algorithms 7.4 and 3.1). The number of steps is bounded, because a
+//! search waits for the answer; the best point so far is returned.
 
-use super::cholesky::Cholesky;
-use super::kernel::Kernel;
-use super::matrix::{Matrix, dot};
-use super::normal::LN_SQRT_2PI;
+use std::collections::VecDeque;
+
+use crate::model::acquisition::LN_SQRT_2PI;
+use crate::model::cholesky::Cholesky;
+use crate::model::matrix::{Matrix, dot};
 
 /// The part of the noise that is not learned. It keeps the factorization stable, and the errors of single
 /// precision in `ProcessScreen` below the noise.
@@ -39,12 +47,10 @@ impl Hyperparameters {
         Hyperparameters(logs)
     }
 
-    /// The logarithms.
     pub(crate) fn logs(&self) -> &[f64] {
         &self.0
     }
 
-    /// Number of features.
     pub(crate) fn columns(&self) -> usize {
         self.0.len() - 2
     }
@@ -172,6 +178,170 @@ fn add_priors(logs: &[f64], gradient: &mut [f64]) -> f64 {
     value
 }
 
+/// Largest exponent that is computed: `exp(-200)` is 0 in single precision.
+const FAR: f32 = 200.0;
+
+/// How smooth the target is assumed to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// Once differentiable: `(1 + √3 r) exp(-√3 r)`. The default, since run times have kinks and cliffs
+    /// over tile sizes.
+    Matern32,
+    /// Twice differentiable: `(1 + √5 r + 5 r²/3) exp(-√5 r)`.
+    Matern52,
+}
+
+impl Kernel {
+    fn root(self) -> f64 {
+        match self {
+            Kernel::Matern32 => 3f64.sqrt(),
+            Kernel::Matern52 => 5f64.sqrt(),
+        }
+    }
+
+    /// The correlation at the squared distance `r²`, in units of the length scale.
+    pub fn correlation(self, square: f64) -> f64 {
+        let far = self.root() * square.sqrt();
+        match self {
+            Kernel::Matern32 => (1.0 + far) * (-far).exp(),
+            Kernel::Matern52 => (1.0 + far + far * far / 3.0) * (-far).exp(),
+        }
+    }
+
+    /// Minus twice the derivative of the correlation by the squared distance, which is finite at 0, unlike
+    /// the derivative by the distance. Multiplied by the square of a feature's scaled difference, it is the
+    /// derivative of the correlation by the logarithm of that feature's length scale.
+    pub fn slope(self, square: f64) -> f64 {
+        let far = self.root() * square.sqrt();
+        match self {
+            Kernel::Matern32 => 3.0 * (-far).exp(),
+            Kernel::Matern52 => 5.0 / 3.0 * (1.0 + far) * (-far).exp(),
+        }
+    }
+
+    /// Replaces squared distances by correlations, many at once in single precision.
+    pub fn correlations(self, squares: &mut [f32]) {
+        let root = self.root() as f32;
+        match self {
+            Kernel::Matern32 => squares.iter_mut().for_each(|square| {
+                let far = (root * square.sqrt()).min(FAR);
+                *square = (1.0 + far) * decay(far);
+            }),
+            Kernel::Matern52 => squares.iter_mut().for_each(|square| {
+                let far = (root * square.sqrt()).min(FAR);
+                *square = (1.0 + far + far * far * (1.0 / 3.0)) * decay(far);
+            }),
+        }
+    }
+}
+
+/// `exp(-x)` for `x ≥ 0` with a relative error of about 1e-7, in a form that compilers vectorize (a call of
+/// `exp` is not). The exponent is split into a whole power of 2, which is written into the exponent bits,
+/// and a rest between -0.5 and 0.5, for which the Taylor series of degree 6 is enough.
+#[inline]
+fn decay(x: f32) -> f32 {
+    /// `1.5 · 2²³`: adding and subtracting it rounds to a whole number, because no bits are left for
+    /// fractions.
+    const ROUNDER: f32 = 12_582_912.0;
+    // Stops above the smallest normal number, whose exponent is -126, so that the bits below stay valid.
+    let power = (-x * std::f32::consts::LOG2_E).max(-120.0);
+    let rounded = power + ROUNDER;
+    let whole = rounded - ROUNDER;
+    let rest = (power - whole) * std::f32::consts::LN_2;
+    let series = 1.0 / 120.0 + rest * (1.0 / 720.0);
+    let series = 0.5 + rest * (1.0 / 6.0 + rest * (1.0 / 24.0 + rest * series));
+    let fraction = 1.0 + rest * (1.0 + rest * series);
+    // The low bits of `rounded` hold the whole part.
+    let exponent = rounded.to_bits().wrapping_sub(ROUNDER.to_bits()).wrapping_add(127) << 23;
+    fraction * f32::from_bits(exponent)
+}
+
+/// Pairs of steps and gradient changes that are remembered. Nocedal and Wright recommend 3 to 20.
+const MEMORY: usize = 6;
+
+/// No coordinate moves further in one step. Arguments are logarithms, so this is a factor of 4.5; longer
+/// steps may leave the region where the likelihood can be evaluated.
+const STEP_MAX: f64 = 1.5;
+
+/// Times a step is shortened before the search ends.
+const SHORTENINGS: i32 = 10;
+
+pub(crate) type Evaluated = (f64, Vec<f64>);
+
+/// Minimizes from `start` in at most `iterations` steps; `None` if the function has no value there.
+/// Ends early when a step gains less than `tolerance`.
+pub(crate) fn minimize(
+    start: &[f64],
+    iterations: usize,
+    tolerance: f64,
+    mut function: impl FnMut(&[f64]) -> Option<Evaluated>,
+) -> Option<(Vec<f64>, f64)> {
+    let mut at = start.to_vec();
+    let (mut value, mut gradient) = function(&at)?;
+    let mut memory: VecDeque<(Vec<f64>, Vec<f64>)> = VecDeque::new();
+    for _ in 0..iterations {
+        let mut direction = descent(&gradient, &memory);
+        let mut slope = dot(&direction, &gradient);
+        if slope >= 0.0 {
+            // The remembered curvature does not fit here, so the step follows the gradient.
+            memory.clear();
+            direction = descent(&gradient, &memory);
+            slope = dot(&direction, &gradient);
+        }
+        let longest = direction.iter().fold(0.0, |longest: f64, step| longest.max(step.abs()));
+        if longest < 1e-9 || !longest.is_finite() {
+            break;
+        }
+        // A length of 1 is the step that the approximated curvature asks for.
+        let full = (STEP_MAX / longest).min(1.0);
+        let tries = (0..SHORTENINGS).map(|power| full * 0.4f64.powi(power));
+        let accepted = tries.into_iter().find_map(|length| {
+            let next: Vec<f64> = at.iter().zip(&direction).map(|(x, step)| x + length * step).collect();
+            let (lower, slopes) = function(&next)?;
+            // Armijo's condition with the usual constant (Nocedal and Wright, equation 3.4).
+            (lower <= value + 1e-4 * length * slope).then_some((next, lower, slopes))
+        });
+        let Some((next, lower, slopes)) = accepted else { break };
+        let step: Vec<f64> = next.iter().zip(&at).map(|(a, b)| a - b).collect();
+        let change: Vec<f64> = slopes.iter().zip(&gradient).map(|(a, b)| a - b).collect();
+        // Only pairs of positive curvature keep the approximated inverse positive definite.
+        if dot(&step, &change) > 1e-10 * dot(&change, &change) {
+            memory.push_back((step, change));
+            if memory.len() > MEMORY {
+                memory.pop_front();
+            }
+        }
+        let gain = value - lower;
+        (at, value, gradient) = (next, lower, slopes);
+        if gain < tolerance {
+            break;
+        }
+    }
+    Some((at, value))
+}
+
+/// The direction of descent: minus the gradient, multiplied by the inverse curvature that the memory
+/// approximates (the two-loop recursion, algorithm 7.4).
+fn descent(gradient: &[f64], memory: &VecDeque<(Vec<f64>, Vec<f64>)>) -> Vec<f64> {
+    let mut direction: Vec<f64> = gradient.iter().map(|slope| -slope).collect();
+    let mut shares = Vec::new();
+    for (step, change) in memory.iter().rev() {
+        let share = dot(step, &direction) / dot(step, change);
+        direction.iter_mut().zip(change).for_each(|(d, change)| *d -= share * change);
+        shares.push(share);
+    }
+    if let Some((step, change)) = memory.back() {
+        // The usual first guess of the curvature, from the newest pair (Nocedal and Wright, equation 7.20).
+        let scale = dot(step, change) / dot(change, change);
+        direction.iter_mut().for_each(|d| *d *= scale);
+    }
+    for ((step, change), share) in memory.iter().zip(shares.into_iter().rev()) {
+        let back = share - dot(change, &direction) / dot(step, change);
+        direction.iter_mut().zip(step).for_each(|(d, step)| *d += back * step);
+    }
+    direction
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,5 +386,64 @@ mod tests {
         let likelihood = Likelihood::new(Kernel::Matern32, &x, &[0.0, 1.0]);
         assert!(likelihood.evaluate(&[0.0, 1000.0, 0.0]).is_none());
         assert!(likelihood.evaluate(&[-1000.0, 0.0, 0.0]).is_none());
+    }
+
+    #[test]
+    fn values_by_hand() {
+        assert_eq!(Kernel::Matern32.correlation(0.0), 1.0);
+        let root3 = 3f64.sqrt();
+        assert!((Kernel::Matern32.correlation(1.0) - (1.0 + root3) * (-root3).exp()).abs() < 1e-15);
+        let root5 = 5f64.sqrt();
+        let expected = (1.0 + 2.0 * root5 + 20.0 / 3.0) * (-2.0 * root5).exp();
+        assert!((Kernel::Matern52.correlation(4.0) - expected).abs() < 1e-15);
+    }
+
+    #[test]
+    fn slopes_are_derivatives() {
+        for kernel in [Kernel::Matern32, Kernel::Matern52] {
+            for square in [0.01, 0.5, 1.0, 7.0] {
+                let step = 1e-6;
+                let difference = kernel.correlation(square + step) - kernel.correlation(square - step);
+                let slope = -2.0 * difference / (2.0 * step);
+                assert!((kernel.slope(square) - slope).abs() < 1e-7, "{kernel:?} {square}");
+            }
+        }
+    }
+
+    #[test]
+    fn single_precision_follows_double() {
+        let squares: Vec<f64> = (0..4000).map(|step| f64::from(step * step) * 1e-4).collect();
+        for kernel in [Kernel::Matern32, Kernel::Matern52] {
+            let mut fast: Vec<f32> = squares.iter().map(|square| *square as f32).collect();
+            kernel.correlations(&mut fast);
+            for (fast, square) in fast.iter().zip(&squares) {
+                let exact = kernel.correlation(*square);
+                let error = (f64::from(*fast) - exact).abs();
+                assert!(error <= 1e-5 * exact + 1e-30, "{square}: {fast} is not {exact}");
+            }
+        }
+        let mut far = [1e30, f32::INFINITY];
+        Kernel::Matern52.correlations(&mut far);
+        assert!(far.iter().all(|far| *far < 1e-30));
+    }
+
+    #[test]
+    fn rosenbrock_is_solved() {
+        let banana = |x: &[f64]| {
+            let (a, b) = (1.0 - x[0], x[1] - x[0] * x[0]);
+            Some((a * a + 100.0 * b * b, vec![-2.0 * a - 400.0 * x[0] * b, 200.0 * b]))
+        };
+        let (at, value) = minimize(&[-1.2, 1.0], 200, 0.0, banana).unwrap();
+        assert!(value < 1e-10 && (at[0] - 1.0).abs() < 1e-4, "{at:?} {value}");
+    }
+
+    #[test]
+    fn holes_and_flat_places_end_the_search() {
+        assert!(minimize(&[1.0], 10, 0.0, |_| None).is_none());
+        assert_eq!(minimize(&[1.0], 10, 0.0, |_| Some((3.0, vec![0.0]))), Some((vec![1.0], 3.0)));
+        let half = |x: &[f64]| (x[0] > 0.5).then(|| (x[0], vec![1.0]));
+        let (at, _) = minimize(&[2.0], 50, 0.0, half).unwrap();
+        assert!(at[0] > 0.5 && at[0] < 0.7, "{at:?}");
+        assert_eq!(minimize(&[], 5, 0.0, |_| Some((1.0, vec![]))), Some((vec![], 1.0)));
     }
 }

@@ -12,23 +12,77 @@
 
 pub mod acquisition;
 mod cholesky;
-pub mod codes;
 pub mod facts;
 pub mod features;
 pub mod forest;
-mod forest_options;
 mod formula;
-mod kernel;
 mod likelihood;
 pub mod matrix;
-pub(crate) mod normal;
-mod optimize;
-mod prediction;
 pub mod process;
 pub mod process_screen;
-mod split;
 mod tree;
 pub mod validity;
 
-pub(crate) use self::prediction::mixed;
-pub use self::prediction::{ModelPrediction, Regressor};
+use rand_chacha::ChaCha8Rng;
+
+use crate::model::matrix::Matrix;
+
+/// What a model expects of a point: a normal distribution of its target.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ModelPrediction {
+    pub mean: f64,
+    /// Standard deviation, in units of the target; never negative.
+    pub spread: f64,
+}
+
+/// A model that learns numbers from rows of numbers.
+pub trait Regressor {
+    /// Forgets all observations and learns target `y[i]` for row `i` of `x`. Targets that are not finite
+    /// are clipped to the finite ones. There may be no rows.
+    fn fit(&mut self, x: &Matrix, y: &[f64], rng: &mut ChaCha8Rng);
+
+    fn predict(&self, x: &Matrix) -> Vec<ModelPrediction>;
+}
+
+/// Targets that arithmetic survives: infinite ones become the largest or smallest finite target, NaN
+/// becomes the largest (a missing time counts as a bad one), and nothing is beyond `1e100`, so that squares
+/// are finite.
+pub(crate) fn clipped(targets: &[f64]) -> Vec<f64> {
+    const LIMIT: f64 = 1e100;
+    let finite = targets.iter().copied().filter(|target| target.is_finite());
+    let (low, high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), t| (l.min(t), h.max(t)));
+    let (low, high) = if low > high { (0.0, 0.0) } else { (low.max(-LIMIT), high.min(LIMIT)) };
+    targets.iter().map(|target| if target.is_nan() { high } else { target.clamp(low, high) }).collect()
+}
+
+/// The mean and standard deviation of a mixture of predictions, by the law of total variance. Weights sum
+/// to 1.
+pub(crate) fn mixed(predictions: &[ModelPrediction], weights: &[f64]) -> ModelPrediction {
+    let pairs = || predictions.iter().zip(weights);
+    let mean: f64 = pairs().map(|(prediction, weight)| weight * prediction.mean).sum();
+    let variance: f64 =
+        pairs().map(|(p, weight)| weight * (p.spread * p.spread + (p.mean - mean).powi(2))).sum();
+    ModelPrediction { mean, spread: variance.max(0.0).sqrt() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clipping_leaves_only_numbers() {
+        let all = clipped(&[1.0, f64::INFINITY, f64::NAN, -3.0, f64::NEG_INFINITY]);
+        assert_eq!(all, [1.0, 1.0, 1.0, -3.0, -3.0]);
+        assert_eq!(clipped(&[f64::NAN, f64::INFINITY]), [0.0, 0.0]);
+        assert_eq!(clipped(&[f64::MAX, 0.0]), [1e100, 0.0]);
+        assert!(clipped(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_mixture_of_two_apart_is_wide() {
+        let apart = [-1.0, 1.0].map(|mean| ModelPrediction { mean, spread: 0.5 });
+        let both = mixed(&apart, &[0.5, 0.5]);
+        assert_eq!(both.mean, 0.0);
+        assert!((both.spread - 1.25f64.sqrt()).abs() < 1e-12);
+    }
+}

@@ -12,24 +12,26 @@
 //! Learning takes time with the cube of the observations, so beyond a capacity the process learns a part of
 //! them: the best, because it is asked about points near them, and a random draw of the others, which tell
 //! it where not to look.
+//!
+//! Points that are being measured are the last rows of the factor. Their measurements are taken for the present expectations, which moves no mean
+//! and narrows what is expected around them. When one of them is measured, it is exchanged with those before it until
+//! it is the first of them, and becomes an observation: the factor of the same points in another order, which takes a
+//! reflection of two columns for each exchange (`Cholesky::exchange`). Taking all of them back, learning one and taking
+//! the others in anew gives the same to rounding, at `O(n²)` for each of them.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::cholesky::Cholesky;
-pub use super::kernel::Kernel;
-pub use super::likelihood::Hyperparameters;
-use super::likelihood::Likelihood;
-use super::matrix::{Matrix, dot};
-use super::optimize::minimize;
-use super::prediction::{ModelPrediction, Regressor, clipped};
+use crate::model::cholesky::{Cholesky, Reflection};
+use crate::model::likelihood::{Likelihood, minimize};
+use crate::model::matrix::{Matrix, dot};
+use crate::model::{ModelPrediction, Regressor, clipped};
 
-mod flight;
+pub use crate::model::likelihood::{Hyperparameters, Kernel};
 
 /// The kernel of a process, and how much time it may take.
 #[derive(Clone, Debug)]
 pub struct ProcessOptions {
-    /// The covariance function.
     pub kernel: Kernel,
     /// Most observations that `fit` learns from.
     pub capacity: usize,
@@ -58,14 +60,14 @@ pub struct GaussianProcess {
     options: ProcessOptions,
     hyperparameters: Hyperparameters,
     /// The observed rows, each feature divided by its length scale.
-    inputs: Matrix,
-    factor: Cholesky,
+    pub(super) inputs: Matrix,
+    pub(super) factor: Cholesky,
     targets: Vec<f64>,
     /// Mean and standard deviation of the targets.
     center: f64,
     scale: f64,
     /// The whitened targets: `z` in `L z = y`, with standardized targets `y`.
-    whitened: Vec<f64>,
+    pub(super) whitened: Vec<f64>,
     /// How many of the last rows of the factor are points in flight.
     in_flight: usize,
     /// How often older rows of the factor changed, and how often older targets did. A screen compares these
@@ -73,7 +75,7 @@ pub struct GaussianProcess {
     generation: u64,
     target_generation: u64,
     /// How often all points in flight were taken back.
-    landings: u64,
+    pub(super) landings: u64,
 }
 
 /// Fewer rows are done before a thread has started.
@@ -88,7 +90,6 @@ fn has_cores(rows: usize) -> bool {
 }
 
 impl GaussianProcess {
-    /// A process over `columns` features without observations.
     pub fn new(options: ProcessOptions, columns: usize) -> GaussianProcess {
         GaussianProcess {
             options,
@@ -152,7 +153,6 @@ impl GaussianProcess {
         self.hyperparameters = hyperparameters;
     }
 
-    /// The hyperparameters.
     pub fn hyperparameters(&self) -> &Hyperparameters {
         &self.hyperparameters
     }
@@ -246,12 +246,10 @@ impl GaussianProcess {
         (self.in_units(mean, variance), self.in_units(mean, variance - dot(in_flight, in_flight)))
     }
 
-    /// Number of observations.
     pub fn observations(&self) -> usize {
         self.targets.len()
     }
 
-    /// Number of points in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -260,24 +258,8 @@ impl GaussianProcess {
         (self.generation, self.target_generation)
     }
 
-    pub(super) fn landings(&self) -> u64 {
-        self.landings
-    }
-
     pub(super) fn kernel(&self) -> Kernel {
         self.options.kernel
-    }
-
-    pub(super) fn factor(&self) -> &Cholesky {
-        &self.factor
-    }
-
-    pub(super) fn inputs(&self) -> &Matrix {
-        &self.inputs
-    }
-
-    pub(super) fn whitened_targets(&self) -> &[f64] {
-        &self.whitened
     }
 
     /// The whitened covariances of a point: `v` in `L v = k`.
@@ -351,11 +333,62 @@ fn standardized(targets: &[f64]) -> (Vec<f64>, f64, f64) {
     (targets.iter().map(|target| (target - center) / scale).collect(), center, scale)
 }
 
+impl GaussianProcess {
+    /// Takes in a point that is being measured, after those that are in flight already. Its measurement is taken for
+    /// the present expectation, so that no mean changes, and the variance falls around the point. In whitened form that
+    /// is a `z` of 0. `land` takes all such points back.
+    pub fn launch(&mut self, row: &[f64]) {
+        if self.targets.is_empty() {
+            return;
+        }
+        self.append_input(row);
+        self.whitened.push(0.0);
+        self.in_flight += 1;
+    }
+
+    pub fn land(&mut self) {
+        let observations = self.observations();
+        self.inputs.truncate(observations);
+        self.factor.truncate(observations);
+        self.whitened.truncate(observations);
+        self.landings += u64::from(self.in_flight > 0);
+        self.in_flight = 0;
+    }
+
+    /// Learns the target of the point in flight at `place`. Whatever else was whitened by the factor is to be
+    /// reflected in turn, as the answer says.
+    pub(crate) fn measure(&mut self, place: usize, y: f64) -> Vec<Reflection> {
+        assert!(place < self.in_flight, "it is in flight");
+        let first = self.observations();
+        let reflections = (first..first + place).rev().map(|at| self.exchange(at)).collect();
+        self.in_flight -= 1;
+        self.take_target(y);
+        reflections
+    }
+
+    /// Takes back the point in flight at `place` alone: it becomes the last one and is dropped. The answer is that
+    /// of `measure`.
+    pub(crate) fn abandon(&mut self, place: usize) -> Vec<Reflection> {
+        assert!(place < self.in_flight, "it is in flight");
+        let (first, last) = (self.observations() + place, self.factor.size() - 1);
+        let reflections = (first..last).map(|at| self.exchange(at)).collect();
+        self.inputs.truncate(last);
+        self.factor.truncate(last);
+        self.whitened.truncate(last);
+        self.in_flight -= 1;
+        reflections
+    }
+
+    /// Exchanges two neighbors in flight, whose whitened targets are 0 before and after.
+    fn exchange(&mut self, at: usize) -> Reflection {
+        self.inputs.exchange(at);
+        self.factor.exchange(at)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    //! Gaussian processes against formulas worked by hand.
-
-    use evo_space::rng::seeded;
+    use evo_space::sample::seeded;
 
     use super::*;
 
@@ -512,5 +545,76 @@ mod tests {
         assert!(rows.windows(2).all(|pair| pair[0] < pair[1]));
         assert!((0..100).filter(|row| y[*row] < 10.0).all(|row| rows.contains(&row)));
         assert_eq!(best_and_random(&y, 200, &mut seeded(1)).len(), 100);
+    }
+
+    #[test]
+    fn points_in_flight_narrow_what_is_expected_and_move_nothing() {
+        let (x, y) = grid(5);
+        let mut process = plain(2);
+        let (first, here, far) = ([0.31, 0.4], [0.33, 0.42], [0.9, 0.05]);
+        process.launch(&first);
+        assert_eq!(process.in_flight(), 0, "nothing is expected before the first observation");
+        process.learn(&x, &y);
+        let before = process.predict_row(&here);
+        assert_eq!(process.predict_both(&here), (before, before));
+        let expected = process.predict_row(&first).mean;
+        process.launch(&first);
+        let (now, then) = process.predict_both(&here);
+        assert_eq!((process.in_flight(), process.observations(), now), (1, 25, before));
+        assert!(then.mean == before.mean && then.spread < 0.7 * before.spread, "{then:?}");
+        assert!(process.predict_both(&far).1.spread > 0.95 * process.predict_row(&far).spread);
+        // The same as measuring what is expected, to rounding.
+        let mut measured = plain(2);
+        measured.learn(&x, &y);
+        measured.append(&first, expected);
+        let exact = measured.predict_row(&here);
+        assert!((then.mean - exact.mean).abs() < 1e-9 && (then.spread - exact.spread).abs() < 1e-9);
+        // Afterwards the process goes on as if nothing had been in flight.
+        process.land();
+        assert_eq!((process.in_flight(), process.predict_row(&here)), (0, before));
+        process.append(&first, expected);
+        assert_eq!(process.predict_row(&here), exact);
+    }
+
+    #[test]
+    fn measuring_out_of_order_is_learning_in_that_order() {
+        let (x, y) = grid(5);
+        let flight = [[0.31, 0.4], [0.33, 0.42], [0.9, 0.05], [0.62, 0.61], [0.11, 0.95]];
+        let mut process = plain(2);
+        process.learn(&x, &y);
+        flight.iter().for_each(|row| process.launch(row));
+        let mut fresh = plain(2);
+        fresh.learn(&x, &y);
+        // The fourth is measured, then what was the second; the first is given up, and one more is launched.
+        process.measure(3, 0.7);
+        process.measure(1, -0.2);
+        process.abandon(0);
+        process.launch(&[0.5, 0.55]);
+        [(3, 0.7), (1, -0.2)].into_iter().for_each(|(at, y)| fresh.append(&flight[at], y));
+        [flight[2], flight[4], [0.5, 0.55]].iter().for_each(|row| fresh.launch(row));
+        assert_eq!((process.observations(), process.in_flight()), (27, 3));
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        let same = |process: &GaussianProcess, fresh: &GaussianProcess| {
+            for row in [[0.1, 0.1], [0.3, 0.41], [0.8, 0.3], [0.51, 0.56]] {
+                let (own, other) = (process.predict_both(&row), fresh.predict_both(&row));
+                assert!(
+                    near(own.0.mean, other.0.mean) && near(own.0.spread, other.0.spread),
+                    "{own:?} {other:?}"
+                );
+                assert!(
+                    near(own.1.mean, other.1.mean) && near(own.1.spread, other.1.spread),
+                    "{own:?} {other:?}"
+                );
+            }
+        };
+        same(&process, &fresh);
+        // Targets may change meanwhile.
+        let targets: Vec<f64> = y.iter().copied().chain([0.7, -0.2]).map(|y| (y + 2.0).ln()).collect();
+        process.retarget(&targets);
+        fresh.retarget(&targets);
+        same(&process, &fresh);
+        process.land();
+        fresh.land();
+        same(&process, &fresh);
     }
 }

@@ -10,8 +10,8 @@
 
 use super::cholesky::Reflection;
 use super::matrix::Matrix;
-use super::prediction::ModelPrediction;
 use super::process::GaussianProcess;
+use crate::model::ModelPrediction;
 
 /// Points of a block. A row of single-precision numbers for 512 points takes 2 KB, so the rows that one
 /// loop reads and writes stay in the first-level cache.
@@ -31,7 +31,6 @@ struct ScreenBlock {
     awaited: Vec<f32>,
 }
 
-/// Points and their predictions.
 #[derive(Clone, Debug)]
 pub struct ProcessScreen {
     blocks: Vec<ScreenBlock>,
@@ -52,7 +51,6 @@ pub struct ProcessScreen {
 }
 
 impl ProcessScreen {
-    /// A screen of points that has seen no process yet.
     pub fn new(points: &Matrix) -> ProcessScreen {
         let columns = points.columns();
         let mut screen = ProcessScreen {
@@ -87,9 +85,9 @@ impl ProcessScreen {
     /// observations changed, everything is computed again; if only targets changed, the means are.
     pub fn update(&mut self, process: &GaussianProcess) {
         let (generation, target_generation) = process.generations();
-        if process.landings() != self.landings {
+        if process.landings != self.landings {
             self.land();
-            self.landings = process.landings();
+            self.landings = process.landings;
         }
         if generation != self.generation {
             self.land();
@@ -117,7 +115,7 @@ impl ProcessScreen {
         (self.taken, self.in_flight) = (process.observations(), process.in_flight());
         self.explain(known);
         // The whitened target of a point in flight is 0, so means are sums over observations only.
-        let targets = process.whitened_targets()[..self.taken].iter();
+        let targets = process.whitened[..self.taken].iter();
         for (observation, target) in targets.enumerate().skip(old) {
             for block in &mut self.blocks {
                 let whitened = &block.whitened[observation * BLOCK..(observation + 1) * BLOCK];
@@ -172,7 +170,6 @@ impl ProcessScreen {
         }
     }
 
-    /// Takes back all points in flight.
     fn land(&mut self) {
         for block in &mut self.blocks {
             block.whitened.truncate(self.taken * BLOCK);
@@ -190,8 +187,8 @@ impl ProcessScreen {
 
     /// Appends the whitened covariances with one observation.
     fn take(&mut self, observation: usize, process: &GaussianProcess, lengths: &[f32]) {
-        let input: Vec<f32> = process.inputs().row(observation).iter().map(|value| *value as f32).collect();
-        let row: Vec<f32> = process.factor().row(observation).iter().map(|value| *value as f32).collect();
+        let input: Vec<f32> = process.inputs.row(observation).iter().map(|value| *value as f32).collect();
+        let row: Vec<f32> = process.factor.row(observation).iter().map(|value| *value as f32).collect();
         let (before, diagonal) = (&row[..observation], row[observation]);
         let (signal, inverse) = (process.hyperparameters().signal() as f32, 1.0 / diagonal);
         let mut covariances = [0f32; BLOCK];
@@ -251,7 +248,7 @@ fn subtract(out: &mut [f32; BLOCK], weights: &[f32], rows: &[f32]) {
 
 #[cfg(test)]
 mod tests {
-    use evo_space::rng::seeded;
+    use evo_space::sample::seeded;
     use rand::RngExt;
 
     use super::*;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use rand_chacha::ChaCha8Rng;
 
-use super::codes::{Codes, Scales};
 use super::forest::{Forest, ForestOptions};
+use crate::model::matrix::{Codes, Scales};
 
 /// Failures and observations that the overall rate starts with: one variant in twenty is expected to fail,
 /// and one measurement counts as much as this assumption (2026-11-21).
@@ -20,7 +20,6 @@ const PRIOR_OBSERVATIONS: f64 = 1.0;
 /// The weight of the overall rate against the forest, in observations.
 const RATE_WEIGHT: f64 = 1.0;
 
-/// A model of which points fail.
 #[derive(Debug)]
 pub struct ValidityModel {
     forest: Forest,
@@ -47,7 +46,6 @@ impl ValidityModel {
         self.forest.learn(codes, &targets, None, rng);
     }
 
-    /// Learns one more observation.
     pub fn add(&mut self, row: &[u16], failed: bool, rng: &mut ChaCha8Rng) {
         self.failures += usize::from(failed);
         self.forest.add(row, f64::from(u8::from(failed)), 1.0, rng);
@@ -79,10 +77,10 @@ impl ValidityModel {
 
 #[cfg(test)]
 mod tests {
-    use evo_space::rng::seeded;
+    use evo_space::sample::seeded;
 
     use super::*;
-    use crate::model::codes::ColumnScale;
+    use crate::model::matrix::ColumnScale;
 
     fn scales() -> Scales {
         (0..3).map(|_| ColumnScale::new((0..10).map(f64::from).collect())).collect()

@@ -6,30 +6,26 @@
 
 use rustc_hash::FxHashMap;
 
-use super::keys::{KeyEntry, KeyTable};
 use super::plan::{Closing, RegisterField, SearchPlan, SearchStep, Source, Then};
 use super::problem::Problem;
-use super::table::{DEAD, WATCH_STEPS};
-use super::value_set::{is_empty, members};
-use crate::number::Number;
+use crate::count::problem::{DEAD, WATCH_STEPS};
+use crate::count::words::{KeyEntry, KeyTable, is_empty, members};
 use crate::program::{Atom, Registers};
+use crate::value::Number;
 use crate::watch::SpaceWatch;
 
 /// All valid points of a group as layers of nodes; edges lead from each layer to the next, the last
 /// layer's lead to the one end, 0.
 #[derive(Clone, Debug)]
 pub struct Layers {
-    /// The slot that each layer decides.
     pub slots: Vec<usize>,
     /// Nodes of each layer: edges as value position and child, ascending by position. The first
     /// layer has one node, or none when nothing is valid.
     pub nodes: Vec<Vec<Edges>>,
 }
 
-/// A node's edges.
 pub type Edges = Box<[(u16, u32)]>;
 
-/// The search took more steps or memory than it was allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverBudget;
 
@@ -40,7 +36,6 @@ const MAX_EDGES: usize = 16 << 20;
 /// Planning costs this much for each step that the search may take.
 const PLAN_PER_STEP: u64 = 64;
 
-/// How much a search may take.
 #[derive(Clone, Copy, Debug)]
 pub struct SearchLimits {
     /// Values tried.
@@ -49,7 +44,6 @@ pub struct SearchLimits {
     pub words: u64,
 }
 
-/// Searches one group in the given order.
 pub fn search(problem: &Problem, order: &[usize], limits: SearchLimits) -> Result<Layers, OverBudget> {
     // Planning costs work and memory of its own, which a search with a small budget must not exceed.
     let planned = SearchPlan::cost(problem, order);
@@ -73,7 +67,6 @@ pub fn search(problem: &Problem, order: &[usize], limits: SearchLimits) -> Resul
     Ok(Layers { slots: order.to_vec(), nodes })
 }
 
-/// What the search remembers at one depth.
 struct DepthMemory {
     /// By the state before conjuncts without table are turned into allowed values; unused where there
     /// are none.
@@ -159,7 +152,6 @@ impl MergeSearch<'_> {
         Ok(node)
     }
 
-    /// Takes steps from the budget.
     fn spend(&mut self, steps: u64) -> Result<(), OverBudget> {
         self.steps_left = self.steps_left.checked_sub(steps).ok_or(OverBudget)?;
         self.unwatched += steps;
@@ -172,7 +164,6 @@ impl MergeSearch<'_> {
         Ok(())
     }
 
-    /// The node behind one value.
     fn child(&mut self, depth: usize, state: &[u64], at: usize) -> Result<u32, OverBudget> {
         let steps = self.steps;
         let step = &steps[depth];

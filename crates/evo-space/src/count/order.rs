@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use super::merge::{Edges, Layers, OverBudget, SearchLimits, search};
 use super::problem::{Conjunct, Problem};
-use super::table::TruthTable;
+use crate::count::problem::TruthTable;
 use crate::watch::SpaceWatch;
 
 /// Values tried by the first attempts; later ones have sixteen times as many.
@@ -251,7 +251,6 @@ mod tests {
         Problem::new(space.parameters(), &constraints, &SpaceWatch::default())
     }
 
-    /// All points in the order of the layers.
     fn points(layers: &Layers) -> Vec<Vec<u16>> {
         let mut paths: Vec<(Vec<u16>, u32)> = vec![(Vec::new(), 0)];
         for nodes in &layers.nodes {

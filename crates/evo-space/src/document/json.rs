@@ -7,9 +7,8 @@
 
 use std::collections::HashSet;
 
-use super::node::{Data, Node, TableEntry};
-use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::span::Span;
+use crate::diagnostic::{Diagnostic, Diagnostics, Span};
+use crate::document::{Data, Node, TableEntry};
 
 /// Nesting beyond this is refused, so that no input overflows the stack.
 const MAX_DEPTH: usize = 100;

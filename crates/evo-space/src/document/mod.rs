@@ -2,13 +2,337 @@
 //!
 //! Both formats become the same tree, so the readers of spaces and kernels see one form and every
 //! error can point at line and column.
+//!
+//! The TOML parser recovers after an error, so that several mistakes show at once. After a missing `]` it
+//! reads the rest of the file as items of the list and reports every line, but never the
+//! bracket: here the bracket is found and everything after it is left out.
 
 mod json;
-mod node;
-mod parse;
-mod toml_syntax;
 
-pub use node::{Data, Node, TableEntry};
-pub use parse::parse;
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue, Error};
 
-pub use crate::span::Span;
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::text::is_json;
+
+pub use crate::diagnostic::Span;
+
+/// Reads TOML or JSON (told apart by the first character that is not white space: `{` is JSON).
+/// A file that is not well-formed leaves an error in `diagnostics` and gives `None`.
+pub fn parse(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
+    if is_json(text) { json::parse(text, diagnostics) } else { parse_toml(text, diagnostics) }
+}
+
+fn parse_toml(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    report(text, &errors, diagnostics);
+    let before = diagnostics.list().len();
+    let span = table.span();
+    let entries = toml_entries(table.into_inner(), diagnostics);
+    let sound = errors.is_empty() && diagnostics.list().len() == before;
+    sound.then_some(Node { span, data: Data::Table(entries) })
+}
+
+fn toml_entries(table: DeTable<'_>, diagnostics: &mut Diagnostics) -> Vec<TableEntry> {
+    let mut entries: Vec<TableEntry> = table
+        .into_iter()
+        .filter_map(|(key, value): (Spanned<DeString<'_>>, _)| {
+            let key_span = key.span();
+            let value = toml_node(value, diagnostics)?;
+            Some(TableEntry { key: key.into_inner().into_owned(), key_span, value })
+        })
+        .collect();
+    // The parser's map sorts by key; people mean the order in which they wrote.
+    entries.sort_by_key(|entry| entry.key_span.start);
+    entries
+}
+
+fn toml_node(value: Spanned<DeValue<'_>>, diagnostics: &mut Diagnostics) -> Option<Node> {
+    let span = value.span();
+    let data = match value.into_inner() {
+        DeValue::String(text) => Data::Text(text.into_owned()),
+        DeValue::Boolean(value) => Data::Bool(value),
+        DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+            Ok(value) => Data::Int(value),
+            Err(_) => Data::BigInt(number.to_string()),
+        },
+        DeValue::Float(number) => match number.as_str().parse() {
+            Ok(value) => Data::Float(value),
+            Err(_) => return refused(diagnostics, span, "this is not a number"),
+        },
+        DeValue::Datetime(_) => return refused(diagnostics, span, "dates have no use here"),
+        DeValue::Array(items) => {
+            Data::List(items.into_iter().filter_map(|item| toml_node(item, diagnostics)).collect())
+        }
+        DeValue::Table(table) => Data::Table(toml_entries(table, diagnostics)),
+    };
+    Some(Node { span, data })
+}
+
+fn refused(diagnostics: &mut Diagnostics, span: Span, message: &str) -> Option<Node> {
+    diagnostics.error(span, message);
+    None
+}
+
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub span: Span,
+    pub data: Data,
+}
+
+#[derive(Clone, Debug)]
+pub enum Data {
+    Bool(bool),
+    Int(i64),
+    /// An integer that does not fit 64 bits, as its decimal digits.
+    BigInt(String),
+    /// A float; TOML has infinities and NaN too.
+    Float(f64),
+    /// A text without its quotes, escapes resolved.
+    Text(String),
+    List(Vec<Node>),
+    /// Entries in file order; no key twice.
+    Table(Vec<TableEntry>),
+    Null,
+}
+
+#[derive(Clone, Debug)]
+pub struct TableEntry {
+    /// The key, escapes resolved.
+    pub key: String,
+    pub key_span: Span,
+    pub value: Node,
+}
+
+impl Node {
+    pub fn entries(&self) -> Option<&[TableEntry]> {
+        match &self.data {
+            Data::Table(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.entries()?.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
+    }
+
+    /// `an integer`, `a text`, …, for messages.
+    pub fn kind(&self) -> &'static str {
+        match &self.data {
+            Data::Bool(_) => "a boolean",
+            Data::Int(_) | Data::BigInt(_) => "an integer",
+            Data::Float(_) => "a float",
+            Data::Text(_) => "a text",
+            Data::List(_) => "a list",
+            Data::Table(_) => "a table",
+            Data::Null => "null",
+        }
+    }
+}
+
+/// Errors that are looked at; each costs a walk through the text.
+const MAX_ERRORS: usize = 50;
+
+/// Adds the parser's errors, one a line.
+pub(crate) fn report(text: &str, errors: &[Error], diagnostics: &mut Diagnostics) {
+    let mut last_line = None;
+    let mut last_open = None;
+    for error in errors.iter().take(MAX_ERRORS) {
+        let span = error.span().unwrap_or(0..0);
+        let at = span.start.min(text.len());
+        let open = open_bracket(text, at);
+        if let Some(bracket) = open
+            && let Some(line) = swallowed_line(text, bracket, at)
+        {
+            let shown = &text[bracket..=bracket];
+            let hint = format!("line {line} is still read as part of it");
+            diagnostics.error_with_hint(bracket..bracket + 1, format!("this `{shown}` is not closed"), hint);
+            return;
+        }
+        let line = line_of(text, at);
+        // What follows an error on the same line, or in the same brackets, is noise.
+        let noise = last_line == Some(line) || (open.is_some() && last_open == open);
+        (last_line, last_open) = (Some(line), open);
+        if !noise {
+            diagnostics.error(span, words(error.message()));
+        }
+    }
+    if let Some(rest) = errors.len().checked_sub(MAX_ERRORS).filter(|rest| *rest > 0) {
+        let message = format!("{rest} more places are not valid TOML");
+        diagnostics.push(Diagnostic { message, span: None, hint: None });
+    }
+}
+
+/// The parser's words on one line and without a final period.
+fn words(message: &str) -> String {
+    let line = message.lines().map(str::trim).collect::<Vec<_>>().join(", ");
+    let line = line.trim_end_matches('.');
+    if line.is_empty() { "this is not valid TOML".to_string() } else { line.to_string() }
+}
+
+/// Counts from 1.
+fn line_of(text: &str, at: usize) -> usize {
+    text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// The innermost bracket that is open before `at`, outside texts and comments.
+fn open_bracket(text: &str, at: usize) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let (mut open, mut position) = (Vec::new(), 0);
+    while position < at {
+        match bytes[position] {
+            b'#' => position = end_of_line(text, position),
+            quote @ (b'"' | b'\'') => position = end_of_text(bytes, position, quote),
+            b'[' | b'{' => open.push(position),
+            b']' | b'}' => drop(open.pop()),
+            _ => {}
+        }
+        position += 1;
+    }
+    open.pop()
+}
+
+fn end_of_line(text: &str, from: usize) -> usize {
+    text[from..].find('\n').map_or(text.len(), |length| from + length)
+}
+
+/// Where the text that begins at `from` ends: its last quote, or the end of its line.
+fn end_of_text(bytes: &[u8], from: usize, quote: u8) -> usize {
+    let long = bytes[from..].starts_with(&[quote; 3]);
+    let mut at = if long { from + 3 } else { from + 1 };
+    while at < bytes.len() {
+        match bytes[at] {
+            // Texts in single quotes have no escapes.
+            b'\\' if quote == b'"' => at += 1,
+            b'\n' if !long => return at,
+            _ if long && bytes[at..].starts_with(&[quote; 3]) => return at + 2,
+            byte if !long && byte == quote => return at,
+            _ => {}
+        }
+        at += 1;
+    }
+    bytes.len()
+}
+
+/// The first line after an open bracket that begins a statement, if there is one up to `at`.
+fn swallowed_line(text: &str, bracket: usize, at: usize) -> Option<usize> {
+    let first = line_of(text, bracket);
+    let last = line_of(text, at);
+    let mut lines = text.lines().enumerate().skip(first).take(last - first);
+    lines.find(|(_, line)| begins_statement(line.trim_start())).map(|(index, _)| index + 1)
+}
+
+/// Whether a line reads `[name…` or `name =`; an item of a list does neither.
+fn begins_statement(line: &str) -> bool {
+    let name = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
+    let inner = line.trim_start_matches('[');
+    let end = inner.find(|letter| !name(letter)).unwrap_or(inner.len());
+    let (word, rest) = inner.split_at(end);
+    // A nested list also begins with brackets, but seldom with a word that a bracket closes.
+    let header = inner.len() < line.len() && rest.starts_with(']') && word.starts_with(char::is_alphabetic);
+    let assignment = inner.len() == line.len() && !word.is_empty() && rest.trim_start().starts_with('=');
+    header || assignment
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(node: &Node) -> String {
+        match &node.data {
+            Data::Bool(value) => value.to_string(),
+            Data::Int(value) => value.to_string(),
+            Data::BigInt(digits) => format!("big {digits}"),
+            Data::Float(value) => format!("{value:?}"),
+            Data::Text(text) => format!("{text:?}"),
+            Data::List(items) => format!("[{}]", items.iter().map(shape).collect::<Vec<_>>().join(", ")),
+            Data::Table(entries) => {
+                let pair = |entry: &TableEntry| format!("{}: {}", entry.key, shape(&entry.value));
+                format!("{{{}}}", entries.iter().map(pair).collect::<Vec<_>>().join(", "))
+            }
+            Data::Null => "null".to_string(),
+        }
+    }
+
+    fn check(text: &str, expected: &str) {
+        let mut diagnostics = Diagnostics::default();
+        let node = parse(text, &mut diagnostics);
+        assert!(diagnostics.is_empty(), "{:?}", diagnostics.list());
+        assert_eq!(shape(&node.unwrap()), expected, "{text}");
+    }
+
+    fn check_error(text: &str, at: &str, message: &str) {
+        let mut diagnostics = Diagnostics::default();
+        assert!(parse(text, &mut diagnostics).is_none(), "{text}");
+        let first = &diagnostics.list()[0];
+        let span = first.span.clone().unwrap();
+        assert_eq!((&text[span], first.message.as_str()), (at, message), "{text}");
+    }
+
+    #[test]
+    fn toml_keeps_the_order_of_the_file() {
+        check("[z]\nb = 1\na = [1, 2.5, 'x', true]\n[a]\n", r#"{z: {b: 1, a: [1, 2.5, "x", true]}, a: {}}"#);
+        check("[[c]]\nx = 0x10\n[[c]]\nx = 1_000\n", "{c: [{x: 16}, {x: 1000}]}");
+        check("x = 99999999999999999999", "{x: big 99999999999999999999}");
+        check("a.b = 1\na.c = { d = -inf }", "{a: {b: 1, c: {d: -inf}}}");
+    }
+
+    #[test]
+    fn spans_cover_keys_and_values() {
+        let text = "[parameters]\nA = { values = [1, 22] }\n";
+        let node = parse(text, &mut Diagnostics::default()).unwrap();
+        let entry = &node.get("parameters").unwrap().entries().unwrap()[0];
+        assert_eq!(&text[entry.key_span.clone()], "A");
+        let Data::List(values) = &entry.value.get("values").unwrap().data else { panic!("no list") };
+        assert_eq!(&text[values[1].span.clone()], "22");
+    }
+
+    #[test]
+    fn malformed_toml_is_pointed_at() {
+        check_error("a = 1\na = 2\n", "a", "duplicate key");
+        check_error("d = 1979-05-27\n", "1979-05-27", "dates have no use here");
+        let mut diagnostics = Diagnostics::default();
+        assert!(parse("a = \nb = [1\n", &mut diagnostics).is_none());
+        assert!(!diagnostics.is_empty());
+    }
+
+    /// The errors of a text: line, marked part and message.
+    fn check_complaints(text: &str, expected: &[&str]) {
+        let mut diagnostics = Diagnostics::default();
+        assert!(parse(text, &mut diagnostics).is_none(), "{text}");
+        let shown = diagnostics.list().iter().map(|one| {
+            let span = one.span.clone().unwrap_or(0..0);
+            format!("{} `{}` {}", line_of(text, span.start), &text[span], one.message)
+        });
+        assert_eq!(shown.collect::<Vec<_>>(), expected, "{text}");
+    }
+
+    #[test]
+    fn a_bracket_left_open_is_the_only_complaint() {
+        check_complaints("a = 1\nb = [1, 2\nc = 3\n[d]\ne = [4]\nf = 5\n", &["2 `[` this `[` is not closed"]);
+        check_complaints("b = [\"]\", # ]\n  1,\n[[c]]\nx = 1\n[[d]]\n", &["1 `[` this `[` is not closed"]);
+        check_complaints("b = [{ x = 1 }, { y = ']' }\nc = 3\nd = 4\n", &["1 `[` this `[` is not closed"]);
+    }
+
+    #[test]
+    fn separate_mistakes_are_all_told() {
+        let expected = ["1 `x` string values must be quoted, expected literal string"];
+        check_complaints("a = x\n", &expected);
+        let mut diagnostics = Diagnostics::default();
+        assert!(parse("a = x\nb = 1\nc = y\n", &mut diagnostics).is_none());
+        assert_eq!(diagnostics.list().len(), 2, "{:?}", diagnostics.list());
+    }
+
+    #[test]
+    fn an_item_is_no_statement() {
+        let check = |line: &str, expected: bool| assert_eq!(begins_statement(line), expected, "{line}");
+        check("[parameters]", true);
+        check("[[launches]]", true);
+        check("BLOCK_M = [1]", true);
+        check("[1, 2],", false);
+        check("[[1]]", false);
+        check("{ name = 1 },", false);
+        check("\"a = b\",", false);
+        check("", false);
+    }
+}

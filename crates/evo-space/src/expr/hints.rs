@@ -1,9 +1,9 @@
 //! What to write instead: a hint for every way in which a text is not an expression. People bring habits
 //! from C, Python, SQL and mathematics; each is answered with the word of this language.
 
-use super::token::ExprTokenKind;
 use super::tree::Function;
 use crate::diagnostic::nearest;
+use crate::expr::parse::ExprTokenKind;
 
 /// The form of a choice, which several mistakes lead to.
 pub const IF: &str = "write `a if condition else b`";

@@ -4,19 +4,271 @@
 //! `min max abs ceil_div`, numbers, quoted texts, booleans, names. Arithmetic is checked: an overflow
 //! or a division by zero is an error with its place, never a wrapped number.
 
-mod error;
-mod eval;
-mod expression;
 mod hints;
 mod parse;
-mod token;
-mod tokenize;
 pub mod tree;
 
-pub use error::ExprError;
-pub use eval::Scope;
-pub use expression::Expr;
-pub use parse::is_name;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::diagnostic::Span;
+use crate::expr::tree::Tree;
+use crate::value::Value;
+
+pub use crate::expr::parse::is_name;
+pub use crate::expr::tree::Scope;
+
+/// A parsed expression. Cloning is cheap.
+///
+/// `evaluate` walks the tree and explains what goes wrong; to evaluate one expression at many points,
+/// compile it (`Expr::compile`).
+///
+/// ```
+/// use evo_space::{Expr, Value};
+///
+/// let expr = Expr::parse("BLOCK % 32 == 0 and ceil_div(N, BLOCK) <= 16")?;
+/// let scope = |name: &str| match name {
+///     "BLOCK" => Some(Value::Int(64)),
+///     "N" => Some(Value::Int(1000)),
+///     _ => None,
+/// };
+/// assert_eq!(expr.evaluate(&scope)?, Value::Bool(true));
+///
+/// let error = Expr::parse("BLOCK & 32").unwrap_err();
+/// assert_eq!(&"BLOCK & 32"[error.span], "&");
+/// assert_eq!(error.hint.as_deref(), Some("write `and`; there are no bit operations"));
+/// # Ok::<(), evo_space::ExprError>(())
+/// ```
+#[derive(Clone)]
+pub struct Expr {
+    text: Arc<str>,
+    parsed: Arc<parse::Parsed>,
+}
+
+impl Expr {
+    pub fn parse(text: &str) -> Result<Expr, ExprError> {
+        Ok(Expr { text: Arc::from(text), parsed: Arc::new(parse::parse(text)?) })
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Names that are read, with their places, in order of appearance; one that is read twice is
+    /// listed twice.
+    pub fn names(&self) -> Vec<(String, Span)> {
+        let uses = self.parsed.uses.iter();
+        uses.map(|(slot, span)| (self.parsed.names[*slot].to_string(), span.clone())).collect()
+    }
+
+    /// Each name once; `Kind::Name` counts in this list.
+    pub fn distinct_names(&self) -> &[Arc<str>] {
+        &self.parsed.names
+    }
+
+    pub fn tree(&self) -> &Tree {
+        &self.parsed.root
+    }
+
+    /// The number of operations, names and constants.
+    pub fn size(&self) -> usize {
+        fn nodes(tree: &Tree) -> usize {
+            let mut sum = 1;
+            tree.for_children(&mut |child| sum += nodes(child));
+            sum
+        }
+        nodes(&self.parsed.root)
+    }
+
+    /// The value; checked arithmetic, so overflow and division by zero are errors.
+    pub fn evaluate(&self, scope: &dyn Scope) -> Result<Value, ExprError> {
+        tree::evaluate(&self.parsed.root, &tree::Context { names: &self.parsed.names, scope })
+    }
+}
+
+impl fmt::Debug for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Expr").field(&self.text).finish()
+    }
+}
+
+impl PartialEq for Expr {
+    fn eq(&self, other: &Expr) -> bool {
+        self.text == other.text
+    }
+}
+
+/// Why a text is not an expression, or has no value. `span` is relative to the expression's text.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct ExprError {
+    /// What is wrong: lower case, no final period.
+    pub message: String,
+    /// The part of the expression that is to blame, in bytes.
+    pub span: Span,
+    pub hint: Option<String>,
+}
+
+impl ExprError {
+    pub(crate) fn new(span: Span, message: impl Into<String>) -> ExprError {
+        ExprError { message: message.into(), span, hint: None }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> ExprError {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same error, `by` bytes further to the right.
+    pub(crate) fn shifted(mut self, by: usize) -> ExprError {
+        self.span = self.span.start + by..self.span.end + by;
+        self
+    }
+}
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::value::Value;
+
+    fn scope(name: &str) -> Option<Value> {
+        Some(match name {
+            "A" => Value::Int(12),
+            "B" => Value::Int(5),
+            "ZERO" => Value::Int(0),
+            "F" => Value::Float(2.5),
+            "T" => Value::text("xor"),
+            "YES" => Value::Bool(true),
+            _ => return None,
+        })
+    }
+
+    fn check(text: &str, expected: &str) {
+        let value = Expr::parse(text).unwrap_or_else(|error| panic!("{text}: {error:?}")).evaluate(&scope);
+        let value = value.unwrap_or_else(|error| panic!("{text}: {error:?}"));
+        assert_eq!(format!("{} {value}", value.kind()), expected, "{text}");
+    }
+
+    /// The error's message and the text it points at.
+    fn check_value_error(text: &str, expected: &str) {
+        let error = Expr::parse(text).unwrap().evaluate(&scope).unwrap_err();
+        assert_eq!(format!("{} @ {}", error.message, &text[error.span.clone()]), expected, "{text}");
+    }
+
+    #[test]
+    fn arithmetic_is_pythons() {
+        check("1 + 2 * 3", "int 7");
+        check("(1 + 2) * 3", "int 9");
+        check("7 / 2", "float 3.5");
+        check("6 / 2", "float 3.0");
+        check("7 // 2", "int 3");
+        check("-7 // 2", "int -4");
+        check("7 // -2", "int -4");
+        check("-7 % 3", "int 2");
+        check("7 % -3", "int -2");
+        check("-7.5 % 2", "float 0.5");
+        check("-7.5 // 2", "float -4.0");
+        check("2 ** 3 ** 2", "int 512");
+        check("-2 ** 2", "int -4");
+        check("2 ** -1", "float 0.5");
+        check("10 - 3 - 2", "int 5");
+        check("100 // 7 % 4 * 3", "int 6");
+        check("+A - -B", "int 17");
+        check("0x10 + 1_000 + .5 + 1e2", "float 1116.5");
+        check("YES + YES", "int 2");
+        check("min(A, B, 7) + max(A, F) + abs(-3) + ceil_div(A, B)", "int 23");
+        check("min(F, B)", "float 2.5");
+        check("max('a', \"b\")", "text b");
+    }
+
+    #[test]
+    fn logic_is_pythons() {
+        check("A and B", "int 5");
+        // An operand that fails shows that it is not evaluated.
+        check("ZERO and 1 // ZERO", "int 0");
+        check("A or 1 // ZERO", "int 12");
+        check("not A == 12", "bool false");
+        check("not ZERO and YES", "bool true");
+        check("1 < 2 < 3 != 4", "bool true");
+        check("3 > 2 > 2", "bool false");
+        check("1 > 2 > 1 // ZERO", "bool false");
+        check("A in [1, 12.0] and T not in ('none', 'pad')", "bool true");
+        check("A in []", "bool false");
+        check("not A in [12]", "bool false");
+        check("T == 'xor' and T < 'yes' and T != 3", "bool true");
+        check("1 if A > B else 1 // ZERO", "int 1");
+        check("1 if ZERO else 2 if ZERO else 3", "int 3");
+        check("True and true and not False and not false", "bool true");
+        check("4 == 4.0", "bool true");
+        // As floats the two are equal.
+        check("9007199254740993 == 9007199254740992.0", "bool false");
+    }
+
+    #[test]
+    fn values_that_do_not_exist_are_errors() {
+        check_value_error("1 + A // ZERO", "division by zero: 12 // 0 @ ZERO");
+        check_value_error("A % (B - 5)", "division by zero: 12 % 0 @ (B - 5)");
+        check_value_error(
+            "9223372036854775807 + B",
+            "the result does not fit 64 bits: 9223372036854775807 + 5 @ 9223372036854775807 + B",
+        );
+        check_value_error("2 ** 2000.5", "the result does not fit 64 bits: 2 ** 2000.5 @ 2 ** 2000.5");
+        check_value_error(
+            "(-8) ** 0.5",
+            "cannot raise a negative number to a fractional power: -8 ** 0.5 @ (-8) ** 0.5",
+        );
+        check_value_error("ceil_div(A, ZERO)", "division by zero @ ceil_div(A, ZERO)");
+        check_value_error("A + T", "the text `xor` is used as a number @ T");
+        check_value_error("A < T", "int `12` and text `xor` have no order @ A < T");
+        check_value_error("max(A, T)", "text `xor` and int `12` have no order @ T");
+        check_value_error("A + NONE", "unknown name `NONE` @ NONE");
+    }
+
+    #[test]
+    fn names_come_with_their_places() {
+        let expr = Expr::parse("B + min(A, B) > 'C'").unwrap();
+        let names: Vec<_> =
+            expr.names().into_iter().map(|(name, span)| format!("{name}@{}", span.start)).collect();
+        assert_eq!(names, ["B@0", "A@8", "B@11"]);
+        assert_eq!(expr.text(), "B + min(A, B) > 'C'");
+    }
+
+    #[test]
+    fn few_names_and_many_are_told_apart() {
+        for count in [15, 16, 17, 18, 40] {
+            let names: Vec<String> = (0..count).chain(0..count).map(|own| format!("N{own}")).collect();
+            let expr = Expr::parse(&names.join(" + ")).unwrap();
+            let found: Vec<String> = expr.names().into_iter().map(|(name, _)| name.to_string()).collect();
+            assert_eq!(found, names, "{count}");
+            let scope = |name: &str| name[1..].parse().ok().map(|own: i64| Value::Int(1 << own));
+            let sum = 2 * ((1i64 << count) - 1);
+            assert_eq!(expr.evaluate(&scope).unwrap(), Value::Int(sum), "{count}");
+        }
+    }
+
+    #[test]
+    fn no_input_overflows_the_stack() {
+        let deep = |open: &str, close: &str| format!("{}1{}", open.repeat(20_000), close.repeat(20_000));
+        for text in [
+            deep("(", ")"),
+            deep("-", ""),
+            deep("not ", ""),
+            deep("1 ** ", ""),
+            deep("1 if 1 else ", ""),
+            deep("min(", ")"),
+        ] {
+            let error = Expr::parse(&text).unwrap_err();
+            assert!(
+                error.message.contains("deeper") || error.message.contains("longer"),
+                "{}",
+                error.message
+            );
+            assert!(error.hint.is_some() && !error.span.is_empty() && error.span.end <= text.len());
+        }
+        let wide = "1".to_string() + &" + 1".repeat(20_000);
+        assert_eq!(Expr::parse(&wide).unwrap().evaluate(&scope).unwrap(), Value::Int(20_001));
+        // The expression itself is the fiftieth level.
+        let most = format!("{}1{}", "(".repeat(49), ")".repeat(49));
+        assert_eq!(Expr::parse(&most).unwrap().evaluate(&scope).unwrap(), Value::Int(1));
+    }
+}

@@ -1,21 +1,21 @@
 //! The expression tree. Operators of one precedence stand in one node, so that a long sum is wide
 //! and not deep: nothing that walks the tree can overflow the stack.
 
-use crate::number::Operator;
-use crate::span::Span;
-use crate::value::Value;
+use std::cmp::Ordering;
+use std::sync::Arc;
 
-/// A node with its place in the expression's text.
+use crate::diagnostic::Span;
+use crate::expr::ExprError;
+use crate::value::{Number, NumberError, Operator, Value};
+
 #[derive(Clone, Debug)]
 pub struct Tree {
-    /// What the node is, with its operands.
     pub kind: Kind,
     /// Its bytes in the expression's text.
     pub span: Span,
 }
 
 impl Tree {
-    /// Visits the direct operands.
     pub fn for_children<'a>(&'a self, visit: &mut dyn FnMut(&'a Tree)) {
         match &self.kind {
             Kind::Literal(_) | Kind::Name(_) => {}
@@ -45,7 +45,6 @@ impl From<Kind> for Tree {
     }
 }
 
-/// What a node is.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// A number, a text, `True` or `False`.
@@ -54,9 +53,7 @@ pub enum Kind {
     Name(usize),
     /// Only to the right of `in` and `not in`.
     List(Vec<Tree>),
-    /// `not a`.
     Not(Box<Tree>),
-    /// `-a`.
     Negate(Box<Tree>),
     /// Operators of one precedence, from left to right.
     Chain(Box<Tree>, Vec<(Operator, Tree)>),
@@ -66,33 +63,21 @@ pub enum Kind {
     All(Vec<Tree>),
     /// `or`: the first true operand, else the last.
     Any(Vec<Tree>),
-    /// `then if condition else otherwise`.
     If {
-        /// Decides which of the others is evaluated.
         condition: Box<Tree>,
-        /// The value if the condition is true.
         then: Box<Tree>,
-        /// The value if it is not.
         otherwise: Box<Tree>,
     },
-    /// `min(a, b)` and the like.
     Call(Function, Vec<Tree>),
 }
 
-/// A comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Relation {
-    /// `==`
     Equal,
-    /// `!=`
     NotEqual,
-    /// `<`
     Less,
-    /// `<=`
     LessEqual,
-    /// `>`
     Greater,
-    /// `>=`
     GreaterEqual,
     /// `in`, with a list to the right
     In,
@@ -101,7 +86,6 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// The comparison as written.
     pub fn as_str(self) -> &'static str {
         match self {
             Relation::Equal => "==",
@@ -116,24 +100,20 @@ impl Relation {
     }
 }
 
-/// A built-in function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Function {
     /// `min(a, b, …)`: the least; the first of equals.
     Min,
     /// `max(a, b, …)`: the greatest; the first of equals.
     Max,
-    /// `abs(a)`
     Abs,
     /// `ceil_div(a, b)`: `a / b` rounded up.
     CeilDiv,
 }
 
 impl Function {
-    /// Every function.
     pub const ALL: [Function; 4] = [Function::Min, Function::Max, Function::Abs, Function::CeilDiv];
 
-    /// The name as written.
     pub fn as_str(self) -> &'static str {
         match self {
             Function::Min => "min",
@@ -151,4 +131,172 @@ impl Function {
             Function::CeilDiv => (2, 2),
         }
     }
+}
+
+/// What names mean during evaluation; any function from a name to its value is one.
+pub trait Scope {
+    fn get(&self, name: &str) -> Option<Value>;
+}
+
+impl<F: Fn(&str) -> Option<Value>> Scope for F {
+    fn get(&self, name: &str) -> Option<Value> {
+        self(name)
+    }
+}
+
+pub(super) struct Context<'a> {
+    pub names: &'a [Arc<str>],
+    pub scope: &'a dyn Scope,
+}
+
+type Evaluated = Result<Value, ExprError>;
+
+pub(super) fn evaluate(tree: &Tree, context: &Context<'_>) -> Evaluated {
+    match &tree.kind {
+        Kind::Literal(value) => Ok(value.clone()),
+        Kind::Name(slot) => {
+            let name = &context.names[*slot];
+            let unknown = || ExprError::new(tree.span.clone(), format!("unknown name `{name}`"));
+            context.scope.get(name).ok_or_else(unknown)
+        }
+        Kind::List(_) => Err(ExprError::new(tree.span.clone(), "a list stands only after `in`")),
+        Kind::Not(operand) => Ok(Value::Bool(!evaluate(operand, context)?.is_true())),
+        Kind::Negate(operand) => {
+            let value = number(operand, &evaluate(operand, context)?)?;
+            value.negate().map(to_value).map_err(|error| blame(tree, error))
+        }
+        Kind::Chain(first, rest) => chain(first, rest, context),
+        Kind::Compare(first, rest) => compare_all(first, rest, context),
+        Kind::All(operands) => first_that(operands, context, false),
+        Kind::Any(operands) => first_that(operands, context, true),
+        Kind::If { condition, then, otherwise } => {
+            let chosen = if evaluate(condition, context)?.is_true() { then } else { otherwise };
+            evaluate(chosen, context)
+        }
+        Kind::Call(function, arguments) => call(*function, arguments, tree, context),
+    }
+}
+
+/// The first operand whose truth is `wanted`, else the last.
+fn first_that(operands: &[Tree], context: &Context<'_>, wanted: bool) -> Evaluated {
+    let mut value = Value::Bool(!wanted);
+    for operand in operands {
+        value = evaluate(operand, context)?;
+        if value.is_true() == wanted {
+            break;
+        }
+    }
+    Ok(value)
+}
+
+fn chain(first: &Tree, rest: &[(Operator, Tree)], context: &Context<'_>) -> Evaluated {
+    let mut total = number(first, &evaluate(first, context)?)?;
+    for (operator, operand) in rest {
+        let right = number(operand, &evaluate(operand, context)?)?;
+        total = Number::apply(*operator, total, right).map_err(|error| {
+            let place = match error {
+                // The divisor alone is to blame. Other failures take both sides to explain.
+                NumberError::DivisionByZero => operand.span.clone(),
+                _ => first.span.start..operand.span.end,
+            };
+            let sum = format!("{} {} {}", to_value(total), operator.as_str(), to_value(right));
+            ExprError::new(place, format!("{error}: {sum}"))
+        })?;
+    }
+    Ok(to_value(total))
+}
+
+fn compare_all(first: &Tree, rest: &[(Relation, Tree)], context: &Context<'_>) -> Evaluated {
+    let mut left_tree = first;
+    let mut left = evaluate(first, context)?;
+    for (comparison, right_tree) in rest {
+        if let Kind::List(items) = &right_tree.kind {
+            let found = is_member(&left, items, context)?;
+            // The last of the chain: the parser lets nothing follow a list.
+            return Ok(Value::Bool(found == (*comparison == Relation::In)));
+        }
+        let right = evaluate(right_tree, context)?;
+        if !compare(*comparison, (left_tree, &left), (right_tree, &right))? {
+            return Ok(Value::Bool(false));
+        }
+        (left_tree, left) = (right_tree, right);
+    }
+    Ok(Value::Bool(true))
+}
+
+fn is_member(value: &Value, items: &[Tree], context: &Context<'_>) -> Result<bool, ExprError> {
+    // As in Python the whole list is made first: an item without a value is an error even behind one
+    // that is equal.
+    let items =
+        items.iter().map(|item| evaluate(item, context)).collect::<Result<Vec<Value>, ExprError>>()?;
+    Ok(items.contains(value))
+}
+
+fn compare(
+    comparison: Relation,
+    (left_tree, left): (&Tree, &Value),
+    (right_tree, right): (&Tree, &Value),
+) -> Result<bool, ExprError> {
+    let order = left.compare(right);
+    Ok(match (comparison, order) {
+        (Relation::Equal, order) => order == Some(Ordering::Equal),
+        (Relation::NotEqual, order) => order != Some(Ordering::Equal),
+        (_, None) => {
+            let place = left_tree.span.start..right_tree.span.end;
+            let (a, b) = (left.kind(), right.kind());
+            return Err(ExprError::new(place, format!("{a} `{left}` and {b} `{right}` have no order")));
+        }
+        (Relation::Less, Some(order)) => order.is_lt(),
+        (Relation::LessEqual, Some(order)) => order.is_le(),
+        (Relation::Greater, Some(order)) => order.is_gt(),
+        (Relation::GreaterEqual, Some(order)) => order.is_ge(),
+        // The parser puts a list to the right of these, which the caller has handled.
+        (Relation::In | Relation::NotIn, Some(_)) => false,
+    })
+}
+
+fn call(function: Function, arguments: &[Tree], tree: &Tree, context: &Context<'_>) -> Evaluated {
+    let values =
+        arguments.iter().map(|argument| evaluate(argument, context)).collect::<Result<Vec<_>, _>>()?;
+    let wanted = match function {
+        Function::Min => Ordering::Less,
+        Function::Max => Ordering::Greater,
+        Function::Abs => {
+            let value = number(&arguments[0], &values[0])?;
+            return value.absolute().map(to_value).map_err(|error| blame(tree, error));
+        }
+        Function::CeilDiv => {
+            let (a, b) = (number(&arguments[0], &values[0])?, number(&arguments[1], &values[1])?);
+            return Number::ceil_div(a, b).map(to_value).map_err(|error| blame(tree, error));
+        }
+    };
+    let mut best = values[0].clone();
+    for (value, argument) in values.iter().zip(arguments).skip(1) {
+        let order = value.compare(&best).ok_or_else(|| {
+            let message = format!("{} `{value}` and {} `{best}` have no order", value.kind(), best.kind());
+            ExprError::new(argument.span.clone(), message)
+        })?;
+        // The first of equals stays, as in Python.
+        if order == wanted {
+            best = value.clone();
+        }
+    }
+    Ok(best)
+}
+
+fn number(tree: &Tree, value: &Value) -> Result<Number, ExprError> {
+    value
+        .as_number()
+        .ok_or_else(|| ExprError::new(tree.span.clone(), format!("the text `{value}` is used as a number")))
+}
+
+fn to_value(number: Number) -> Value {
+    match number {
+        Number::Int(value) => Value::Int(value),
+        Number::Float(value) => Value::Float(value),
+    }
+}
+
+fn blame(tree: &Tree, error: NumberError) -> ExprError {
+    ExprError::new(tree.span.clone(), error.to_string())
 }

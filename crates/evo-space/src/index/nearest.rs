@@ -1,17 +1,20 @@
-//! The valid point of least cost.
+//! The valid points nearest to a given one: of least cost, and with one parameter changed.
 //!
-//! A diagram alone gives it in one pass from the end. Where checks are left to be made, that pass
+//! A diagram alone gives the point of least cost in one pass from the end. Where checks are left to be made, that pass
 //! gives the least cost that any completion may have, and the search is iterative deepening A* (Korf
 //! 1985): depth first under a limit on the estimated cost that grows until a point is found. It
 //! needs no memory, and with steps enough its answer is the cheapest.
+//!
+//! For the valid points that differ in exactly one parameter the given point's own path through each diagram is walked once. Another value at one slot then
+//! starts at the node that the path already found, and ends as soon as it meets the path again: in a
+//! reduced diagram most changes do so after a step or two.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::checks::CheckScratch;
-use super::counted::Index;
-use super::diagram::{Diagram, Edge};
-use super::parts::Part;
+use crate::index::Index;
+use crate::index::diagram::{Diagram, Edge};
+use crate::index::parts::{CheckScratch, Part};
 
 /// Edges looked at in search of the cheapest point of a part; following one counts as several.
 const STEPS: u64 = 1 << 21;
@@ -196,5 +199,86 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
         }
         found.sort_unstable_by_key(|(estimate, tie, _)| (*estimate, *tie));
         Ok(found)
+    }
+}
+
+/// No node: the path ended before.
+const NONE: u32 = u32::MAX;
+
+/// A point, valid or not, and its path through the diagrams.
+#[derive(Debug)]
+pub struct Around<'a> {
+    index: &'a Index,
+    positions: Vec<u16>,
+    /// For each slot the node at which it is decided.
+    nodes: Vec<u32>,
+    /// Whether each group's part of the point is valid.
+    valid: Vec<bool>,
+    invalid: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Below,
+    Above,
+}
+
+impl<'a> Around<'a> {
+    /// Walks the path; `None` if the point has not as many positions as the space has parameters.
+    pub fn new(index: &'a Index, positions: &[u16]) -> Option<Around<'a>> {
+        if positions.len() != index.places.len() {
+            return None;
+        }
+        let mut nodes = vec![NONE; positions.len()];
+        let mut valid = Vec::with_capacity(index.diagrams.len());
+        for diagram in index.diagrams.iter().filter(|_| !index.is_empty()) {
+            let mut node = Some(0);
+            for layer in &diagram.layers {
+                let Some(at) = node else { break };
+                nodes[layer.slot] = at;
+                node = layer.find(at, positions[layer.slot]).map(|edge| edge.child);
+            }
+            valid.push(node.is_some());
+        }
+        let invalid = valid.iter().filter(|valid| !**valid).count();
+        Some(Around { index, positions: positions.to_vec(), nodes, valid, invalid })
+    }
+
+    /// The ways to change one slot, on one side of the point's own value, ascending. Each has to be
+    /// asked for with `accepts`.
+    pub fn edges(&self, slot: usize, side: Side) -> &'a [Edge] {
+        let (group, depth) = self.index.places[slot];
+        let others_invalid = self.invalid - usize::from(self.valid.get(group) == Some(&false));
+        // Where another group's part is invalid, no change of this slot can make the point valid.
+        if self.nodes[slot] == NONE || others_invalid > 0 {
+            return &[];
+        }
+        let edges = self.index.diagrams[group].layers[depth].edges_of(self.nodes[slot]);
+        let own = self.positions[slot];
+        match side {
+            Side::Below => &edges[..edges.partition_point(|edge| edge.position < own)],
+            Side::Above => &edges[edges.partition_point(|edge| edge.position <= own)..],
+        }
+    }
+
+    /// Whether the point is valid with that change.
+    pub fn accepts(&self, slot: usize, edge: &Edge) -> bool {
+        let (group, depth) = self.index.places[slot];
+        let mut node = edge.child;
+        for layer in &self.index.diagrams[group].layers[depth + 1..] {
+            // From here on the changed point runs along the original path, which is known to be valid.
+            if self.valid[group] && self.nodes[layer.slot] == node {
+                break;
+            }
+            match layer.find(node, self.positions[layer.slot]) {
+                Some(edge) => node = edge.child,
+                None => return false,
+            }
+        }
+        self.index.is_exact() || {
+            let mut positions = self.positions.clone();
+            positions[slot] = edge.position;
+            self.index.admits(&positions)
+        }
     }
 }

@@ -1,10 +1,14 @@
 //! Diagrams that checks link. Parts are independent of each other: a point is valid exactly if each
 //! part of it is, so each is sampled, repaired and estimated on its own.
+//!
+//! Conjuncts that the diagrams do not cover. They are checked at points, or at partial points as soon
+//! as their last parameter is decided.
 
 use std::sync::OnceLock;
 
-use super::checks::Checks;
-use super::diagram::Diagram;
+use crate::count::problem::{Conjunct, Problem};
+use crate::index::diagram::Diagram;
+use crate::program::{Atom, Program, Register, Registers};
 
 /// Some diagrams and the checks that read only their slots.
 #[derive(Debug)]
@@ -24,7 +28,6 @@ pub struct Trial {
     pub held: u32,
 }
 
-/// One decision.
 #[derive(Debug)]
 pub struct PartStep {
     pub diagram: usize,
@@ -48,7 +51,6 @@ impl Part {
     }
 }
 
-/// The parts of a space.
 pub fn parts(diagrams: &[Diagram], places: &[(usize, usize)], checks: &Checks) -> Vec<Part> {
     let read = |check: usize| checks.slots(check).iter().map(|slot| places[*slot].0);
     let mut leader: Vec<usize> = (0..diagrams.len()).collect();
@@ -109,9 +111,7 @@ fn part(
 
 /// How many checks wait for each diagram, kept up to date while diagrams are decided.
 struct Waiting {
-    /// The diagrams of each check.
     diagrams: Vec<Vec<usize>>,
-    /// The checks of each diagram.
     checks: Vec<Vec<usize>>,
     /// How many diagrams of each check are open.
     open: Vec<usize>,
@@ -159,5 +159,108 @@ impl Waiting {
                 last.into_iter().for_each(|last| self.closed[*last] += 1);
             }
         }
+    }
+}
+
+/// The conjuncts and what it takes to evaluate them.
+#[derive(Debug, Default)]
+pub struct Checks {
+    checks: Vec<CompiledConjunct>,
+    registers: Registers,
+    /// The value at each position, for the slots that are read; the others have none.
+    values: Vec<Vec<Atom>>,
+}
+
+#[derive(Debug)]
+struct CompiledConjunct {
+    program: Program,
+    slots: Vec<usize>,
+}
+
+/// Values of a partial point, as far as checks read them, and room to compute.
+#[derive(Clone, Debug)]
+pub struct CheckScratch(Registers);
+
+impl Checks {
+    /// Checks of conjuncts that were left out of a problem.
+    pub fn new(problem: &Problem, conjuncts: Vec<Conjunct>) -> Checks {
+        let mut read = vec![false; problem.values.len()];
+        conjuncts.iter().flat_map(|conjunct| &conjunct.slots).for_each(|slot| read[*slot] = true);
+        let values = |slot: usize| {
+            if !read[slot] {
+                return Vec::new();
+            }
+            let positions = &problem.positions[slot];
+            let length = positions.last().map_or(0, |last| usize::from(*last) + 1);
+            // Indexed by original position, because diagrams speak in positions. Removed positions hold a
+            // filler that no diagram asks for.
+            let mut values = vec![Atom::Text(0); length];
+            positions
+                .iter()
+                .zip(&problem.values[slot])
+                .for_each(|(at, value)| values[usize::from(*at)] = *value);
+            values
+        };
+        let values: Vec<Vec<Atom>> = (0..problem.values.len()).map(values).collect();
+        let mut registers = Registers::new(problem.values.len());
+        // Conjuncts may read slots that have one value left, without naming them.
+        for (slot, values) in problem.values.iter().enumerate().filter(|(_, values)| values.len() == 1) {
+            registers.set(slot as Register, Some(values[0]));
+        }
+        let check = |conjunct: Conjunct| {
+            let program = Program::new(&conjunct.code, &mut registers);
+            CompiledConjunct { program, slots: conjunct.slots }
+        };
+        let checks = conjuncts.into_iter().map(check).collect();
+        Checks { checks, registers, values }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.checks.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.checks.len()
+    }
+
+    /// What making all of some checks costs, in steps.
+    pub fn weight(&self, checks: &[usize]) -> u64 {
+        checks.iter().map(|check| self.checks[*check].program.weight()).sum()
+    }
+
+    /// The slots that a check reads, ascending.
+    pub fn slots(&self, check: usize) -> &[usize] {
+        &self.checks[check].slots
+    }
+
+    pub fn last_slot(&self, check: usize) -> usize {
+        self.slots(check).last().copied().unwrap_or(0)
+    }
+
+    pub fn scratch(&self) -> CheckScratch {
+        CheckScratch(self.registers.clone())
+    }
+
+    /// Notes a position that the diagrams allow.
+    pub fn set(&self, scratch: &mut CheckScratch, slot: usize, position: u16) {
+        // Slots that no check reads have no values here, so callers may set every slot.
+        if let Some(value) = self.values[slot].get(usize::from(position)) {
+            scratch.0.set(slot as Register, Some(*value));
+        }
+    }
+
+    /// Whether a check holds; all of its slots must be set.
+    pub fn holds(&self, check: usize, scratch: &mut CheckScratch) -> bool {
+        self.checks[check].program.holds(&mut scratch.0)
+    }
+
+    /// Whether all checks hold at a point that the diagrams allow.
+    pub fn all_hold(&self, positions: &[u16]) -> bool {
+        if self.is_empty() {
+            return true;
+        }
+        let mut scratch = self.scratch();
+        positions.iter().enumerate().for_each(|(slot, position)| self.set(&mut scratch, slot, *position));
+        (0..self.len()).all(|check| self.holds(check, &mut scratch))
     }
 }

@@ -1,5 +1,5 @@
 //! The way between index and point for spaces of fewer than 2^64 points, which is nearly all: the same
-//! descent as in `lookup`, over tables that lie flat in slot order and with 64-bit arithmetic. The 50
+//! descent as in `Index`, over tables that lie flat in slot order and with 64-bit arithmetic. The 50
 //! parameters of the tensor contraction take 0.6 µs each way.
 //!
 //! What a step at one slot skips is multiplied by the completions of the other groups. Of those, groups
@@ -14,7 +14,6 @@ const MAX_EDGES: usize = 4 << 20;
 /// Groups whose nodes fit the stack.
 const FEW_GROUPS: usize = 32;
 
-/// Flat tables of all diagrams.
 #[derive(Debug)]
 pub struct Route {
     stops: Vec<RouteStop>,

@@ -1,15 +1,24 @@
-//! Drawing valid points.
+//! Drawing valid points, and estimating how many there are.
 //!
 //! Diagrams are drawn from exactly. Where checks are left to be made, points are drawn until one
 //! passes, which keeps them uniform. A part whose points hardly ever pass is searched instead, depth
 //! first with values in random order; what that finds is valid, but not uniform.
+//!
+//! A descent through all diagrams in declared order that goes by shares: a number from 0 to below 1
+//! picks the value under which that share of a node's completions lies.
+//!
+//! With an independent uniform number for each parameter this gives uniform points (the inverse of
+//! Rosenblatt's transformation, Ann. Math. Stat. 23, 1952), and numbers that are spread evenly give
+//! points that are.
 
+use num_bigint::BigUint;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::checks::CheckScratch;
-use super::counted::Index;
-use super::parts::Part;
+use crate::index::Index;
+use crate::index::diagram::{Diagram, Edge};
+use crate::index::parts::{CheckScratch, Part, Trial};
+use crate::sample::seeded;
 
 /// Refused points in a row before the search takes over.
 const REFUSALS: u32 = 1 << 17;
@@ -146,4 +155,141 @@ impl Dive<'_> {
         let checks = &self.index.checks;
         step.closes.iter().all(|check| checks.holds(*check, self.scratch)).then_some(edge.child)
     }
+}
+
+/// A node on the way down.
+#[derive(Clone, Copy, Debug)]
+pub struct Fork<'a> {
+    diagram: &'a Diagram,
+    depth: usize,
+    node: u32,
+}
+
+/// The edge at some share of a node's completions.
+#[derive(Clone, Copy, Debug)]
+pub struct ForkChoice {
+    pub edge: Edge,
+    /// The edge's own part of the completions.
+    pub width: f64,
+    /// The share within that part, from 0 to below 1.
+    pub inside: f64,
+}
+
+impl Index {
+    /// The point that `choose` leads to, asked for each parameter in declared order. The space must
+    /// have a point.
+    pub fn descend(&self, mut choose: impl FnMut(usize, Fork<'_>) -> Edge) -> Vec<u16> {
+        let mut nodes = vec![0; self.diagrams.len()];
+        let mut positions = Vec::with_capacity(self.places.len());
+        for (slot, (group, depth)) in self.places.iter().enumerate() {
+            let fork = Fork { diagram: &self.diagrams[*group], depth: *depth, node: nodes[*group] };
+            let edge = choose(slot, fork);
+            nodes[*group] = edge.child;
+            positions.push(edge.position);
+        }
+        positions
+    }
+}
+
+impl Fork<'_> {
+    /// The edge at a share of the completions, from 0 to below 1.
+    pub fn split(&self, share: f64) -> ForkChoice {
+        let edges = self.diagram.layers[self.depth].edges_of(self.node);
+        // A forced value uses up none of the share, so its random bits remain for later parameters.
+        if edges.len() == 1 {
+            return ForkChoice { edge: edges[0], width: 1.0, inside: share };
+        }
+        let end = |at: usize| self.diagram.end(self.depth, self.node, at);
+        let all = end(edges.len() - 1);
+        let wanted = share * all;
+        // The first edge that ends beyond; rounding may leave none.
+        let (mut at, mut size) = (0, edges.len() - 1);
+        while size > 0 {
+            let half = size / 2;
+            if end(at + half) <= wanted {
+                at += half + 1;
+                size -= half + 1;
+            } else {
+                size = half;
+            }
+        }
+        let start = if at == 0 { 0.0 } else { end(at - 1) };
+        let width = end(at) - start;
+        let inside = if width > 0.0 { (wanted - start) / width } else { 0.0 };
+        ForkChoice { edge: edges[at], width: width / all, inside: inside.clamp(0.0, 1.0 - f64::EPSILON) }
+    }
+}
+
+/// Points drawn for an estimate, per part.
+const DRAWS: u32 = 1 << 16;
+
+/// Steps that the checks of a part may take for all of the draws to be made.
+const USUAL_WEIGHT: u64 = 1 << 12;
+
+/// Points drawn of a part with checks of any length.
+const FEWEST_DRAWS: u32 = 1 << 8;
+
+/// Enough passed checks to stop early: they give the share to 3 %.
+const ENOUGH: u32 = 1 << 10;
+
+/// The number of valid points of a space.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Size {
+    /// Counted.
+    Exact(BigUint),
+    /// The constraints entangle the parameters too much to count.
+    Unknown {
+        /// The points that satisfy those constraints that were counted with.
+        at_most: BigUint,
+        /// Valid points by a sample of fixed seed: the same at every call. 0 if the sample met none,
+        /// infinite beyond the range of floats.
+        estimate: f64,
+        /// One standard deviation of the estimate; if the sample met no valid point, what one hit
+        /// would have meant.
+        spread: f64,
+    },
+}
+
+impl Index {
+    pub fn size(&self) -> Size {
+        if self.is_exact() {
+            return Size::Exact(self.total.clone());
+        }
+        let (mut share, mut variance, mut reach) = (1.0f64, 0.0f64, 1.0f64);
+        for part in self.parts.iter().filter(|part| !part.is_exact()) {
+            let Trial { drawn, held } = self.trial(part);
+            let own = f64::from(held) / f64::from(drawn);
+            share *= own;
+            reach *= f64::from(held.max(1)) / f64::from(drawn);
+            // Relative variances of independent factors add up.
+            variance += (1.0 - own) / f64::from(held.max(1));
+        }
+        let most = float(&self.total);
+        let spread = if share > 0.0 { share * variance.sqrt() } else { reach };
+        Size::Unknown { at_most: self.total.clone(), estimate: most * share, spread: most * spread }
+    }
+
+    /// How often drawn points of a part pass its checks; drawn once, from a fixed seed.
+    pub(super) fn trial(&self, part: &Part) -> Trial {
+        *part.trial.get_or_init(|| {
+            // A fixed seed: the same space must report the same estimate at every call.
+            let mut rng = seeded(0);
+            let mut positions = vec![0; self.places.len()];
+            let mut scratch = self.checks.scratch();
+            let mut trial = Trial { drawn: 0, held: 0 };
+            // A point of a part with very many or very long checks costs as much as many points of others.
+            let weight = self.checks.weight(&part.checks).max(USUAL_WEIGHT);
+            let draws = ((u64::from(DRAWS) * USUAL_WEIGHT / weight) as u32).max(FEWEST_DRAWS);
+            while trial.drawn < draws && trial.held < ENOUGH {
+                trial.drawn += 1;
+                trial.held += u32::from(self.draw_once(part, &mut rng, &mut positions, &mut scratch));
+            }
+            trial
+        })
+    }
+}
+
+/// The nearest float, infinite if there is none.
+fn float(number: &BigUint) -> f64 {
+    number.to_string().parse().unwrap_or(f64::INFINITY)
 }

@@ -4,9 +4,9 @@
 //! rows of the later ones (the tail) depend only on the nodes where the cut leaves the diagrams, so
 //! they are made once for each such state and then copied with the odometer's bits added.
 
-use super::layout::{Layout, Word};
 use crate::index::Index;
 use crate::index::diagram::Layer;
+use crate::list::{Layout, Word};
 
 /// The longest tail in rows: with 32-bit rows a tail stays in a core's nearest cache.
 const TAIL_ROWS: u64 = 4096;

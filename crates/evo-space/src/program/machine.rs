@@ -6,9 +6,9 @@
 
 use std::cmp::Ordering;
 
-use super::code::{Atom, Code};
 use crate::expr::tree::{Function, Relation};
-use crate::number::{Number, Operator};
+use crate::program::lower::{Atom, Code};
+use crate::value::{Number, Operator};
 
 /// Instructions that count as one step. Sensible constraints are shorter, so that limits on their
 /// work count runs.
@@ -17,10 +17,8 @@ const STEP_INSTRUCTIONS: u64 = 64;
 /// From this length on a list of constants is searched by halves.
 const SEARCHED_ITEMS: usize = 32;
 
-/// The number of a register.
 pub type Register = u32;
 
-/// All registers of a set of programs.
 #[derive(Clone, Debug, Default)]
 pub struct Registers(Vec<Option<Atom>>);
 
@@ -30,13 +28,11 @@ impl Registers {
         Registers(vec![None; slots])
     }
 
-    /// A new register.
     pub fn add(&mut self, value: Option<Atom>) -> Register {
         self.0.push(value);
         (self.0.len() - 1) as Register
     }
 
-    /// Sets a register.
     #[inline]
     pub fn set(&mut self, register: Register, value: Option<Atom>) {
         self.0[register as usize] = value;
@@ -49,14 +45,12 @@ impl Registers {
         self.0.extend_from_slice(&other.0);
     }
 
-    /// The value of a register.
     #[inline]
     pub fn get(&self, register: Register) -> Option<Atom> {
         self.0[register as usize]
     }
 }
 
-/// Instructions and where the result lies.
 #[derive(Clone, Debug)]
 pub struct Program {
     instructions: Box<[Instruction]>,

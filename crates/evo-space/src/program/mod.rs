@@ -5,15 +5,267 @@
 //! are evaluated directly in `expr` only where an error has to be explained; ordinary tests and the
 //! fuzz target `expression` hold the two evaluators against each other.
 
-mod code;
-mod compiled;
 mod lower;
 mod machine;
 
-pub(crate) use code::{Atom, Code, Texts};
-pub use compiled::{CompiledExpr, Scratch};
-pub(crate) use lower::{Domains, conjuncts};
-pub(crate) use machine::{Program, Register, Registers};
+use crate::expr::Expr;
+use crate::expr::tree::{Kind, Tree};
+use crate::program::lower::lower;
+use crate::value::{Number, Value};
+
+pub(crate) use crate::program::lower::{Atom, Code, Domains, Texts, conjuncts};
+pub(crate) use crate::program::machine::{Program, Register, Registers};
+
+/// An expression in the form that counts spaces, for evaluation at many points.
+///
+/// It has the value that `Expr::evaluate` gives, several times faster, and no message where there is
+/// none. Truth is 1 or 0 here, which is equal to `true` or `false`.
+///
+/// ```
+/// use evo_space::expr::Expr;
+/// use evo_space::program::Scratch;
+/// use evo_space::value::Value;
+///
+/// let expr = Expr::parse("B != 0 and A / B > 1")?;
+/// // The values that B and A can have: names count in order of appearance.
+/// let domains = [[0, 1].map(Value::Int).to_vec(), [1, 2].map(Value::Int).to_vec()];
+/// let compiled = expr.compile(&domains);
+/// let mut scratch = Scratch::default();
+/// let mut at = |b: usize, a: usize| compiled.evaluate(|name| &domains[name][[b, a][name]], &mut scratch);
+/// assert_eq!(at(0, 1), Some(Value::Bool(false)));
+/// assert_eq!(at(1, 1), Some(Value::Bool(true)));
+/// # Ok::<(), evo_space::expr::ExprError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct CompiledExpr {
+    program: Program,
+    /// The registers before a run: constants are set, all others are empty.
+    initial: Registers,
+    /// The names that the tree reads, ascending; each is the register of its position here.
+    names: Vec<usize>,
+    texts: Texts,
+}
+
+/// Memory for evaluations, which any number of compiled expressions can use in turn.
+#[derive(Clone, Debug, Default)]
+pub struct Scratch(Registers);
+
+impl Expr {
+    /// Compiles the expression. `domains` holds the values that each of `distinct_names` can have, at
+    /// least one each.
+    pub fn compile(&self, domains: &[Vec<Value>]) -> CompiledExpr {
+        CompiledExpr::new(self.tree(), domains)
+    }
+}
+
+impl CompiledExpr {
+    /// Compiles a tree whose names count in `domains`: the values that each name can have, at least
+    /// one for each name that the tree reads.
+    pub fn new(tree: &Tree, domains: &[Vec<Value>]) -> CompiledExpr {
+        let mut names = Vec::new();
+        visit_names(tree, &mut |name| names.push(name));
+        names.sort_unstable();
+        names.dedup();
+        // Registers are numbered by the names that are read, so unused names of a scope cost nothing.
+        let mut slots = vec![usize::MAX; domains.len()];
+        names.iter().enumerate().for_each(|(slot, name)| slots[*name] = slot);
+        let values = names.iter().flat_map(|name| &domains[*name]);
+        let texts = Texts::collect(values, std::iter::once(tree));
+        let atoms = |name: &usize| domains[*name].iter().map(|value| texts.atom(value)).collect();
+        let values: Vec<Vec<Atom>> = names.iter().map(atoms).collect();
+        let code = lower(tree, &slots, &Domains::new(&values, &texts));
+        let mut initial = Registers::new(names.len());
+        let program = Program::new(&code, &mut initial);
+        CompiledExpr { program, initial, names, texts }
+    }
+
+    /// The value, `None` where evaluation fails. `value_of` is asked for each name that the tree
+    /// reads, and answers with one of its values.
+    pub fn evaluate<'v>(
+        &self,
+        value_of: impl Fn(usize) -> &'v Value,
+        scratch: &mut Scratch,
+    ) -> Option<Value> {
+        self.run(|name| self.texts.atom(value_of(name)), scratch).map(|atom| self.texts.value(atom))
+    }
+
+    /// The same for an expression whose names are all floats: quicker, because no value is converted.
+    /// Texts are not numbers, so a text as the value is `None` too.
+    pub fn evaluate_floats(&self, value_of: impl Fn(usize) -> f64, scratch: &mut Scratch) -> Option<f64> {
+        let value = self.run(|name| Atom::Number(Number::Float(value_of(name))), scratch)?;
+        value.number().map(Number::as_float)
+    }
+
+    #[inline]
+    fn run(&self, atom_of: impl Fn(usize) -> Atom, scratch: &mut Scratch) -> Option<Atom> {
+        // Constants differ from program to program, and temporaries of the last run must not be read.
+        scratch.0.reset(&self.initial);
+        for (register, name) in self.names.iter().enumerate() {
+            scratch.0.set(register as Register, Some(atom_of(*name)));
+        }
+        self.program.run(&mut scratch.0)
+    }
+}
+
+fn visit_names(tree: &Tree, visit: &mut dyn FnMut(usize)) {
+    if let Kind::Name(name) = &tree.kind {
+        visit(*name);
+    }
+    tree.for_children(&mut |child| visit_names(child, visit));
+}
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::expr::Expr;
+    use crate::value::Value;
+
+    fn values() -> Vec<Value> {
+        // Two of them are integers that no float holds, which tells exact comparison from one of floats.
+        let integers = [-3, 0, 1, 2, 7, (1 << 53) + 1, i64::MAX].map(Value::Int);
+        let others = [Value::Float(0.5), Value::Float(-4.0), Value::text(""), Value::text("x")];
+        integers.into_iter().chain(others).collect()
+    }
+
+    /// Compares the two evaluators for every combination of values of `a` and `b`: the value itself, and
+    /// whether all conjuncts hold.
+    #[track_caller]
+    fn check_on(text: &str, values: &[Value]) {
+        let expr = Expr::parse(text).unwrap();
+        let names = expr.distinct_names();
+        let compiled = expr.compile(&vec![values.to_vec(); names.len()]);
+        let texts = Texts::collect(values.iter(), [expr.tree()].into_iter());
+        let atoms: Vec<Atom> = values.iter().map(|value| texts.atom(value)).collect();
+        let slots: Vec<usize> = names.iter().map(|name| usize::from(&**name == "b")).collect();
+        let both = [atoms.clone(), atoms.clone()];
+        let domains = Domains::new(&both, &texts);
+        let mut registers = Registers::new(2);
+        let codes = conjuncts(expr.tree(), &slots, &domains);
+        let programs: Vec<Program> = codes.iter().map(|code| Program::new(code, &mut registers)).collect();
+        let mut scratch = Scratch::default();
+        for (at, a) in values.iter().enumerate() {
+            for (bt, b) in values.iter().enumerate() {
+                let pair = [a, b];
+                let scope = |name: &str| Some(pair[usize::from(name == "b")].clone());
+                let expected = expr.evaluate(&scope).ok();
+                let value = compiled.evaluate(|name| pair[slots[name]], &mut scratch);
+                assert_eq!(value, expected, "{text} at {a} {b}");
+                assert_eq!(is_text(&value), is_text(&expected), "{text} at {a} {b}");
+                registers.set(0, Some(atoms[at]));
+                registers.set(1, Some(atoms[bt]));
+                let holds = programs.iter().all(|program| program.holds(&mut registers));
+                assert_eq!(
+                    holds,
+                    expected.is_some_and(|value| value.is_true()),
+                    "{text}: {codes:?} at {a} {b}"
+                );
+            }
+        }
+    }
+
+    fn is_text(value: &Option<Value>) -> bool {
+        matches!(value, Some(Value::Text(_)))
+    }
+
+    #[track_caller]
+    fn check(text: &str) {
+        check_on(text, &values());
+    }
+
+    #[test]
+    fn programs_mean_what_the_tree_means() {
+        check("a + b * 2 - 3 < a // b");
+        check("a % b == 1 or b / a > 0.5");
+        check("a ** b <= 8 and not a == b");
+        check("(a or b) != (b and a)");
+        check("a in [1, b, 'x'] or b not in [2, 7]");
+        check("a in [] or b < 0");
+        check("a in [1, 2 // b, -3] or a not in [b, 1 // b]");
+        check("(1 // a if b else 2 // b) > 0");
+        check("min(a, b, 1) < max(b, 0.5) or abs(a) > ceil_div(b, a)");
+        check("-a < b <= 7 < a");
+        check("'x' == a or a * b > 9223372036854775807 - 1");
+        check("b != 0 and a / b > 1");
+        check("1 if a else 'x'");
+        check("not (a or b // a > 1)");
+        check("1 // 0 == 1 and a");
+    }
+
+    /// Expressions of the whole language over `a` and `b`. Everything is in brackets, so that a part can
+    /// stand anywhere.
+    fn expression() -> impl Strategy<Value = String> {
+        let literals =
+            ["0", "1", "2", "-3", "0.5", "1e300", "4294967296", "9223372036854775807", "'x'", "''"];
+        let leaf = prop_oneof![
+            3 => prop::sample::select(vec!["a", "b"]).prop_map(str::to_string),
+            2 => prop::sample::select(literals.to_vec()).prop_map(str::to_string),
+        ];
+        leaf.prop_recursive(4, 24, 3, |inner| {
+            let operators =
+                vec!["+", "-", "*", "/", "//", "%", "**", "==", "!=", "<", "<=", ">", ">=", "and", "or"];
+            let operator = || prop::sample::select(operators.clone());
+            let (x, y, z) = (inner.clone(), inner.clone(), inner.clone());
+            let two = (x.clone(), operator(), y.clone()).prop_map(|(x, o, y)| format!("({x} {o} {y})"));
+            let three = (x.clone(), operator(), y.clone(), operator(), z.clone())
+                .prop_map(|(x, o, y, p, z)| format!("({x} {o} {y} {p} {z})"));
+            let list = prop::collection::vec(z.clone(), 0..4);
+            let member = (x.clone(), prop::sample::select(vec!["in", "not in"]), list)
+                .prop_map(|(x, word, list)| format!("({x} {word} [{}])", list.join(", ")));
+            let choice =
+                (x.clone(), y.clone(), z.clone()).prop_map(|(x, y, z)| format!("({x} if {y} else {z})"));
+            let one = (prop::sample::select(vec!["not ", "-", "abs"]), x.clone())
+                .prop_map(|(word, x)| format!("({word}({x}))"));
+            let call = (prop::sample::select(vec!["min", "max", "ceil_div"]), x, y)
+                .prop_map(|(name, x, y)| format!("{name}({x}, {y})"));
+            prop_oneof![4 => two, 2 => three, 1 => member, 1 => choice, 2 => one, 1 => call]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn random_expressions_mean_the_same_compiled(text in expression()) {
+            check(&text);
+            // Without texts and huge numbers more expressions have a value, and sums are made flat.
+            check_on(&text, &[0, 1, -2, 6].map(Value::Int));
+            check_on(&text, &[Value::Float(2.0), Value::Float(0.0), Value::Bool(true)]);
+        }
+    }
+
+    #[test]
+    fn a_register_without_a_value_fails_only_the_program_that_reads_it() {
+        let read = |first: bool| {
+            let truth = Code::Constant(Atom::bool(first));
+            let code = Code::Any(vec![truth, Code::Slot(0)]);
+            let mut registers = Registers::new(1);
+            let program = Program::new(&code, &mut registers);
+            program.run(&mut registers)
+        };
+        assert_eq!(read(true), Some(Atom::bool(true)));
+        assert_eq!(read(false), None);
+    }
+
+    #[test]
+    fn one_scratch_serves_several_expressions() {
+        let domain = [1, 2, 3].map(Value::Int).to_vec();
+        let exprs = ["a + 10", "b * a - 1", "1 // (a - 1)"].map(|text| Expr::parse(text).unwrap());
+        let compiled = exprs.each_ref().map(|expr| expr.compile(&vec![domain.clone(); 2]));
+        let mut scratch = Scratch::default();
+        let mut values = || compiled.each_ref().map(|own| own.evaluate(|name| &domain[name], &mut scratch));
+        let expected = [Some(Value::Int(11)), Some(Value::Int(1)), None];
+        assert_eq!(values(), expected);
+        assert_eq!(values(), expected);
+    }
+
+    #[test]
+    fn long_chains_do_not_nest() {
+        // Floats are added in the order in which they are written, so such a sum cannot become flat.
+        let text = format!("a{}", " + a".repeat(20_000));
+        let expr = Expr::parse(&text).unwrap();
+        let domain = [Value::Float(0.5), Value::Float(1.0)];
+        let compiled = expr.compile(&[domain.to_vec()]);
+        let value = compiled.evaluate(|_| &domain[1], &mut Scratch::default());
+        assert_eq!(value, Some(Value::Float(20_001.0)));
+    }
+}

@@ -6,13 +6,12 @@ use proptest::prelude::*;
 use num_bigint::BigUint;
 
 use super::SearchSpace;
-use crate::constraint::Constraint;
-use crate::count::relax::RelaxLimits;
+use crate::count::RelaxLimits;
 use crate::genome::Genome;
 use crate::index::{Limits, Size};
 use crate::neighbors::Neighborhood;
-use crate::parameter::Parameter;
-use crate::rng::seeded;
+use crate::sample::seeded;
+use crate::space::{Constraint, Parameter};
 use crate::testing::{any_space, brute_force, scattered_points};
 use crate::value::Value;
 
@@ -94,8 +93,6 @@ fn check_points(space: &SearchSpace, valid: &[Genome]) {
         let near: Vec<Genome> = valid.iter().filter(is_near).cloned().collect();
         assert_eq!(space.neighbors(&genome, Neighborhood::StrictlyAdjacent), near);
         assert_eq!(space.neighbor_count(&genome, Neighborhood::StrictlyAdjacent), near.len().into());
-        let drawn = space.random_neighbor(&genome, Neighborhood::StrictlyAdjacent, &mut rng);
-        assert!(drawn.map_or(near.is_empty(), |drawn| near.contains(&drawn)));
         let repaired = space.repair(&genome, &mut rng);
         assert!(repaired.as_ref().is_none_or(|genome| valid.contains(genome)));
         assert_eq!(repaired.as_ref().map(distance), valid.iter().map(distance).min());

@@ -8,7 +8,7 @@ use evo_protocol::device::{DeviceError, DeviceKind};
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
 use evo_protocol::worker::{CheckPlan, Depth, GateAnswer};
-use evo_space::counted::counted;
+use evo_space::text::counted;
 
 use super::case::Case;
 use super::element::{self, Poison};

@@ -9,7 +9,7 @@ use evo_protocol::device::{DeviceError, DeviceKind};
 use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan};
 use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{Depth, GateAnswer, ReferencePlan, SpecialValues};
-use evo_space::counted::counted;
+use evo_space::text::counted;
 use serde_json::{Map, Value, json};
 
 use super::afterwards::{self, PROBE_ELEMENTS};

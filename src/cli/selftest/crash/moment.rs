@@ -63,7 +63,7 @@ impl fmt::Display for Moment {
 
 #[cfg(test)]
 mod tests {
-    use evo_space::rng::seeded;
+    use evo_space::sample::seeded;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use evo_journal::leaderboard::repro;
 use evo_protocol::leaderboard::{LeaderboardSection, PairedDecision};
 use evo_protocol::verdict::{Gate, GateState};
-use evo_space::counted::counted;
+use evo_space::text::counted;
 use serde::Serialize;
 
 use super::calibration::calibration;
@@ -241,7 +241,7 @@ fn commands(material: &ReportMaterial) -> Vec<PageCommand> {
         (None, Some(best)) => all.push(command("Judge the best again", repro(header, &best.configuration))),
         (None, None) => {}
     }
-    let words = header.environment.command.iter().map(|word| evo_space::shell::quote(word).into_owned());
+    let words = header.environment.command.iter().map(|word| evo_space::text::quote(word).into_owned());
     let line = words.collect::<Vec<_>>().join(" ");
     if !line.is_empty() {
         all.push(command("The command of this study", line));

@@ -17,7 +17,7 @@ mod roofline;
 mod rows;
 mod tables;
 
-use evo_space::printable::printable;
+use evo_space::text::printable;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, context};
 

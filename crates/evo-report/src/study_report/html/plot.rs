@@ -111,7 +111,7 @@ pub fn px(value: f64) -> String {
 /// Text with everything escaped that would be markup.
 pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
-    for letter in evo_space::printable::printable(text).chars() {
+    for letter in evo_space::text::printable(text).chars() {
         match letter {
             '&' => safe.push_str("&amp;"),
             '<' => safe.push_str("&lt;"),

@@ -2,7 +2,7 @@
 
 use evo_journal::record::StudyHeader;
 use evo_protocol::evaluation::Evaluation;
-use evo_space::printable::{printable, shortened};
+use evo_space::text::{printable, shortened};
 use serde_json::{Value, json};
 
 use super::convergence::{device_seconds, has_stamps};
@@ -66,7 +66,7 @@ pub fn data(material: &ReportMaterial) -> Value {
 
 /// The command that evaluates a configuration again, without the configuration.
 fn repro(header: &StudyHeader) -> Value {
-    let space = evo_space::shell::quote(&header.space).into_owned();
+    let space = evo_space::text::quote(&header.space).into_owned();
     let options = format!("--device {} --seed {}", header.device.kind.as_str(), header.seed);
     json!({ "before": format!("evo test-one {space}"), "after": options })
 }

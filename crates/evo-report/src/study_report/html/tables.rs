@@ -3,7 +3,7 @@
 use evo_journal::leaderboard::repro;
 use evo_protocol::leaderboard::RankedEntry;
 use evo_protocol::verdict::GateState;
-use evo_space::printable::shortened;
+use evo_space::text::shortened;
 use serde::Serialize;
 
 use crate::study_report::harmed::{NO_RESULTS, cost};

@@ -49,18 +49,6 @@ fn codes_are_the_same_one_by_one_and_together() {
 }
 
 #[test]
-fn importance_goes_to_the_parameters() {
-    let space = space_of(TILED);
-    let features = Features::new(&space);
-    let count = features.scales().len();
-    let shares = features.parameter_importance(&vec![1.0 / count as f64; count]);
-    assert_eq!(shares.len(), 8);
-    assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-12);
-    assert_eq!(shares[5], 0.0, "what cannot vary does not matter");
-    assert!(shares[0] > shares[3]);
-}
-
-#[test]
 fn undefined_values_and_odd_numbers_have_a_place() {
     let space = space_of(
         "constraints = ['A == 0 or 12 / A > -20', 'A + B < 2e6']\n[parameters]\nA = [-3, -1, 0, 4]\nB = [0, 1, 1000000]\n",

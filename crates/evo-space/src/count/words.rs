@@ -1,5 +1,6 @@
-//! Runs of words and small numbers for them, made for memo keys: keys of one table are equally long
-//! and lie one after the other, so that an entry costs its words and a few bytes.
+//! Runs of 64-bit words: sets of a slot's remaining values, a bit for each, and memo keys with small numbers for
+//! them. Keys of one table are equally long and lie one after the other, so that an entry costs its words and a
+//! few bytes.
 //!
 //! Keys are short runs of small integers and masks from our own search, so nobody can aim for collisions
 //! and a simple hash will do. With `rustc-hash` and `hashbrown` the twelve public spaces of other tuners
@@ -12,7 +13,6 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use rustc_hash::FxHasher;
 
-/// What `KeyTable::entry` found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyEntry {
     /// The value that was set for this key.
@@ -32,17 +32,14 @@ pub struct KeyTable {
 }
 
 impl KeyTable {
-    /// An empty table for keys of `stride` words.
     pub fn new(stride: usize) -> KeyTable {
         KeyTable { stride, keys: Vec::new(), values: Vec::new(), entries: HashTable::new() }
     }
 
-    /// Number of entries.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// The key of an entry.
     pub fn key(&self, entry: usize) -> &[u64] {
         &self.keys[entry * self.stride..(entry + 1) * self.stride]
     }
@@ -67,7 +64,6 @@ impl KeyTable {
         }
     }
 
-    /// Sets the value of an entry.
     pub fn set(&mut self, entry: u32, value: u32) {
         self.values[entry as usize] = value;
     }
@@ -88,6 +84,37 @@ fn hash(key: &[u64]) -> u64 {
     let mut hasher = FxHasher::default();
     key.iter().for_each(|word| hasher.write_u64(*word));
     hasher.finish()
+}
+
+/// Words for a set of values out of `size`.
+pub fn words_for(size: usize) -> usize {
+    size.div_ceil(64)
+}
+
+/// Adds to `words` the set of all `size` values.
+pub fn push_full(words: &mut Vec<u64>, size: usize) {
+    words.extend(std::iter::repeat_n(u64::MAX, size / 64));
+    // Bits beyond the last value stay clear, because sets are compared and tested for emptiness by whole
+    // words.
+    if !size.is_multiple_of(64) {
+        words.push((1 << (size % 64)) - 1);
+    }
+}
+
+pub fn is_empty(words: &[u64]) -> bool {
+    words.iter().all(|word| *word == 0)
+}
+
+/// The members, ascending.
+pub fn members(words: &[u64]) -> impl Iterator<Item = usize> + '_ {
+    words.iter().enumerate().flat_map(|(number, word)| {
+        let mut left = *word;
+        std::iter::from_fn(move || {
+            let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
+            left &= left - 1;
+            Some(number * 64 + bit)
+        })
+    })
 }
 
 #[cfg(test)]
@@ -114,5 +141,17 @@ mod tests {
         assert_eq!(table.entry(&[]), KeyEntry::New(0));
         table.set(0, 7);
         assert_eq!(table.entry(&[]), KeyEntry::Known(7));
+    }
+
+    #[test]
+    fn sets_of_any_size() {
+        for size in [0, 1, 63, 64, 65, 128, 1000] {
+            let mut words = Vec::new();
+            push_full(&mut words, size);
+            assert_eq!(words.len(), words_for(size));
+            assert!(members(&words).eq(0..size), "{size}");
+            assert_eq!(is_empty(&words), size == 0);
+        }
+        assert!(members(&[0b1010, 0, 1]).eq([1, 3, 128]));
     }
 }

@@ -1,0 +1,519 @@
+//! The search space: parameters, constraints and the points that satisfy them.
+
+#[cfg(test)]
+mod entangled_tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use num_bigint::BigUint;
+
+use crate::count::merge::{Edges, Layers};
+use crate::count::problem::Problem;
+use crate::diagnostic::Span;
+use crate::expr::{Expr, ExprError, Scope};
+use crate::genome::{Configuration, Genome};
+use crate::index::{Index, Limits, Size};
+use crate::value::Value;
+use crate::watch::SpaceWatch;
+
+/// Parameters, constraints and an index of the valid points in canonical order (lexicographic by
+/// value position).
+///
+/// Points are [`Genome`]s: for each parameter the position of its value. Most people read a space from a
+/// text with [`SearchSpace::parse`]; it can be built from parts as well:
+///
+/// ```
+/// use evo_space::{Constraint, Expr, Genome, Parameter, SearchSpace, Value};
+///
+/// let parameter = |name: &str, values: &[i64]| Parameter {
+///     name: name.into(),
+///     values: values.iter().copied().map(Value::Int).collect(),
+///     default: 0,
+///     help: None,
+/// };
+/// let divides = Constraint { expr: Expr::parse("A % B == 0")?, because: None, parameters: vec![0, 1], span: None };
+/// let space = SearchSpace::new(vec![parameter("A", &[6, 8, 9]), parameter("B", &[2, 3])], vec![divides]);
+/// assert_eq!(space.count(), 4);
+/// let genome = Genome::from(vec![1, 1]);
+/// assert!(!space.contains(&genome));
+/// assert_eq!(space.violations(&genome)[0].expr.text(), "A % B == 0");
+/// # Ok::<(), evo_space::ExprError>(())
+/// ```
+#[derive(Debug)]
+pub struct SearchSpace {
+    parameters: Vec<Parameter>,
+    constraints: Vec<Constraint>,
+    pub(crate) index: Index,
+    has_default: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Violation<'a> {
+    pub constraint: &'a Constraint,
+    /// Set when the constraint has no value there, such as a division by zero.
+    pub error: Option<ExprError>,
+}
+
+impl SearchSpace {
+    /// Builds the index of the valid points. Constraints must read parameters only, by name; each
+    /// parameter has 1 to 65,535 values. An empty space is not an error here, and neither is one that is
+    /// too entangled to count: see `is_exact`.
+    pub fn new(parameters: Vec<Parameter>, constraints: Vec<Constraint>) -> SearchSpace {
+        SearchSpace::with_limits(parameters, constraints, Limits::default())
+    }
+
+    /// The same with other limits on the work of construction; beyond them some constraints are left out
+    /// of the index and checked point by point (`is_exact` is false then).
+    pub fn with_limits(
+        parameters: Vec<Parameter>,
+        constraints: Vec<Constraint>,
+        limits: Limits,
+    ) -> SearchSpace {
+        SearchSpace::watched(parameters, constraints, limits, &SpaceWatch::default())
+    }
+
+    /// The same under a watch. If that ended the work, the space is not the one that was asked for.
+    pub(crate) fn watched(
+        parameters: Vec<Parameter>,
+        constraints: Vec<Constraint>,
+        limits: Limits,
+        watch: &SpaceWatch,
+    ) -> SearchSpace {
+        let problem = Problem::new(&parameters, &constraints.iter().collect::<Vec<_>>(), watch);
+        let index = Index::new(&problem, limits);
+        SearchSpace { parameters, constraints, index, has_default: true }
+    }
+
+    pub(crate) fn of_index(parameters: Vec<Parameter>, index: Index) -> SearchSpace {
+        SearchSpace { parameters, constraints: Vec::new(), index, has_default: true }
+    }
+
+    /// The same space without a default configuration that would deserve to be tried first: it was
+    /// recorded without one.
+    #[must_use]
+    pub fn without_default(self) -> SearchSpace {
+        SearchSpace { has_default: false, ..self }
+    }
+
+    /// Whether the default configuration was chosen by the author of the space.
+    pub fn has_default(&self) -> bool {
+        self.has_default
+    }
+
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    pub fn constraints(&self) -> &[Constraint] {
+        &self.constraints
+    }
+
+    /// Number of points, valid or not.
+    pub fn cartesian(&self) -> BigUint {
+        cartesian(&self.parameters)
+    }
+
+    pub fn size(&self) -> Size {
+        self.index.size()
+    }
+
+    /// Whether the valid points are counted. If not, the constraints entangle the parameters too
+    /// much: a part of them is then checked point by point, indices have holes, and searches are
+    /// bounded where this is said.
+    pub fn is_exact(&self) -> bool {
+        self.index.is_exact()
+    }
+
+    /// Number of valid points, exact at any size. If the space is not exact, an upper bound; 0 is
+    /// always exact.
+    pub fn valid(&self) -> &BigUint {
+        self.index.total()
+    }
+
+    /// Number of valid points, or an upper bound like `valid`; `u128::MAX` stands for that many or
+    /// more. Indices run below it.
+    pub fn count(&self) -> u128 {
+        u128::try_from(self.index.total()).unwrap_or(u128::MAX)
+    }
+
+    /// The sum of the cartesian ranks of all valid points (a point's rank is its index among all
+    /// points, valid or not): it tells sets of equal size apart. If the space is not exact, the sum over
+    /// all indices, holes included.
+    pub fn rank_sum(&self) -> BigUint {
+        let mut strides = vec![BigUint::from(1u8); self.parameters.len()];
+        for slot in (1..strides.len()).rev() {
+            strides[slot - 1] = &strides[slot] * self.parameters[slot].values.len();
+        }
+        self.index.weighted_sum(|slot, position| &strides[slot] * position)
+    }
+
+    /// The valid point at a canonical index. If the space is not exact, `None` also for a hole: a
+    /// point that some constraint refuses after all.
+    pub fn genome_at(&self, index: u128) -> Option<Genome> {
+        self.index.point(index).map(Genome::from)
+    }
+
+    /// The canonical index of a valid point; `None` also where it does not fit 128 bits.
+    pub fn index_of(&self, genome: &Genome) -> Option<u128> {
+        self.index.index(genome.positions())
+    }
+
+    pub fn contains(&self, genome: &Genome) -> bool {
+        self.index.contains(genome.positions())
+    }
+
+    pub fn violations(&self, genome: &Genome) -> Vec<&Constraint> {
+        self.explain(genome).into_iter().map(|violation| violation.constraint).collect()
+    }
+
+    /// Constraints that the point violates, each with the reason if it has no value there.
+    pub fn explain(&self, genome: &Genome) -> Vec<Violation<'_>> {
+        let configuration = self.configuration(genome);
+        let violation = |constraint| {
+            // By the tree and not the compiled form, because only the tree says why there is no value.
+            let value = Constraint::evaluate(constraint, &configuration);
+            let error = match value {
+                Ok(true) => return None,
+                Ok(false) => None,
+                Err(error) => Some(error),
+            };
+            Some(Violation { constraint, error })
+        };
+        self.constraints.iter().filter_map(violation).collect()
+    }
+
+    /// All valid points in canonical order, lazily. If the space is not exact, the way from one to
+    /// the next can be long.
+    pub fn iter(&self) -> Box<dyn Iterator<Item = Genome> + '_> {
+        Box::new(self.index.iter().map(Genome::from))
+    }
+
+    /// Names and values of a point, whose positions must be inside this space's value lists.
+    pub fn configuration(&self, genome: &Genome) -> Configuration {
+        let pairs = self.parameters.iter().zip(genome.positions());
+        Configuration::new(
+            pairs.map(|(p, at)| (p.name.clone(), p.values[usize::from(*at)].clone())).collect(),
+        )
+    }
+
+    /// The point of a configuration; `None` if a value is not among the parameter's, or is missing.
+    pub fn genome(&self, configuration: &Configuration) -> Option<Genome> {
+        let position = |parameter: &Parameter| {
+            let value: &Value = configuration.get(&parameter.name)?;
+            parameter.position(value).map(|at| at as u16)
+        };
+        self.parameters.iter().map(position).collect::<Option<Vec<u16>>>().map(Genome::from)
+    }
+
+    /// The same space with another default: each parameter's is the value that it has in a point of
+    /// this space.
+    #[must_use]
+    pub fn with_default(mut self, genome: &Genome) -> SearchSpace {
+        for (parameter, position) in self.parameters.iter_mut().zip(genome.positions()) {
+            parameter.default = usize::from(*position);
+        }
+        self
+    }
+
+    /// The point of all defaults; it may be invalid.
+    pub fn default_genome(&self) -> Genome {
+        Genome::from(self.parameters.iter().map(|parameter| parameter.default as u16).collect::<Vec<u16>>())
+    }
+}
+
+pub(crate) fn cartesian(parameters: &[Parameter]) -> BigUint {
+    parameters.iter().fold(BigUint::from(1u8), |product, parameter| product * parameter.values.len())
+}
+
+impl SearchSpace {
+    /// The space whose valid points are the listed ones; it has no constraints. Points have a position
+    /// inside each parameter's values; one that is listed twice counts once.
+    pub fn of_points(parameters: Vec<Parameter>, mut points: Vec<Genome>) -> SearchSpace {
+        points.sort_unstable();
+        points.dedup();
+        if BigUint::from(points.len()) == cartesian(&parameters) {
+            // The whole product: without constraints each parameter is a group of its own and needs no
+            // common diagram.
+            return SearchSpace::new(parameters, Vec::new());
+        }
+        let index = Index::listed(layers(&points, parameters.len()), parameters.len());
+        SearchSpace::of_index(parameters, index)
+    }
+}
+
+/// The diagram of sorted points: from the last layer up, prefixes with the same completions share a
+/// node.
+fn layers(points: &[Genome], slots: usize) -> Layers {
+    let mut nodes: Vec<Vec<Edges>> = Vec::with_capacity(slots);
+    // The node of the layer below that follows each point; points with a common prefix stand together.
+    let mut below = vec![0u32; points.len()];
+    for slot in (0..slots).rev() {
+        let (mut layer, mut shared) = (Vec::<Edges>::new(), HashMap::<Edges, u32>::new());
+        let mut start = 0;
+        while start < points.len() {
+            let prefix = &points[start].positions()[..slot];
+            let same = points[start..].iter().take_while(|point| point.positions().starts_with(prefix));
+            let end = start + same.count();
+            let mut edges: Vec<(u16, u32)> =
+                (start..end).map(|at| (points[at].positions()[slot], below[at])).collect();
+            // Points with the same value here share the rest of their prefix too, so they have one node
+            // below.
+            edges.dedup();
+            let number = *shared.entry(edges.into_boxed_slice()).or_insert_with_key(|edges| {
+                layer.push(edges.clone());
+                (layer.len() - 1) as u32
+            });
+            below[start..end].fill(number);
+            start = end;
+        }
+        nodes.push(layer);
+    }
+    nodes.reverse();
+    Layers { slots: (0..slots).collect(), nodes }
+}
+
+/// A name and the values it may take, in the order that defines steps between neighbors.
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    pub name: Arc<str>,
+    /// At least one value, no value twice.
+    pub values: Vec<Value>,
+    /// Position of the default in `values`.
+    pub default: usize,
+    /// One sentence for people.
+    pub help: Option<String>,
+}
+
+impl Parameter {
+    /// The position of `value`, compared as expressions compare (`4 == 4.0`).
+    pub fn position(&self, value: &Value) -> Option<usize> {
+        self.values.iter().position(|candidate| candidate == value)
+    }
+
+    pub fn default_value(&self) -> &Value {
+        &self.values[self.default]
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Constraint {
+    pub expr: Expr,
+    /// The author's reason, shown when it refuses something.
+    pub because: Option<String>,
+    /// Positions of the parameters it reads, ascending.
+    pub parameters: Vec<usize>,
+    /// Where it stands in the file, if it came from one.
+    pub span: Option<Span>,
+}
+
+impl Constraint {
+    /// Whether it holds; an error (such as a division by zero) refuses the point as well.
+    pub fn evaluate(&self, scope: &dyn Scope) -> Result<bool, ExprError> {
+        self.expr.evaluate(scope).map(|value| value.is_true())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use num_bigint::BigUint;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::genome::Genome;
+    use crate::sample::seeded;
+    use crate::testing::{any_space, brute_force, scattered_points, space};
+    use crate::value::Value;
+
+    fn parameters() -> Vec<Parameter> {
+        let parameter = |(name, count): (&str, i64)| Parameter {
+            name: name.into(),
+            values: (0..count).map(Value::Int).collect(),
+            default: 0,
+            help: None,
+        };
+        [("A", 3), ("B", 2), ("C", 4)].map(parameter).to_vec()
+    }
+
+    proptest! {
+        #[test]
+        fn valid_points_are_the_listed_ones(listed in prop::collection::vec((0u16..3, 0u16..2, 0u16..4), 1..30)) {
+            let listed: Vec<Genome> =
+                listed.into_iter().map(|(a, b, c)| Genome::from(vec![a, b, c])).collect();
+            let space = SearchSpace::of_points(parameters(), listed.clone());
+            let mut expected = listed;
+            expected.sort();
+            expected.dedup();
+            prop_assert!(space.is_exact());
+            prop_assert_eq!(space.count(), expected.len() as u128);
+            for (index, genome) in expected.iter().enumerate() {
+                prop_assert_eq!(space.index_of(genome), Some(index as u128));
+                prop_assert!(space.contains(genome));
+            }
+            prop_assert_eq!(space.iter().collect::<Vec<Genome>>(), expected);
+        }
+    }
+
+    #[test]
+    fn without_points_the_space_is_empty() {
+        let space = SearchSpace::of_points(parameters(), Vec::new());
+        assert_eq!(space.count(), 0);
+        assert!(!space.contains(&Genome::from(vec![0, 0, 0])));
+    }
+
+    fn check_against_brute_force(space: &SearchSpace) {
+        let expected = brute_force(space);
+        assert_eq!(space.count(), expected.len() as u128);
+        assert_eq!(space.iter().collect::<Vec<_>>(), expected);
+        for (index, genome) in expected.iter().enumerate() {
+            assert_eq!(space.genome_at(index as u128).as_ref(), Some(genome));
+            assert_eq!(space.index_of(genome), Some(index as u128));
+            assert!(space.contains(genome));
+        }
+        assert_eq!(space.genome_at(expected.len() as u128), None);
+        check_rank_sum(space, &expected);
+        check_points(space, &expected);
+        check_samples(space, &expected);
+    }
+
+    fn check_rank_sum(space: &SearchSpace, valid: &[Genome]) {
+        let rank = |genome: &Genome| {
+            let digits = genome.positions().iter().zip(space.parameters());
+            digits.fold(0u64, |rank, (at, parameter)| rank * parameter.values.len() as u64 + u64::from(*at))
+        };
+        assert_eq!(space.rank_sum(), BigUint::from(valid.iter().map(rank).sum::<u64>()));
+    }
+
+    /// Membership and repair of random points, valid or not.
+    fn check_points(space: &SearchSpace, valid: &[Genome]) {
+        let mut rng = seeded(7);
+        for point in scattered_points(space) {
+            let genome = Genome::from(point.clone());
+            assert_eq!(space.contains(&genome), valid.contains(&genome));
+            let differ =
+                |other: &Genome| other.positions().iter().zip(&point).filter(|(a, b)| a != b).count();
+            let repaired = space.repair(&genome, &mut rng);
+            assert_eq!(repaired.as_ref().map(&differ), valid.iter().map(differ).min());
+            assert!(repaired.is_none_or(|genome| valid.contains(&genome)));
+        }
+    }
+
+    fn check_samples(space: &SearchSpace, valid: &[Genome]) {
+        let mut rng = seeded(3);
+        assert_eq!(space.sample(&mut rng).is_none(), valid.is_empty());
+        for n in [0, 1, 3, valid.len(), valid.len() + 5] {
+            let mut sample = space.sample_distinct(n, &mut rng);
+            assert!(sample.iter().all(|genome| space.contains(genome)));
+            sample.sort();
+            sample.dedup();
+            assert_eq!(sample.len(), n.min(valid.len()));
+        }
+    }
+
+    #[test]
+    fn interleaved_groups_keep_the_declared_order() {
+        let space = space(
+            "parameters = { A = [1, 2, 3], B = [3, 1, 2], C = [1, 2, 3, 4], D = [2, 1], E = ['x'] }\n\
+                       constraints = ['A <= C', 'B != D', \"E == 'x'\"]",
+        );
+        check_against_brute_force(&space);
+        assert_eq!(space.count(), 9 * 4);
+    }
+
+    #[test]
+    fn an_empty_space_is_empty_in_every_way() {
+        let read = space("parameters = { A = [1, 2], B = [1, 2] }");
+        let constraint = |text: &str| Constraint {
+            expr: crate::expr::Expr::parse(text).unwrap(),
+            because: None,
+            parameters: vec![0, 1],
+            span: None,
+        };
+        for text in ["A + B > 9", "A < B and B < A", "A // (B - B) == 1", "False"] {
+            let space = SearchSpace::new(read.parameters().to_vec(), vec![constraint(text)]);
+            check_against_brute_force(&space);
+            assert_eq!(space.count(), 0, "{text}");
+        }
+    }
+
+    #[test]
+    fn counts_beyond_128_bits_are_exact() {
+        let values = (0..1000).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
+        let lines = (0..50).map(|at| format!("P{at} = [{values}]\n")).collect::<String>();
+        let space = space(&format!("constraints = ['P3 < P7']\n[parameters]\n{lines}"));
+        assert_eq!(space.cartesian(), BigUint::from(1000u32).pow(50));
+        assert_eq!(*space.valid(), BigUint::from(1000u32).pow(48) * 499_500u32);
+        assert_eq!(space.count(), u128::MAX);
+        let mut rng = seeded(1);
+        let genome = space.sample(&mut rng).unwrap();
+        assert!(space.contains(&genome));
+        let index = u128::MAX / 3;
+        let genome = space.genome_at(index).unwrap();
+        assert_eq!(space.index_of(&genome), Some(index));
+    }
+
+    #[test]
+    fn a_linked_group_beyond_128_bits_is_counted_and_sampled() {
+        let values = (0..150).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
+        let lines = (0..40).map(|at| format!("P{at} = [{values}]\n")).collect::<String>();
+        let chain = (1..40).map(|at| format!("'P{} <= P{at}'", at - 1)).collect::<Vec<_>>().join(", ");
+        let space = space(&format!("constraints = [{chain}]\n[parameters]\n{lines}"));
+        // Ascending sequences of 40 out of 150: multisets, 189 over 40.
+        let binomial = (1..=40u32).fold(BigUint::from(1u8), |all, k| all * (149 + k) / k);
+        assert!(binomial.bits() > 128 && *space.valid() == binomial);
+        // The k-th least of 40 is 149 * k / 41 on average.
+        let weighted = (1..=40u32).fold(BigUint::ZERO, |sum, k| sum * 150u32 + k);
+        assert_eq!(space.rank_sum() * 41u8, &binomial * 149u32 * weighted);
+        let mut rng = seeded(5);
+        let mut sum = 0.0;
+        for _ in 0..400 {
+            let genome = space.sample(&mut rng).unwrap();
+            assert!(space.contains(&genome) && space.violations(&genome).is_empty());
+            sum += f64::from(genome.positions()[0]);
+        }
+        // The deviation of the least is about its average; 400 draws divide it by 20.
+        let (least, expected) = (sum / 400.0, 149.0 / 41.0);
+        assert!((least - expected).abs() < 5.0 * expected / 20.0, "{least}");
+        for index in [0, 12345, 1 << 90, u128::MAX - 1] {
+            let genome = space.genome_at(index).unwrap();
+            assert_eq!(space.index_of(&genome), Some(index));
+        }
+        assert_eq!(space.genome_at(u128::MAX), None);
+        // The index of the last point does not fit 128 bits, but the point is as valid as any.
+        let last = Genome::from(vec![149; 40]);
+        assert!(space.contains(&last));
+        assert_eq!(space.index_of(&last), None);
+    }
+
+    #[test]
+    fn sampling_is_uniform() {
+        let space = space(
+            "parameters = { A = [1, 2, 3, 4, 5], B = [1, 2, 3, 4, 5], C = [0, 1] }\nconstraints = ['A * B <= 6']",
+        );
+        let count = space.count() as usize;
+        let mut seen = vec![0f64; count];
+        let mut rng = seeded(11);
+        let draws = 400 * count;
+        (0..draws)
+            .for_each(|_| seen[space.index_of(&space.sample(&mut rng).unwrap()).unwrap() as usize] += 1.0);
+        let chi_squared: f64 = seen.iter().map(|n| (n - 400.0).powi(2) / 400.0).sum();
+        // Mean is count - 1, standard deviation its root of twice that; five deviations are far out.
+        assert!(chi_squared < count as f64 + 5.0 * (2.0 * count as f64).sqrt(), "{chi_squared}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn every_operation_agrees_with_brute_force(text in any_space()) {
+            // An empty space is refused by the reader; it has a test of its own.
+            match SearchSpace::parse(&text) {
+                Ok(space) => check_against_brute_force(&space),
+                Err(diagnostics) => {
+                    let rendered = diagnostics.render("test.toml", &text);
+                    prop_assert!(rendered.contains("no valid point"), "{rendered}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! How messages are written: what a terminal would obey, counts with their nouns, words for a shell, and what to
+//! write in a file of either notation.
+//!
+//! Names, values, help texts and compiler messages come from files that evo did not write. A terminal obeys
+//! escape sequences in them: it changes colors and titles, and some write what they are told to the input.
+
+use std::borrow::Cow;
+use std::fmt::{Display, Write as _};
+
+/// The text with every character that a terminal would obey written as `\u001b`. Line ends and tabs stay.
+///
+/// Inside strings of JSON the result means the same as before.
+///
+/// ```
+/// use evo_space::text::printable;
+///
+/// assert_eq!(printable("a\tb\n"), "a\tb\n");
+/// assert_eq!(printable("\x1b[2Jgone"), r"\u001b[2Jgone");
+/// ```
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for letter in text.chars() {
+        if is_obeyed(letter) {
+            // All of them are below 2^16, so that four digits do.
+            let _ = write!(shown, "\\u{:04x}", u32::from(letter));
+        } else {
+            shown.push(letter);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// The same in one line: line ends and tabs are written as `\n` and `\t` too.
+///
+/// ```
+/// use evo_space::text::printable_line;
+///
+/// assert_eq!(printable_line("a\tb\nc"), r"a\tb\nc");
+/// ```
+pub fn printable_line(text: &str) -> String {
+    printable(text).replace('\n', "\\n").replace('\t', "\\t")
+}
+
+/// At most about `limit` characters of a text: its begin and its end.
+pub fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
+    let count = text.chars().count();
+    if count <= limit {
+        return Cow::Borrowed(text);
+    }
+    let tail: String = text.chars().skip(count - limit / 3).collect();
+    let head: String = text.chars().take(limit - limit / 3).collect();
+    Cow::Owned(format!("{head} … {tail}"))
+}
+
+/// Control characters, and those that reverse the direction of the text around them.
+fn is_obeyed(letter: char) -> bool {
+    let reverses =
+        matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    letter.is_control() && !matches!(letter, '\n' | '\t') || reverses
+}
+
+/// A count with its noun, which is given in the singular.
+///
+/// ```
+/// use evo_space::text::counted;
+///
+/// assert_eq!(counted(1, "case"), "1 case");
+/// assert_eq!(counted(0, "compile process"), "0 compile processes");
+/// assert_eq!(counted(12, "entry"), "12 entries");
+/// ```
+pub fn counted<N: Display>(count: N, noun: &str) -> String {
+    let count = count.to_string();
+    match (count.as_str(), noun.strip_suffix('y')) {
+        ("1", _) => format!("1 {noun}"),
+        // `entry`, but not `key`.
+        (_, Some(stem)) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{count} {stem}ies"),
+        _ if noun.ends_with('s') || noun.ends_with("sh") || noun.ends_with("ch") => {
+            format!("{count} {noun}es")
+        }
+        _ => format!("{count} {noun}s"),
+    }
+}
+
+/// A word as a shell reads it back: in quotes where it holds more than names and numbers do.
+pub fn quote(word: &str) -> Cow<'_, str> {
+    let plain = |letter: char| letter.is_alphanumeric() || "_-./=:,+@%".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        return Cow::Borrowed(word);
+    }
+    Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
+}
+
+/// Tables of a space file whose headers hints name.
+const SECTIONS: &[&str] = &[
+    "arguments",
+    "check",
+    "constraints",
+    "diagnose",
+    "goals",
+    "kernel",
+    "launches",
+    "objective",
+    "parameters",
+    "peers",
+    "problems",
+];
+
+/// Whether a text is JSON: no TOML file begins with a brace.
+pub(crate) fn is_json(text: &str) -> bool {
+    text.trim_start_matches('\u{feff}').trim_start().starts_with('{')
+}
+
+/// A hint with `name = value`, `[section]` and `[[section]]` as JSON spells them.
+pub(crate) fn as_json(hint: &str) -> String {
+    // A member of an object stands inside it, not below it.
+    let mut text = hint.replace("and below it", "with");
+    for section in SECTIONS {
+        text = text.replace(&format!("[[{section}]] table"), &format!("object in \"{section}\": […]"));
+        text = text.replace(&format!("[[{section}]]"), &format!("\"{section}\": [{{…}}]"));
+        text = text.replace(&format!("[{section}]"), &format!("\"{section}\": {{…}}"));
+    }
+    objects(&text)
+}
+
+/// A message about the kinds of values: what TOML calls a table is an object.
+pub(crate) fn objects(message: &str) -> String {
+    let words = [("a table", "an object"), ("tables", "objects"), ("table", "object")];
+    keys(&words.iter().fold(message.to_string(), |text, (toml, json)| text.replace(toml, json)))
+}
+
+/// `name = ` becomes `"name": `, outside quoted texts.
+fn keys(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len() + 8);
+    let mut rest = text;
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    while let Some(at) = rest.find(" = ") {
+        let (before, after) = rest.split_at(at);
+        let word = before.len() - before.trim_end_matches(is_word).len();
+        let (lead, name) = before.split_at(before.len() - word);
+        let is_quoted = format!("{shown}{lead}").matches('"').count() % 2 == 1;
+        shown.push_str(lead);
+        if name.is_empty() || is_quoted {
+            shown.push_str(name);
+            shown.push_str(" = ");
+        } else {
+            shown.push_str(&format!("\"{name}\": "));
+        }
+        rest = &after[3..];
+    }
+    shown.push_str(rest);
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_a_terminal_obeys_is_written_out() {
+        let check = |text: &str, expected: &str| assert_eq!(printable(text), expected);
+        check("plain é 日本 …", "plain é 日本 …");
+        check("\r\x07\x7f\u{9b}31m", r"\u000d\u0007\u007f\u009b31m");
+        check("a\u{202e}b", r"a\u202eb");
+        check("\x1b]0;title\x07", r"\u001b]0;title\u0007");
+    }
+
+    #[test]
+    fn long_texts_keep_both_ends() {
+        assert_eq!(shortened("short", 10), "short");
+        let text = format!("begin{}end", "é".repeat(1000));
+        let shown = shortened(&text, 30);
+        assert!(shown.starts_with("beginé") && shown.ends_with("éend"), "{shown}");
+        assert!(shown.chars().count() < 40, "{shown}");
+    }
+
+    #[test]
+    fn only_one_is_singular() {
+        let check = |count: i64, noun: &str, expected: &str| assert_eq!(counted(count, noun), expected);
+        check(0, "evaluation", "0 evaluations");
+        check(1, "evaluation", "1 evaluation");
+        check(21, "key", "21 keys");
+        check(2, "branch", "2 branches");
+        check(1, "entry", "1 entry");
+    }
+
+    #[test]
+    fn words_are_quoted_only_where_a_shell_needs_it() {
+        let check = |word: &str, expected: &str| assert_eq!(quote(word), expected);
+        check("BLOCK_M=32", "BLOCK_M=32");
+        check("dir/häß.toml", "dir/häß.toml");
+        check("sp ace/k.toml", "'sp ace/k.toml'");
+        check("it's", r"'it'\''s'");
+        check("", "''");
+        check("$HOME;", "'$HOME;'");
+    }
+
+    #[test]
+    fn hints_are_respelled() {
+        let check = |hint: &str, expected: &str| assert_eq!(as_json(hint), expected);
+        check("add [[problems]] with name and sizes", "add \"problems\": [{…}] with name and sizes");
+        check("add an [[arguments]] table for each", "add an object in \"arguments\": […] for each");
+        check("add [check] with reference = …: why", "add \"check\": {…} with \"reference\": …: why");
+        check("add sizes = { N = 1024 }", "add \"sizes\": { \"N\": 1024 }");
+        check("write `[parameters]` and below it `A = [1]`", "write `\"parameters\": {…}` with `\"A\": [1]`");
+        check("write `require = \"A = B\"`", "write `\"require\": \"A = B\"`");
+        check("a single value is a list too: `[4]`", "a single value is a list too: `[4]`");
+        assert_eq!(
+            objects("it is a table, expected a list of tables"),
+            "it is an object, expected a list of objects"
+        );
+    }
+
+    #[test]
+    fn a_brace_tells_json_from_toml() {
+        assert!(is_json("\u{feff} \n{\"a\": 1}"));
+        assert!(!is_json("a = { b = 1 }"));
+    }
+}
