@@ -20,7 +20,7 @@ use evo_compile::search_path::SearchPath;
 use evo_journal::own_folder::OwnFolder;
 use evo_journal::record::ProblemWork;
 use evo_kernel::compiler_options;
-use evo_kernel::limits::{copy_engine, launch, memory, resources as compiled_limits};
+use evo_kernel::limits;
 use evo_kernel::render::{render, render_for};
 use evo_kernel::resolve::resolve;
 use evo_kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
@@ -165,7 +165,7 @@ impl<'a> KernelRecipe<'a> {
 
     /// The same for a known device: facts then include the occupancy, and problems must fit its memory.
     pub fn on_device(self, info: &DeviceInfo) -> KernelRecipe<'a> {
-        KernelRecipe { arch: info.arch.clone(), memory_cap: Some(memory::cap(info)), ..self }
+        KernelRecipe { arch: info.arch.clone(), memory_cap: Some(limits::memory_cap(info)), ..self }
     }
 
     /// The same for a target whose device is not there.
@@ -192,7 +192,7 @@ impl<'a> KernelRecipe<'a> {
             keep(&mut refused, self.check_plan(plan));
         }
         for plan in &timed {
-            keep(&mut refused, launch::check_timed(plan, self.check.checks));
+            keep(&mut refused, limits::check_timed(plan, self.check.checks));
         }
         let rendered = constants.iter().map(|own| render_for(self.kernel, configuration, own));
         let sources = keep(&mut refused, rendered.collect::<Result<Vec<_>, _>>()).unwrap_or_default();
@@ -239,10 +239,10 @@ impl<'a> KernelRecipe<'a> {
     /// Refuses a plan that the device cannot take, as far as that is known before compiling.
     fn check_plan(&self, plan: &ProblemPlan) -> Result<(), Box<Verdict>> {
         if let Some(cap) = self.memory_cap.filter(|_| self.check.checks.include(GateCheck::LimitMemory)) {
-            memory::check(plan, cap)?;
+            limits::check_memory(plan, cap)?;
         }
-        copy_engine::check(plan, &self.arch)?;
-        launch::check(plan, &self.limits, self.check.checks)
+        limits::check_tensor_maps(plan, &self.arch)?;
+        limits::check_launches(plan, &self.limits, self.check.checks)
     }
 
     /// The plan of a problem that the recipe was not made for, refused as a timed one of its own is.
@@ -257,7 +257,7 @@ impl<'a> KernelRecipe<'a> {
     ) -> Result<ProblemPlan, Box<Verdict>> {
         let plan = resolve(self.kernel, configuration, problem)?;
         self.check_plan(&plan)?;
-        launch::check_timed(&plan, self.check.checks)?;
+        limits::check_timed(&plan, self.check.checks)?;
         let compiled = self.check_compiled(std::iter::once(&plan), built);
         compiled.map(|()| plan).map_err(|refused| refused.verdict)
     }
@@ -277,7 +277,7 @@ impl<'a> KernelRecipe<'a> {
         };
         built
             .iter()
-            .try_for_each(|own| compiled_limits::check_spills(&own.resources, spills))
+            .try_for_each(|own| limits::check_spills(&own.resources, spills))
             .and_then(|()| plans.try_for_each(fits))
             .map_err(|verdict| Refused { gate: Gate::Compile, verdict })
     }
@@ -285,7 +285,7 @@ impl<'a> KernelRecipe<'a> {
     /// Refuses a plan whose code the device cannot launch so, and one for which there is no code.
     fn check_fits(&self, plan: &ProblemPlan, built: &[BuiltCode]) -> Result<(), Box<Verdict>> {
         match built.iter().find(|own| own.constants.serves(&plan.sizes)) {
-            Some(own) => compiled_limits::check(&own.resources, plan, &self.limits),
+            Some(own) => limits::check_resources(&own.resources, plan, &self.limits),
             None => {
                 let message = format!("nothing was compiled for `{}`", plan.name);
                 Err(Box::new(Verdict::new(VerdictKind::HarnessError, message)))

@@ -37,8 +37,7 @@ use crate::journal::conditions::Conditions;
 use crate::journal::record::space_hash;
 use crate::kernel::limits::constraints::DeviceSpace;
 use crate::kernel::lint;
-use crate::kernel::replaced_default::ReplacedDefault;
-use crate::kernel::spec::{KernelSpec, SpaceFile};
+use crate::kernel::spec::{KernelSpec, ReplacedDefault, SpaceFile};
 use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
 

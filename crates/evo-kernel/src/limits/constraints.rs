@@ -12,8 +12,7 @@ use evo_space::parameter::Parameter;
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
 
-use crate::replaced_default::ReplacedDefault;
-use crate::spec::{LaunchSpec, ProblemSpec};
+use crate::spec::{LaunchSpec, ProblemSpec, ReplacedDefault};
 
 /// The space without the points that a device with these limits cannot launch at some of the problems, as far as
 /// expressions tell.

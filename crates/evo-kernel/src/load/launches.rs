@@ -1,13 +1,13 @@
 //! `[[launches]]`: which entry points run, in which geometry, with which arguments.
+//!
+//! Launches that are made several times: `repeat`, `index` and `swap`.
 
 use evo_protocol::entry_name::{self, EntryName};
 use evo_space::document::{Data, Node};
-use evo_space::expr::Expr;
+use evo_space::expr::{Expr, is_name};
 
 use super::arguments::DTYPES;
-use super::fields::{Fields, Reader};
-use super::loops;
-use super::names::KnownNames;
+use super::fields::{Fields, KnownNames, Reader};
 use crate::spec::{ArgumentSpec, BufferSpec, L2PersistSpec, LaunchSpec, LoopSpec, PassedSpec, ScalarSpec};
 
 /// How the names of evo's own kernels begin, by which profilers and sanitizers leave them out.
@@ -59,9 +59,9 @@ fn one(
 ) -> Option<()> {
     let what = described(node);
     if let Some(body) = node.get("body") {
-        let fields = reader.fields(node, "a loop of launches", &[loops::KEYS, &["body"]].concat())?;
-        let own = loops::read(reader, &fields, names, argument_names);
-        let inner = names.with_index(loops::index_of(node));
+        let fields = reader.fields(node, "a loop of launches", &[LOOP_KEYS, &["body"]].concat())?;
+        let own = read_loop(reader, &fields, names, argument_names);
+        let inner = names.with_index(index_of(node));
         let items = reader.list(body, "`body` of a loop of launches", "launches")?;
         if items.is_empty() {
             reader.error(&body.span, "`body` of a loop of launches is empty");
@@ -80,7 +80,7 @@ fn one(
         loops.push(own?);
         return Some(());
     }
-    let fields = reader.fields(node, &what, &[KEYS, loops::KEYS].concat())?;
+    let fields = reader.fields(node, &what, &[KEYS, LOOP_KEYS].concat())?;
     let (own, found) = repeated(reader, &fields, names, argument_names)?;
     launches.push(LaunchSpec { in_loop: found.is_some().then_some(loops.len()), ..own });
     loops.extend(found);
@@ -95,16 +95,16 @@ fn repeated(
     argument_names: &[String],
 ) -> Option<(LaunchSpec, Option<LoopSpec>)> {
     let found = match fields.get("repeat") {
-        Some(_) => loops::read(reader, fields, names, argument_names).map(Some),
-        None => loops::refuse_without_repeat(reader, fields).then_some(None),
+        Some(_) => read_loop(reader, fields, names, argument_names).map(Some),
+        None => refuse_without_repeat(reader, fields).then_some(None),
     };
-    let own = launch(reader, fields, &names.with_index(loops::index_of(fields.node)), argument_names);
+    let own = launch(reader, fields, &names.with_index(index_of(fields.node)), argument_names);
     Some((own?, found?))
 }
 
 /// Keys of a table with a source of its own: a single launch, or `launches`.
 pub(super) fn keys_beside(others: &[&'static str]) -> Vec<&'static str> {
-    [others, &["launches"], KEYS, loops::KEYS].concat()
+    [others, &["launches"], KEYS, LOOP_KEYS].concat()
 }
 
 /// The launches of such a table.
@@ -119,7 +119,7 @@ pub(super) fn read_beside(
         let own = LaunchSpec { in_loop: found.is_some().then_some(0), ..own };
         return Some((vec![own], found.into_iter().collect()));
     };
-    for key in KEYS.iter().chain(loops::KEYS) {
+    for key in KEYS.iter().chain(LOOP_KEYS) {
         if let Some(node) = fields.get(key) {
             let hint = "each of `launches` has keys of its own".to_string();
             reader.hinted(&node.span, format!("{} stands beside `launches`", fields.name(key)), Some(hint));
@@ -228,7 +228,7 @@ pub(super) fn check_use(
     }
     let repeated = items.iter().filter(|item| item.get("repeat").is_some());
     for (item, own) in repeated.zip(loops) {
-        loops::check_swaps(reader, item.get("swap").unwrap_or(item), own, arguments);
+        check_swaps(reader, item.get("swap").unwrap_or(item), own, arguments);
     }
 }
 
@@ -311,4 +311,121 @@ fn literal(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> 
     let dtype = reader.required(&fields, "dtype", "add dtype = \"i32\", \"f32\", …");
     let dtype = dtype.and_then(|node| reader.choice(node, &fields.name("dtype"), DTYPES));
     Some(PassedSpec::Literal(ScalarSpec { name: what.to_string(), dtype: dtype?, value: value? }))
+}
+
+pub(super) const LOOP_KEYS: &[&str] = &["repeat", "index", "swap"];
+
+/// Reads the keys of a loop, of which `repeat` must be there.
+pub(super) fn read_loop(
+    reader: &mut Reader,
+    fields: &Fields,
+    names: &KnownNames,
+    argument_names: &[String],
+) -> Option<LoopSpec> {
+    let times = reader.required(fields, "repeat", "add repeat = \"STEPS\", how often");
+    let times = times.and_then(|node| reader.expression(node, &fields.name("repeat"), names));
+    let index = match fields.get("index") {
+        Some(node) => index(reader, node, &fields.name("index"), names).map(Some),
+        None => Some(None),
+    };
+    let swap = match fields.get("swap") {
+        Some(node) => swaps(reader, node, &fields.name("swap"), argument_names),
+        None => Some(Vec::new()),
+    };
+    Some(LoopSpec { times: times?, index: index?, swap: swap? })
+}
+
+/// The name of the number, if it is a text: read before anything else, so that a mistake elsewhere in the loop does not
+/// make its uses unknown.
+pub(super) fn index_of(node: &Node) -> Option<String> {
+    match node.get("index").map(|own| &own.data) {
+        Some(Data::Text(name)) => Some(name.clone()),
+        _ => None,
+    }
+}
+
+/// Complains of keys that mean nothing without `repeat`.
+pub(super) fn refuse_without_repeat(reader: &mut Reader, fields: &Fields) -> bool {
+    let mut sound = true;
+    for key in ["index", "swap"] {
+        if let Some(node) = fields.get(key) {
+            let hint = "add repeat = \"STEPS\", how often the launch is made".to_string();
+            let message = format!("{} has no meaning without `repeat`", fields.name(key));
+            reader.hinted(&node.span, message, Some(hint));
+            sound = false;
+        }
+    }
+    sound
+}
+
+fn index(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Option<String> {
+    let name = reader.string(node, what)?;
+    let complaint = if !is_name(&name) {
+        "which cannot be a name"
+    } else if names.is_parameter(&name) {
+        "which is a parameter"
+    } else if names.sizes().contains(name.as_str()) {
+        "which is a size"
+    } else {
+        return Some(name);
+    };
+    let hint =
+        "choose another name; expressions of the launch read under it which time it is, from 0".to_string();
+    reader.hinted(&node.span, format!("{what} is `{name}`, {complaint}"), Some(hint));
+    None
+}
+
+/// `["u", "v"]`, or a list of such pairs.
+fn swaps(reader: &mut Reader, node: &Node, what: &str, known: &[String]) -> Option<Vec<[String; 2]>> {
+    let items = reader.list(node, what, "pairs of arguments")?;
+    if items.is_empty() {
+        return Some(Vec::new());
+    }
+    let nested = items.iter().any(|item| matches!(item.data, Data::List(_)));
+    let pairs: Vec<&Node> = if nested { items.iter().collect() } else { vec![node] };
+    let read: Vec<_> = pairs.into_iter().map(|own| pair(reader, own, what, known)).collect();
+    read.into_iter().collect()
+}
+
+fn pair(reader: &mut Reader, node: &Node, what: &str, known: &[String]) -> Option<[String; 2]> {
+    let items = reader.list(node, what, "two arguments")?;
+    let [one, other] = items else {
+        let hint = "two buffers change places: swap = [\"u\", \"v\"]".to_string();
+        reader.hinted(
+            &node.span,
+            format!("{what} names {} arguments, expected two", items.len()),
+            Some(hint),
+        );
+        return None;
+    };
+    let (first, second) = (reader.argument_name(one, what, known), reader.argument_name(other, what, known));
+    let (first, second) = (first?, second?);
+    if first == second {
+        reader.error(&other.span, format!("{what} names `{first}` twice"));
+        return None;
+    }
+    Some([first, second])
+}
+
+/// Complains of swapped arguments that are not two buffers of one type. `node` is the list of pairs.
+pub(super) fn check_swaps(reader: &mut Reader, node: &Node, own: &LoopSpec, arguments: &[ArgumentSpec]) {
+    let buffer = |name: &str| arguments.iter().find(|own| own.name() == name);
+    for pair in &own.swap {
+        let [one, other] = [&pair[0], &pair[1]].map(|name| match buffer(name) {
+            Some(ArgumentSpec::Buffer(BufferSpec { symbol: None, dtype, .. })) => Ok(*dtype),
+            _ => Err(name),
+        });
+        let message = match (one, other) {
+            (Err(name), _) | (_, Err(name)) => {
+                format!("`swap` names `{name}`, which is not passed as a pointer")
+            }
+            (Ok(one), Ok(other)) if one != other => {
+                let (first, second) = (one.as_str(), other.as_str());
+                format!("`swap` names `{}` of {first} and `{}` of {second}", pair[0], pair[1])
+            }
+            _ => continue,
+        };
+        let hint = "two buffers of one type change places".to_string();
+        reader.hinted(&node.span, message, Some(hint));
+    }
 }

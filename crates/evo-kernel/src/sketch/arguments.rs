@@ -3,7 +3,7 @@
 use evo_protocol::dtype::DType;
 
 use super::definitions::is_name;
-use super::model::{SketchArgument, SketchError, SketchGuess, SketchRole, guessed};
+use super::{SketchArgument, SketchError, SketchGuess, SketchRole, guessed};
 use crate::signature::SourceParameter;
 
 /// Words of a type that say nothing about its values.
