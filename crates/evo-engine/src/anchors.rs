@@ -10,13 +10,13 @@ use std::time::Duration;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::VerdictClass;
-
-use super::error::EngineError;
-use super::fleet::{AnchorJob, LaneRecord};
-use super::lane::{LaneJob, Task};
-use super::ports::{LaneAnswer, Recipe};
-use super::run::Engine;
 use evo_supervise::job::{Judgement, Standing};
+
+use crate::fleet::{AnchorJob, LaneRecord};
+use crate::lane::{LaneJob, Task};
+use crate::ports::{LaneAnswer, Recipe};
+use crate::run::Engine;
+use crate::trouble::EngineError;
 
 /// How often each lane measures the anchors.
 const EVERY: Duration = Duration::from_secs(300);

@@ -2,6 +2,16 @@
 
 use std::fs;
 
+use evo_compile::facts;
+use evo_compile::includes::FileReader;
+use evo_compile::search_path::SearchPath;
+use evo_journal::own_folder::OwnFolder;
+use evo_journal::record::ProblemWork;
+use evo_kernel::render::{render, render_for};
+use evo_kernel::resolve::resolve;
+use evo_kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
+use evo_kernel::tiny::{self, DERIVED_HINT, TinyShapes};
+use evo_kernel::{compiler_options, limits, specialize};
 use evo_protocol::binary::{Binary, KernelSource};
 use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
@@ -10,23 +20,10 @@ use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
 use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, InstrumentedBuild, ReferencePlan, SERIES_MS};
 use evo_space::genome::{Configuration, ContentHash};
-
-use super::built::{self, BuiltCode};
-use super::ports::{BuildRecord, CompileAnswer, Identity, JobOrder, Recipe, Refused};
-use super::prepared::{KernelDraft, PreparedKernel, binding, included, one_hash, refusal};
-use evo_compile::facts;
-use evo_compile::includes::FileReader;
-use evo_compile::search_path::SearchPath;
-use evo_journal::own_folder::OwnFolder;
-use evo_journal::record::ProblemWork;
-use evo_kernel::compiler_options;
-use evo_kernel::limits;
-use evo_kernel::render::{render, render_for};
-use evo_kernel::resolve::resolve;
-use evo_kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
-use evo_kernel::specialize;
-use evo_kernel::tiny::{self, DERIVED_HINT, TinyShapes};
 use evo_supervise::job::{Job, JobReach, TinyNotes};
+
+use crate::ports::{BuildRecord, CompileAnswer, Identity, JobOrder, Recipe, Refused};
+use crate::prepared::{self, BuiltCode, KernelDraft, PreparedKernel, binding, included, one_hash, refusal};
 
 /// A kernel on a device.
 #[derive(Debug)]
@@ -427,7 +424,7 @@ impl Recipe for KernelRecipe<'_> {
     }
 
     fn record(&self, prepared: &PreparedKernel, binaries: &Vec<Binary>) -> BuildRecord {
-        let resources = built::worst(binaries);
+        let resources = prepared::worst(binaries);
         let known = facts::facts_of(&resources, &prepared.timed, &self.arch);
         BuildRecord {
             compile_ms: binaries.iter().map(|own| own.compile_ms).sum(),
@@ -446,7 +443,7 @@ impl Recipe for KernelRecipe<'_> {
         order: JobOrder,
     ) -> Result<Job, Refused> {
         let plans = binding(&prepared.timed, &prepared.checked, &prepared.tiny);
-        let built = built::of(&prepared.sources, binaries);
+        let built = prepared::built_codes(&prepared.sources, binaries);
         self.check_compiled(plans, &built)?;
         let (tiny, tiny_notes) = self.launchable_shapes(&prepared.tiny, &built);
         let drawn =
@@ -457,7 +454,7 @@ impl Recipe for KernelRecipe<'_> {
             number: order.number,
             candidate: Candidate {
                 label: order.label,
-                builds: built::candidates(&prepared.sources, binaries, &order.variant_hash),
+                builds: prepared::candidates(&prepared.sources, binaries, &order.variant_hash),
                 reference: self.reference.as_ref().map(CompiledReference::whole),
                 reference_single: self.reference_single.as_ref().map(|own| own.whole().0),
                 prepare: self.prepare.as_ref().map(CompiledReference::whole),

@@ -13,7 +13,6 @@ use evo_space::value::Value;
 use crate::signature;
 use crate::spec::{DiagnoseDose, DiagnoseSpec, KernelSpec, LaunchSpec, MetricEvidence, OptionSpec};
 
-/// One way to harm a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pathology {
     /// Fewer registers a thread, so that values are spilled to local memory.
@@ -57,7 +56,6 @@ impl Pathology {
         }
     }
 
-    /// The one of that name.
     pub fn named(name: &str) -> Option<Pathology> {
         Pathology::ALL.into_iter().find(|own| own.name() == name)
     }
@@ -135,14 +133,11 @@ impl Pathology {
     }
 }
 
-/// A pathology with its doses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HarmPlan {
     pub name: String,
     pub resource: String,
-    /// One unit of its doses.
     pub unit: String,
-    /// The opposite.
     pub try_next: String,
     /// It takes work away instead, so that answers are wrong.
     pub lightens: bool,
@@ -154,13 +149,11 @@ pub struct HarmPlan {
     pub doses: Result<Vec<Dose>, String>,
 }
 
-/// The names of all that can be done to a kernel.
 pub fn names(kernel: &KernelSpec) -> Vec<&str> {
     let own = Pathology::ALL.into_iter().map(|own| -> &str { own.name() });
     own.chain(kernel.diagnose.iter().map(|declared| declared.name.as_str())).collect()
 }
 
-/// Whether a kernel can be harmed by that name.
 pub fn named(kernel: &KernelSpec, name: &str) -> bool {
     names(kernel).contains(&name)
 }
@@ -214,7 +207,6 @@ fn declared(at: usize, own: DiagnoseDose) -> Dose {
 
 /// Barriers that are added to each.
 const BARRIER_DOSES: [u32; 3] = [1, 2, 4];
-/// Units of a delay.
 const ENTRY_DOSES: [f64; 3] = [0.5, 1.0, 2.0];
 /// One unit of a delay, about a microsecond: cycles of a GPU's clock, or steps of a counter in memory on a processor.
 const CYCLES_CUDA: f64 = 1800.0;
@@ -236,7 +228,6 @@ pub struct HarmFacts<'a> {
     pub attributes: &'a [EntryAttributes],
 }
 
-/// A dose.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dose {
     /// In units of the pathology.
@@ -254,10 +245,8 @@ impl Dose {
     }
 }
 
-/// What becomes different.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HarmChange {
-    /// Further compiler options.
     Options(Vec<String>),
     /// At least so many bytes of dynamic shared memory in each launch.
     SharedBytes(u64),
@@ -268,9 +257,6 @@ pub enum HarmChange {
 }
 
 /// The doses of a pathology for a kernel, the smallest first.
-///
-/// # Errors
-/// Why it says nothing here.
 pub(super) fn doses(pathology: Pathology, facts: &HarmFacts<'_>) -> Result<Vec<Dose>, String> {
     let kind = facts.device.kind;
     let on_gpus = match kind {
@@ -398,10 +384,6 @@ fn counted(name: &str, steps: f64) -> String {
     format!("volatile unsigned {name} = {steps:.0}u; while ({name} != 0u) {name} = {name} - 1u;")
 }
 
-/// Puts a change into a kernel.
-///
-/// # Errors
-/// Why it cannot be done to this kernel.
 pub fn apply(kernel: &mut KernelSpec, change: &HarmChange) -> Result<(), String> {
     match change {
         HarmChange::Options(options) => {

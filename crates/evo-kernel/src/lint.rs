@@ -120,7 +120,6 @@ fn built_in_values(kernel: &KernelSpec) -> Option<String> {
     })
 }
 
-/// A wish that nothing fulfills yet.
 fn untried_values(kernel: &KernelSpec) -> Option<String> {
     (kernel.check.special_values == SpecialValues::AsDefault).then(|| {
         "special_values = \"as_default\": NaN, infinite, subnormal and huge inputs are not tried, because the answers \

@@ -355,7 +355,6 @@ impl Resolver<'_> {
         Ok(launches)
     }
 
-    /// Sizes that the reference reads by name: each is an `int`.
     fn reference_sizes(&self, kernel: &KernelSpec) -> Result<Vec<String>, Box<Verdict>> {
         let ReferenceSpec::Kernel { sizes, .. } = &kernel.check.reference else { return Ok(Vec::new()) };
         let all = self.sizes()?;
@@ -372,7 +371,6 @@ impl Resolver<'_> {
         }
     }
 
-    /// Parameters that the reference sees.
     fn reference_parameters(&self, kernel: &KernelSpec) -> BTreeMap<String, Value> {
         let seen = |name: &String| Some((name.clone(), self.names.configuration.get(name)?.clone()));
         kernel.check.reference_parameters.iter().filter_map(seen).collect()
@@ -526,7 +524,6 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// What an expression at a place comes to.
 type Integer<'a> = dyn Fn(&Expr, &str) -> Result<i64, Box<Verdict>> + 'a;
 
 /// The view of a buffer with these extents.

@@ -28,7 +28,6 @@ use evo_space::value::Value;
 
 use crate::apart::Renderer;
 
-/// A whole space file.
 #[derive(Debug)]
 pub struct SpaceFile {
     /// Where it came from; embedded spaces have a name such as `attention_simt`.
@@ -43,32 +42,23 @@ pub struct SpaceFile {
     pub kernel: Option<KernelSpec>,
 }
 
-/// The kernel part of a space file.
 #[derive(Debug)]
 pub struct KernelSpec {
-    /// The kernel's name, used in leaderboards.
     pub name: String,
-    /// Template or plain source.
     pub source: KernelText,
-    /// Further compiler options.
     pub options: Vec<OptionSpec>,
     /// Sizes and flags that are compile-time constants: one binary for each set of their values.
     pub specialize: Vec<String>,
     /// Its blocks stay on the device and take work by turns, so few of them are meant.
     pub is_persistent: bool,
-    /// What entry points take, in order.
     pub arguments: Vec<ArgumentSpec>,
-    /// The launches of one call, in order.
     pub launches: Vec<LaunchSpec>,
     /// Which of them are made several times.
     pub loops: Vec<LoopSpec>,
     /// Launches of the task's own that derive inputs from inputs before anything is timed.
     pub prepare: Option<PrepareSpec>,
-    /// Named input sizes.
     pub problems: Vec<ProblemSpec>,
-    /// How answers are checked.
     pub check: CheckSpec,
-    /// What is minimized.
     pub objective: ObjectiveSpec,
     /// What a candidate has to reach, for `evo gate --goals`.
     pub goals: Option<GoalsSpec>,
@@ -78,7 +68,6 @@ pub struct KernelSpec {
     pub diagnose: Vec<DiagnoseSpec>,
 }
 
-/// A way to harm a kernel on purpose.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiagnoseSpec {
     pub name: String,
@@ -86,7 +75,6 @@ pub struct DiagnoseSpec {
     pub resource: String,
     /// What one dose more means.
     pub unit: String,
-    /// The opposite.
     pub try_next: String,
     /// It takes work away instead: answers are wrong then, and the time is a bound for any cure.
     pub lightens: bool,
@@ -110,12 +98,10 @@ impl MetricEvidence {
     }
 }
 
-/// What becomes different at a dose.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiagnoseDose {
     /// Parameters and one of their values each.
     pub set: Vec<(String, Value)>,
-    /// Macros and what they stand for.
     pub define: Vec<(String, String)>,
 }
 
@@ -125,7 +111,6 @@ pub struct PeerSpec {
     pub name: String,
     /// Program and arguments; empty for a peer that comes with evo.
     pub command: Vec<String>,
-    /// Where the command runs.
     pub folder: PathBuf,
     /// Longest time for one answer; the usual one when absent.
     pub timeout_s: Option<f64>,
@@ -133,16 +118,11 @@ pub struct PeerSpec {
     pub place: (PathBuf, u32, u32),
 }
 
-/// The kernel's text before rendering.
 #[derive(Clone, Debug)]
 pub struct KernelText {
-    /// Template (rendered by minijinja) or plain `.cu` (parameters arrive as `-D` macros).
     pub kind: SourceKind,
-    /// The file's name, for messages.
     pub path: PathBuf,
-    /// The file's text.
     pub text: String,
-    /// Where a template is rendered.
     pub renderer: Renderer,
 }
 
@@ -166,10 +146,8 @@ impl OptionSpec {
     }
 }
 
-/// How parameters reach the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceKind {
-    /// A minijinja template.
     Template,
     /// Plain source with macros.
     Plain,
@@ -177,7 +155,6 @@ pub enum SourceKind {
     Given,
 }
 
-/// One argument of the entry points.
 #[derive(Debug)]
 pub enum ArgumentSpec {
     /// A device buffer, passed as a pointer.
@@ -194,7 +171,6 @@ impl ArgumentSpec {
         !matches!(self, ArgumentSpec::Buffer(BufferSpec { symbol: Some(_), .. }))
     }
 
-    /// The argument's name.
     pub fn name(&self) -> &str {
         match self {
             ArgumentSpec::Buffer(buffer) => &buffer.name,
@@ -204,7 +180,6 @@ impl ArgumentSpec {
     }
 }
 
-/// A buffer.
 #[derive(Debug)]
 pub struct BufferSpec {
     pub name: String,
@@ -250,12 +225,7 @@ pub enum FillSpec {
     /// The same for every problem.
     Fixed(Fill),
     /// Uniform between two ends over problem sizes. The range is hard: no input family leaves it.
-    Uniform {
-        low: Expr,
-        high: Expr,
-        /// Whether the upper end itself may occur.
-        inclusive: bool,
-    },
+    Uniform { low: Expr, high: Expr, inclusive: bool },
 }
 
 /// A scalar; its value may read parameters and problem sizes.
@@ -271,7 +241,6 @@ pub struct ScalarSpec {
 #[derive(Debug)]
 pub struct TensorMapSpec {
     pub name: String,
-    /// The buffer that it describes.
     pub of: String,
     /// Extents of the tensor: 1 to 5.
     pub dims: Vec<Expr>,
@@ -319,10 +288,8 @@ pub struct LaunchSpec {
     pub in_loop: Option<usize>,
 }
 
-/// What an entry point is given.
 #[derive(Clone, Debug)]
 pub enum PassedSpec {
-    /// One of `[[arguments]]`.
     Named(String),
     /// A number of this launch alone.
     Literal(ScalarSpec),
@@ -350,13 +317,11 @@ pub struct PrepareSpec {
 /// A window of the L2 cache for a launch.
 #[derive(Clone, Debug)]
 pub struct L2PersistSpec {
-    /// A buffer argument.
     pub argument: String,
     /// Share of its accesses that are kept, 0 to 1; where it is 0 there is no window.
     pub ratio: Expr,
 }
 
-/// A named input size.
 #[derive(Clone, Debug)]
 pub struct ProblemSpec {
     pub name: String,
@@ -364,7 +329,6 @@ pub struct ProblemSpec {
     pub sizes: BTreeMap<String, Value>,
     /// Weight in the objective's mean.
     pub weight: f64,
-    /// Whether it is timed.
     pub timed: bool,
     /// Whether `evo evaluate` decides by it. All timed problems are canonical where the file marks none.
     pub canonical: bool,
@@ -376,10 +340,8 @@ pub struct ProblemSpec {
     pub on_request: bool,
 }
 
-/// How answers are checked.
 #[derive(Debug)]
 pub struct CheckSpec {
-    /// Where the right answer comes from.
     pub reference: ReferenceSpec,
     /// Parameters on which the right answer depends, such as the layout of an output; the reference sees them.
     pub reference_parameters: Vec<String>,
@@ -419,7 +381,6 @@ pub struct CheckSpec {
     pub has_host_twin: bool,
 }
 
-/// Where the small shapes of the first correctness gate come from.
 #[derive(Clone, Debug)]
 pub enum TinySpec {
     /// evo derives them from sizes, grids and the configuration's tiles.
@@ -431,7 +392,6 @@ pub enum TinySpec {
     None,
 }
 
-/// Where the right answer comes from.
 #[derive(Clone, Debug)]
 pub enum ReferenceSpec {
     /// A built-in fp64 function by name (`worker::judge::reference`), with its options.
@@ -465,7 +425,6 @@ impl ReferenceSpec {
     }
 }
 
-/// What is minimized.
 #[derive(Debug)]
 pub struct ObjectiveSpec {
     /// Which mode ranks: `hot` or `cold`.
@@ -478,7 +437,6 @@ pub struct ObjectiveSpec {
     pub allow_trade: bool,
 }
 
-/// What a candidate has to reach.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GoalsSpec {
     pub faster_than: Vec<FasterGoal>,
@@ -496,7 +454,6 @@ pub struct FasterGoal {
     pub problems: usize,
 }
 
-/// A bound of a profile's metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricGoal {
     pub metric: String,
@@ -507,7 +464,6 @@ pub struct MetricGoal {
     pub text: String,
 }
 
-/// How a metric relates to its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricRelation {
     AtLeast,
@@ -517,7 +473,6 @@ pub enum MetricRelation {
 }
 
 impl MetricGoal {
-    /// Whether a value meets the goal.
     pub fn holds(&self, value: f64) -> bool {
         match self.relation {
             MetricRelation::AtLeast => value >= self.bound,

@@ -14,9 +14,6 @@ use crate::sketch::write::{self, REFERENCE_NOTE, is_plain, list, quoted};
 use crate::sketch::{KernelSketch, SketchGuess};
 
 /// A T1 file's text as a space file. `name` is the kernel's on the leaderboard; sources are named from the file's folder.
-///
-/// # Errors
-/// The text is not JSON, lacks what the format demands, or asks for something that evo does not have.
 pub fn space_of(text: &str, name: &str) -> Result<KernelSketch, T1Error> {
     let value: serde_json::Value = serde_json::from_str(text).map_err(|error| T1Error {
         place: format!("line {}, column {}", error.line(), error.column()),
@@ -29,7 +26,6 @@ pub fn space_of(text: &str, name: &str) -> Result<KernelSketch, T1Error> {
     space(&root, name, &parameters, &arguments)
 }
 
-/// Why a file cannot be taken over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {what}")]
 pub struct T1Error {
@@ -42,7 +38,6 @@ pub struct T1Error {
 /// Letters of a file's text that a message shows.
 const SHOWN: usize = 80;
 
-/// A value, and where it stands.
 #[derive(Clone, Debug)]
 pub(super) struct T1Node<'v> {
     pub(super) place: String,
@@ -61,7 +56,6 @@ impl<'v> T1Node<'v> {
         Some(T1Node { place, value })
     }
 
-    /// A field that the format demands.
     pub(super) fn need(&self, key: &str) -> Result<T1Node<'v>, T1Error> {
         self.find(key).ok_or_else(|| {
             let place = if self.place.is_empty() { "the file".to_string() } else { self.place.clone() };
@@ -129,7 +123,6 @@ impl<'v> T1Node<'v> {
     }
 }
 
-/// The start of a text, for messages.
 fn start_of(text: &str) -> String {
     printable(&shortened(text, SHOWN)).into_owned()
 }
@@ -139,7 +132,6 @@ pub(super) fn spelled(text: &str) -> String {
     text.replace("&&", " and ").replace("||", " or ").trim().to_string()
 }
 
-/// A tuning parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct T1Parameter {
     pub(super) name: String,
@@ -148,10 +140,8 @@ pub(super) struct T1Parameter {
     pub(super) default: Value,
 }
 
-/// Most parameters of a file.
 const PARAMETERS_MAX: usize = 256;
 
-/// Most values of a range.
 const VALUES_MAX: i64 = 1 << 16;
 
 /// Reads `ConfigurationSpace.TuningParameters`.
@@ -243,7 +233,6 @@ impl T1Parameter {
     }
 }
 
-/// An argument of the kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct T1Argument {
     pub(super) name: String,
@@ -251,10 +240,8 @@ pub(super) struct T1Argument {
     pub(super) kind: T1Kind,
 }
 
-/// What an argument is.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum T1Kind {
-    /// A number.
     Scalar(Value),
     /// An array of so many elements.
     Vector {
@@ -267,7 +254,6 @@ pub(super) enum T1Kind {
     },
 }
 
-/// Most arguments of a kernel.
 const ARGUMENTS_MAX: usize = 256;
 
 const TYPES: &[(&str, DType, u64)] = &[
@@ -379,7 +365,6 @@ fn vector(
     Ok(T1Kind::Vector { elements, role, fill, symbol: symbol || constant })
 }
 
-/// How an array is filled.
 fn fill(own: &T1Node<'_>, dtype: DType) -> Result<Option<String>, T1Error> {
     let Some(how) = own.find("FillType") else { return Ok(None) };
     let number = || {
@@ -430,14 +415,12 @@ fn elements(size: &T1Node<'_>, parameters: &[T1Parameter], sizes: &[T1Node<'_>])
 
 const AXES: [&str; 3] = ["X", "Y", "Z"];
 
-/// How a kernel is launched.
 struct T1Launch {
     grid: Vec<String>,
     block: Vec<String>,
     shared_bytes: Option<String>,
 }
 
-/// Writes the file.
 pub(super) fn space(
     root: &T1Node<'_>,
     name: &str,
@@ -637,13 +620,11 @@ fn check_text(entry: &str, launch: &T1Launch, source: &str, parameters: &[T1Para
     );
 }
 
-/// An expression with the defaults in the place of the parameters' names.
 fn at_defaults(expression: &str, parameters: &[T1Parameter]) -> String {
     let default = |name: &str| parameters.iter().find(|own| own.name == name).map(T1Parameter::as_macro);
     write::at_values(expression, &default)
 }
 
-/// A source that gives the macros their defaults and includes the kernel.
 fn reference(path: &str, parameters: &[T1Parameter], arguments: &[T1Argument]) -> (String, String) {
     let macros: Vec<_> = parameters.iter().map(|own| (own.name.clone(), own.as_macro())).collect();
     let (name, mut text) = write::reference("evo import t1", path, &macros);

@@ -7,16 +7,16 @@
 
 use std::sync::mpsc::Sender;
 
+use evo_journal::record::ProblemWork;
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
 use evo_protocol::verdict::{Gate, GateReport, Verdict, VerdictKind};
 use evo_space::genome::{Configuration, ContentHash};
+use evo_supervise::job::{Judgement, Standing};
 
-use super::recording::{Recording, Row};
+use super::{Recording, Row};
 use crate::ports::{
     BuildRecord, Compilers, Evaluate, Identity, JobOrder, Message, PairAnswer, Recipe, Refused, Rivals,
 };
-use evo_journal::record::ProblemWork;
-use evo_supervise::job::{Judgement, Standing};
 
 /// The beginning of every replayed device's name.
 pub const PREFIX: &str = "replay:";

@@ -25,7 +25,6 @@ pub fn within(
     with(space, constraints(space.parameters(), launches, problems, limits))
 }
 
-/// The space with further constraints behind its own.
 fn with(space: &SearchSpace, more: Vec<Constraint>) -> SearchSpace {
     let all = space.constraints().iter().cloned().chain(more).collect();
     SearchSpace::new(space.parameters().to_vec(), all)
@@ -81,14 +80,12 @@ impl DeviceSpace {
         })
     }
 
-    /// What is not tried and why, in one sentence.
     pub fn note(&self) -> String {
         let (limits, verb) = (self.limits.join("; "), if self.excluded == 1 { "is" } else { "are" });
         format!("{} of {} valid points {verb} not tried: beyond {limits}", self.excluded, self.of)
     }
 }
 
-/// The limits as constraints, each once.
 fn constraints(
     parameters: &[Parameter],
     launches: &[LaunchSpec],

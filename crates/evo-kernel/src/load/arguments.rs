@@ -39,7 +39,6 @@ pub(super) const DTYPES: &[(&str, DType)] = &[
 const ROLES: &[(&str, Role)] =
     &[("input", Role::Input), ("output", Role::Output), ("inout", Role::Inout), ("scratch", Role::Scratch)];
 
-/// Reads the list; `None` after a complaint about any of them.
 pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Vec<ArgumentSpec>> {
     let items = reader.list(node, "`arguments`", "tables")?;
     let mut arguments: Vec<Option<ArgumentSpec>> = Vec::new();
@@ -288,19 +287,16 @@ fn uniform(
     }
 }
 
-/// The word of `kind` for a map.
 const MAP_KIND: &str = "tensor_map";
 
 const MAP_KEYS: &[&str] = &["name", "kind", "of", "dims", "strides", "box", "swizzle", "fill"];
 
 const MAP_FILLS: &[(&str, OutsideFill)] = &[("zero", OutsideFill::Zero), ("nan", OutsideFill::Nan)];
 
-/// Whether an entry of the list is a map, or means to be one.
 pub(super) fn is_map(node: &Node) -> bool {
     matches!(node.get("kind").map(|kind| &kind.data), Some(Data::Text(kind)) if kind == MAP_KIND)
 }
 
-/// Complains of a `kind` that is not one.
 pub(super) fn check_kind(reader: &mut Reader, fields: &Fields) {
     if let Some(node) = fields.get("kind") {
         let message = format!("{} is not `{MAP_KIND}`", fields.name("kind"));
@@ -445,11 +441,9 @@ const VIEW_FORMS: &[(&str, ComparedForm)] =
 pub(super) struct Viewed {
     pub(super) dtype: DType,
     pub(super) role: Role,
-    /// How many extents it has.
     pub(super) rank: usize,
 }
 
-/// Reads the table; `None` after a complaint.
 pub(super) fn view(
     reader: &mut Reader,
     node: &Node,

@@ -39,9 +39,6 @@ pub struct LaunchGeometry {
 
 /// Reads `{"ENTRY": {"grid": […], "block": […], "shared_bytes": …}}`: expressions over sizes and parameters, for entries
 /// that the kernel has. `shown` names the file in messages.
-///
-/// # Errors
-/// All of the file's errors, rendered with their places.
 pub fn launch_geometry(
     shown: &str,
     text: &str,
@@ -93,9 +90,6 @@ fn geometry(reader: &mut Reader, node: &Node, entry: &str, names: &KnownNames) -
 
 /// Reads a configuration: an object of parameters and values, by itself or as the `configuration` of an object such as a
 /// row of the leaderboard. What it leaves out takes its default. It may violate constraints.
-///
-/// # Errors
-/// All of the file's errors, rendered with their places.
 pub fn configuration(shown: &str, text: &str, parameters: &[Parameter]) -> Result<Configuration, LoadError> {
     let names: Vec<&str> = parameters.iter().map(|own| &*own.name).collect();
     read(shown, text, |reader, root| {
@@ -135,7 +129,6 @@ pub fn configuration(shown: &str, text: &str, parameters: &[Parameter]) -> Resul
     })
 }
 
-/// Reads a JSON object with a reader of its own.
 fn read<T>(
     shown: &str,
     text: &str,
@@ -173,9 +166,6 @@ const SHAPES_MAX: usize = 10_000;
 const GRID_MAX: u64 = 8 << 20;
 
 /// The text of a grid's file.
-///
-/// # Errors
-/// It is too large, or not a text.
 pub fn read_grid_text(file: File) -> io::Result<String> {
     let mut text = String::new();
     file.take(GRID_MAX + 1).read_to_string(&mut text)?;
@@ -186,9 +176,6 @@ pub fn read_grid_text(file: File) -> io::Result<String> {
 }
 
 /// The problems of a grid, for a space whose kernel takes its sizes. `shown` names the file in messages.
-///
-/// # Errors
-/// All of the file's errors, rendered with their places.
 pub fn grid_problems(shown: &str, text: &str, space: &SpaceFile) -> Result<Vec<ProblemSpec>, LoadError> {
     let mut diagnostics = Diagnostics::default();
     // The space file was read before, so it has no errors.

@@ -153,7 +153,6 @@ pub(super) fn read(
     })
 }
 
-/// No limit where there is none.
 fn spill_bytes_max(reader: &mut Reader, fields: &Fields) -> Option<Option<u64>> {
     let Some(node) = fields.get("spill_bytes_max") else { return Some(None) };
     reader.integer(node, &fields.name("spill_bytes_max"), 0).map(|bytes| Some(bytes as u64))
@@ -181,7 +180,6 @@ fn read_task(reader: &mut Reader, check: &Fields) -> Option<Option<TaskTolerance
     Some(Some(own))
 }
 
-/// The parameters that the reference sees.
 fn seen_parameters(reader: &mut Reader, fields: &Fields, names: &KnownNames) -> Option<Vec<String>> {
     match fields.get("reference").and_then(|node| node.get("parameters")) {
         Some(node) => {
@@ -248,7 +246,6 @@ fn read_tiny(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Tin
     shapes.into_iter().collect::<Option<_>>().map(TinySpec::Listed)
 }
 
-/// A table from sizes of the first problem to expressions.
 fn size_table(
     reader: &mut Reader,
     node: &Node,
@@ -464,7 +461,6 @@ const TIMEOUT_MAX_S: f64 = 240.0;
 /// Words of a command, and files beside it.
 const WORDS_MAX: usize = 100;
 
-/// Reads the table.
 pub(super) fn read_command(reader: &mut Reader, node: &Node) -> Option<CommandReference> {
     let fields = reader.fields(node, "`reference` of `check`", COMMAND_KEYS)?;
     let Some(folder) = reader.folder.map(Path::to_path_buf) else {

@@ -21,7 +21,6 @@ use crate::label::{LABEL_HINT, is_label};
 /// Values shown of a parameter with many.
 const SHOWN_VALUES: usize = 24;
 
-/// One file being read.
 pub(super) struct Reader<'a> {
     /// The file's text, for places inside texts.
     pub(super) text: &'a str,
@@ -29,7 +28,6 @@ pub(super) struct Reader<'a> {
     pub(super) folder: Option<&'a Path>,
     /// Whether they may be outside that folder.
     pub(super) allow_outside: bool,
-    /// Where templates of files are rendered.
     pub(super) renderer: Renderer,
     pub(super) diagnostics: &'a mut Diagnostics,
 }
@@ -117,7 +115,6 @@ impl Reader<'_> {
         }
     }
 
-    /// The name of an argument, one of `known`.
     pub(super) fn argument_name(&mut self, node: &Node, what: &str, known: &[String]) -> Option<String> {
         let name = self.string(node, what)?;
         if known.contains(&name) {
@@ -167,7 +164,6 @@ impl Reader<'_> {
         None
     }
 
-    /// An integer of at least `least`.
     pub(super) fn integer(&mut self, node: &Node, what: &str, least: i64) -> Option<i64> {
         match &node.data {
             Data::Int(value) if *value >= least => return Some(*value),
@@ -204,7 +200,6 @@ impl Reader<'_> {
         None
     }
 
-    /// One of some words.
     pub(super) fn choice<T: Copy>(&mut self, node: &Node, what: &str, words: &[(&str, T)]) -> Option<T> {
         let word = self.string(node, what)?;
         if let Some((_, value)) = words.iter().find(|(own, _)| *own == word) {
@@ -280,7 +275,6 @@ impl Reader<'_> {
         list.into_iter().collect()
     }
 
-    /// A file named in this one: relative to its folder.
     pub(super) fn path_beside(&self, name: &str) -> PathBuf {
         access::path_beside(self.folder, name)
     }
@@ -300,7 +294,6 @@ impl Reader<'_> {
     }
 }
 
-/// The names that one expression may read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KnownNames {
     parameters: Vec<String>,
@@ -310,7 +303,6 @@ pub(super) struct KnownNames {
     index: Option<String>,
 }
 
-/// What is wrong with a name.
 #[derive(Debug, PartialEq)]
 pub(super) struct Complaint {
     pub(super) message: String,
@@ -370,7 +362,6 @@ impl KnownNames {
         self.problems.iter().flat_map(|(_, sizes)| sizes).map(String::as_str).collect()
     }
 
-    /// What is wrong with reading `name`, if anything.
     pub(super) fn complaint(&self, name: &str) -> Option<Complaint> {
         if self.is_parameter(name) || self.index.as_deref() == Some(name) {
             return None;

@@ -53,7 +53,6 @@ const RELATIONS: &[(&str, MetricRelation)] = &[
     ("<", MetricRelation::Below),
 ];
 
-/// Reads the table; nothing where there is none.
 pub(super) fn read_goals(reader: &mut Reader, node: Option<&Node>) -> Option<Option<GoalsSpec>> {
     let Some(node) = node else { return Some(None) };
     let fields = reader.fields(node, "`goals`", &["faster_than", "p90", "metrics"])?;
@@ -175,7 +174,6 @@ pub(super) fn read_objective(
 const DIAGNOSE_KEYS: &[&str] = &["name", "resource", "unit", "try_next", "lightens", "moves", "doses"];
 const DOSE: &str = "doses = [{ set = { VEC = 1 } }]";
 
-/// Reads the tables; nothing where there are none.
 pub(super) fn read_diagnose(
     reader: &mut Reader,
     node: Option<&Node>,

@@ -26,7 +26,6 @@ const KEYS: &[&str] = &[
     "arguments",
 ];
 
-/// Launches and the loops in which they are.
 pub(super) type Launches = (Vec<LaunchSpec>, Vec<LoopSpec>);
 
 /// Reads the list; `argument_names` are those that a launch may pass.

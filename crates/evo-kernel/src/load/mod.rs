@@ -60,7 +60,6 @@ pub enum LoadError {
         /// Line and column of the first one, from 1; absent where it concerns the file as a whole.
         first: Option<(u32, u32)>,
     },
-    /// The file cannot be read.
     #[error("cannot read the space file `{}`: {cause}", .path.display())]
     Unreadable {
         path: PathBuf,
@@ -103,7 +102,6 @@ pub fn load_file(path: &Path) -> Result<SpaceFile, LoadError> {
     load_file_with(path, SpaceAccess::default())
 }
 
-/// The same with limits of the caller's.
 pub fn load_file_with(path: &Path, access: SpaceAccess) -> Result<SpaceFile, LoadError> {
     if let Some(OtherKind { what, hint }) = other_kind(path) {
         return Err(LoadError::NotASpace { path: path.to_path_buf(), what, hint });

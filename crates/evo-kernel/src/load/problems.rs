@@ -15,7 +15,6 @@ use crate::specialize::{CONSTANTS_MAX, constants_of, distinct};
 
 const KEYS: &[&str] = &["name", "sizes", "weight", "timed", "canonical", "checked", "device", "on_request"];
 
-/// Reads the list; `None` after a complaint about any of them.
 pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Vec<ProblemSpec>> {
     let items = reader.list(node, "`problems`", "tables")?;
     if items.is_empty() {
@@ -161,10 +160,8 @@ fn size(
     }
 }
 
-/// Sets of values that a message shows.
 const SETS_SHOWN: usize = 4;
 
-/// Reads the names: sizes that every problem has.
 pub(super) fn read_specialize(
     reader: &mut Reader,
     node: &Node,

@@ -19,7 +19,6 @@ use crate::spec::{ArgumentSpec, BufferSpec, KernelText, OptionSpec, PassedSpec, 
 /// Embedded files that a space file may name: name and text.
 pub(super) type Files = [(&'static str, &'static str)];
 
-/// What `[kernel]` says.
 pub(super) struct Header {
     pub(super) name: String,
     pub(super) source: KernelText,
@@ -186,7 +185,6 @@ fn check_template(
 }
 
 impl Reader<'_> {
-    /// A file that is named in this one and exists.
     pub(super) fn existing_file(&mut self, node: &Node, what: &str) -> Option<PathBuf> {
         let name = self.string(node, what)?;
         let path = self.path_beside(&name);
@@ -213,7 +211,6 @@ impl Reader<'_> {
     }
 }
 
-/// The folders of `include_dirs`, in order.
 pub(super) fn include_dirs(reader: &mut Reader, node: &Node, what: &str) -> Option<Vec<PathBuf>> {
     let items = reader.list(node, what, "folders")?;
     let found: Vec<_> = items.iter().map(|item| include_folder(reader, item, what)).collect();
@@ -331,7 +328,6 @@ pub(super) fn read_prepare(
     Some(Some(PrepareSpec { source, launches, loops }))
 }
 
-/// The fill of an argument.
 fn place_of(root: &Node, name: &str) -> Span {
     let Some(Data::List(items)) = root.get("arguments").map(|node| &node.data) else {
         return Span::default();

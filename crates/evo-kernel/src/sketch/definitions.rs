@@ -165,7 +165,6 @@ pub(super) fn is_name(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// Most threads of a block.
 pub(super) const THREADS_MAX: i64 = 1024;
 
 /// More tunables than this are a source that means something else.

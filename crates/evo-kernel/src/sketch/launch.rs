@@ -25,12 +25,10 @@ enum Tile {
     Of(String),
     /// The threads of the block, times this.
     Threads(Option<String>),
-    /// It cannot be read.
     Unknown,
 }
 
 impl LaunchClues<'_, '_> {
-    /// How many axes the kernel uses.
     fn axes(&self) -> usize {
         let used = |axis: &str| {
             let names = ["blockIdx", "threadIdx"];

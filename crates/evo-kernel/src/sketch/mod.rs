@@ -20,10 +20,6 @@ pub(crate) mod write;
 const PARAMETERS_MAX: usize = 1024;
 
 /// Draws a space file.
-///
-/// # Errors
-/// The source has no kernel, several and none is chosen, one whose signature cannot be read or passed, or one with
-/// nothing to tune.
 pub fn sketch(request: SketchRequest<'_>) -> Result<KernelSketch, SketchError> {
     let names = signature::names(request.source);
     let entry = match (request.entry, &names[..]) {
@@ -72,10 +68,8 @@ pub fn sketch(request: SketchRequest<'_>) -> Result<KernelSketch, SketchError> {
     Ok(write::written(&drawing, guesses))
 }
 
-/// A kernel's source, and which kernel of it.
 #[derive(Clone, Copy, Debug)]
 pub struct SketchRequest<'a> {
-    /// The source's text.
     pub source: &'a str,
     /// Its path as the space file will name it.
     pub path: &'a str,
@@ -85,7 +79,6 @@ pub struct SketchRequest<'a> {
     pub entry: Option<&'a str>,
 }
 
-/// Why nothing can be drawn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SketchError {
     #[error("the source has no `__global__` function")]
@@ -107,7 +100,6 @@ pub enum SketchError {
 }
 
 impl SketchError {
-    /// What to do about it.
     pub fn hint(&self) -> String {
         match self {
             SketchError::NoKernel => "name a CUDA source with a kernel in it".to_string(),
@@ -130,17 +122,14 @@ impl SketchError {
     }
 }
 
-/// Something that was guessed: what, and why so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SketchGuess {
     pub what: String,
     pub why: String,
 }
 
-/// A first space file.
 #[derive(Clone, Debug)]
 pub struct KernelSketch {
-    /// The text of the space file.
     pub space: String,
     /// A reference's source beside it, where the kernel does not compile without values for its macros: name and text.
     pub reference: Option<(String, String)>,
@@ -149,7 +138,6 @@ pub struct KernelSketch {
     pub guesses: Vec<SketchGuess>,
 }
 
-/// What an argument is.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum SketchRole {
     Input,
@@ -162,11 +150,9 @@ pub(super) enum SketchRole {
     Size(String),
     /// A whole number that measures no array, such as a radius: a size of its own name with a small value.
     Small(String),
-    /// A number.
     Number,
 }
 
-/// An argument of the kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SketchArgument {
     pub(super) name: String,
@@ -188,7 +174,6 @@ impl SketchArgument {
     }
 }
 
-/// A parameter of the space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SketchTunable {
     pub(super) name: String,
@@ -207,7 +192,6 @@ pub(super) struct SketchLaunch {
     pub(super) shared_bytes: Option<String>,
 }
 
-/// Keeps a guess.
 pub(super) fn guessed(guesses: &mut Vec<SketchGuess>, what: impl Into<String>, why: impl Into<String>) {
     guesses.push(SketchGuess { what: what.into(), why: why.into() });
 }

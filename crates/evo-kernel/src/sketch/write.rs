@@ -11,7 +11,6 @@ use super::{
     guessed,
 };
 
-/// What is drawn.
 pub(super) struct Drawing<'a> {
     pub(super) request: SketchRequest<'a>,
     pub(super) entry: &'a str,
@@ -36,7 +35,6 @@ const EXTENTS: [(&[u64], &[u64]); 4] = [
 /// IndexExtents of three sizes that measure matrices.
 const MATRICES: (&[u64], &[u64]) = (&[1024, 1280, 768], &[64, 96, 48]);
 
-/// Writes the file.
 pub(super) fn written(drawing: &Drawing<'_>, mut guesses: Vec<SketchGuess>) -> KernelSketch {
     let undefined = drawing.tunables.iter().any(|own| own.is_undefined);
     let reference = undefined.then(|| drawing.reference());
@@ -212,13 +210,11 @@ impl Drawing<'_> {
         );
     }
 
-    /// An expression with the parameters' defaults in the place of their names.
     fn at_defaults(&self, expression: &str) -> String {
         let default = |name: &str| self.tunables.iter().find(|own| own.name == name);
         at_values(expression, &|name| default(name).map(|own| own.default.to_string()))
     }
 
-    /// A source that gives the macros their defaults and includes the kernel.
     fn reference(&self) -> (String, String) {
         let undefined = self.tunables.iter().filter(|own| own.is_undefined);
         let macros: Vec<_> = undefined.map(|own| (own.name.clone(), own.default.to_string())).collect();

@@ -6,11 +6,9 @@ use evo_protocol::verdict::VerdictKind;
 use evo_space::value::Value;
 use serde::Deserialize;
 
-use super::json_values::problem_words;
-use crate::replay::draft::{Draft, DraftRow, Valid};
-use crate::replay::error::RecordingFault;
-use crate::replay::format::{Format, unreadable};
-use crate::replay::recording::Cost;
+use super::problem_words;
+use crate::replay::finish::{Draft, DraftRow, Valid};
+use crate::replay::{Cost, Format, RecordingFault, unreadable};
 
 /// The format that this reader knows.
 const FORMAT: &str = "tuning-data/1";
