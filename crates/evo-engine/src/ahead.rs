@@ -23,16 +23,12 @@ const FIRST_MOST: usize = 16;
 /// What the device takes in while one variant compiles is a mean; its tasks come in bursts of short ones.
 const MARGIN: f64 = 1.25;
 
-/// What a run knows of its strategy and its budget.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
-    /// Compile processes.
     pub jobs: usize,
-    /// Evaluations so far.
     pub evaluated: u64,
     /// Whether proposals depend on outcomes at all.
     pub learns: bool,
-    /// Device lanes that take variants.
     pub lanes: usize,
     /// Whether the number of evaluations is limited, so that a blind proposal costs one that is not.
     pub is_limited: bool,
@@ -47,7 +43,6 @@ pub(super) struct Ahead {
     compile: Mean,
     /// Seconds that a proposal takes of the lane: nothing for one that never gets there.
     lane: Mean,
-    /// Whether a variant was on the device.
     has_run: bool,
     /// Sources in compile processes, and when they got there.
     running: HashMap<u64, Duration>,
@@ -80,7 +75,6 @@ impl Ahead {
         self.compile.add(0.0);
     }
 
-    /// The compilers were told to drop everything.
     pub(super) fn cancelled(&mut self) {
         self.running.clear();
         self.queued.clear();

@@ -16,7 +16,6 @@ fn time_of(one: &Measurement) -> ProblemTime {
     ProblemTime { time_ns: if is_bound { one.min_ns } else { one.p50_ns }, is_bound }
 }
 
-/// The time of an evaluation on each of the timed problems.
 pub(super) fn times(one: &Evaluation, problems: &[String], ranking: RankingMode) -> Vec<Option<ProblemTime>> {
     let time = |problem: &String| {
         let mut own = one.measurements.iter().filter(|own| own.mode == ranking.timing());

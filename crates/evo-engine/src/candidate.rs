@@ -31,7 +31,6 @@ use thiserror::Error;
 
 use crate::prepared::source_of;
 
-/// How a template's file name ends.
 const TEMPLATE_SUFFIX: &str = ".j2";
 /// What a candidate's source is called, whatever its file is.
 const SOURCE_NAME: &str = "candidate.cu";
@@ -40,26 +39,19 @@ const JSON_MAX: u64 = 1 << 20;
 /// Names behind an `@`.
 const NAMES: &[&str] = &["champion", "baseline", "previous"];
 
-/// Which configuration a command line means.
 #[derive(Clone, Debug)]
 pub enum ConfigurationChoice {
-    /// The default one, because nothing else is said.
     Default,
-    /// Given as words.
     Words(Genome),
-    /// In a file.
     File(PathBuf),
-    /// The text of such a file, and what messages call it.
     Text { name: String, text: String },
     /// `@champion`, `@17`, `@3fa9c0`: the word with its `@`.
     Name(String),
 }
 
-/// A text that stands in a file or came by itself.
 #[derive(Clone, Copy, Debug)]
 pub enum TextChoice<'a> {
     File(&'a Path),
-    /// What messages call it, and the text.
     Given {
         name: &'a str,
         text: &'a str,
@@ -67,7 +59,6 @@ pub enum TextChoice<'a> {
 }
 
 impl TextChoice<'_> {
-    /// What messages call it.
     pub fn name(self) -> String {
         match self {
             TextChoice::File(path) => path.display().to_string(),
@@ -75,7 +66,6 @@ impl TextChoice<'_> {
         }
     }
 
-    /// The text; `what` it is, for messages, and how many bytes it may have.
     fn read(self, what: &str, limit: u64) -> Result<String, CandidateError> {
         match self {
             TextChoice::File(path) => read_text(path, what, limit),
@@ -90,11 +80,8 @@ pub struct CandidateRequest<'a> {
     pub configuration: ConfigurationChoice,
     /// A source or template in place of the space's.
     pub source: Option<TextChoice<'a>>,
-    /// The geometry of its launches.
     pub launch: Option<TextChoice<'a>>,
-    /// The folder of the studies.
     pub out: &'a Path,
-    /// A study by name or path.
     pub study: Option<&'a str>,
     /// The kind of device that the candidate is meant for, where it is known.
     pub device: Option<DeviceKind>,
@@ -102,27 +89,19 @@ pub struct CandidateRequest<'a> {
     pub render_apart: bool,
 }
 
-/// What a candidate's name says of where it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CandidateKind {
-    /// The default configuration.
     Baseline,
-    /// A configuration given as words.
     Configuration,
-    /// A configuration in a file.
     ConfigFile,
-    /// A source of its own.
     Source,
     Champion,
     Previous,
-    /// An evaluation of a study.
     Number,
-    /// Found by a hash.
     Hash,
 }
 
-/// Where a candidate comes from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Provenance {
     pub kind: CandidateKind,
@@ -142,7 +121,6 @@ pub struct Provenance {
     pub source_changed: bool,
 }
 
-/// A candidate that can be rendered, compiled and judged.
 #[derive(Debug)]
 pub struct ResolvedCandidate {
     /// The space, with the candidate's own text and launches where it has some.
@@ -158,16 +136,13 @@ pub struct ResolvedCandidate {
 /// Why a command line names no candidate. Always the caller's to mend.
 #[derive(Debug, Error)]
 pub enum CandidateError {
-    /// What is wrong, and what a person can do about it.
     #[error("{text}")]
     Refused { text: String, hint: Option<String> },
-    /// A file that the command line names cannot be used.
     #[error("{text}")]
     Unusable { file: PathBuf, text: String, hint: Option<String> },
     /// A file with errors, which carry their places.
     #[error(transparent)]
     File(#[from] LoadError),
-    /// A name of a study.
     #[error(transparent)]
     Name(#[from] NameError),
 }
@@ -181,9 +156,6 @@ fn unusable(file: &str, text: impl Into<String>, hint: impl Into<String>) -> Can
 }
 
 /// Resolves a candidate of a space. Nothing is written.
-///
-/// # Errors
-/// The request names nothing, two things at once, or a file that cannot be used.
 pub fn resolve(file: SpaceFile, request: &CandidateRequest<'_>) -> Result<ResolvedCandidate, CandidateError> {
     if request.launch.is_some() && request.source.is_none() {
         let text = "`--launch` gives the geometry of a source, and there is no `--source`";
@@ -223,7 +195,6 @@ pub fn resolve(file: SpaceFile, request: &CandidateRequest<'_>) -> Result<Resolv
     Ok(candidate)
 }
 
-/// The configuration that is meant, and the evaluation behind a name.
 fn choose(
     file: &SpaceFile,
     request: &CandidateRequest<'_>,
@@ -254,16 +225,12 @@ fn choose(
     }
 }
 
-/// The point that the text of a configuration means.
 fn written(file: &SpaceFile, name: &str, text: &str) -> Result<Genome, CandidateError> {
     let own = configuration(name, text, file.space.parameters())?;
     file.space.genome(&own).ok_or_else(|| stranger(&own, &file.space, name))
 }
 
 /// The members of the kernel's portfolio, the champion first: of the board in `out`, or of the study that is named.
-///
-/// # Errors
-/// The file has no kernel, nothing was confirmed, or files cannot be read.
 pub fn portfolio(
     file: &SpaceFile,
     out: &Path,
@@ -359,7 +326,6 @@ pub fn differences(configuration: &Configuration, space: &SearchSpace) -> Vec<St
 }
 
 impl ResolvedCandidate {
-    /// Puts the request's source and geometry into the kernel.
     fn take_source(&mut self, request: &CandidateRequest<'_>) -> Result<(), CandidateError> {
         let Some(source) = request.source else { return Ok(()) };
         let shown = source.name();
@@ -440,7 +406,6 @@ impl ResolvedCandidate {
     }
 }
 
-/// The kernel's text from a candidate's file.
 fn own_text(
     kernel: &KernelSpec,
     shown: &str,
@@ -526,7 +491,6 @@ fn check_entries(kernel: &KernelSpec, source: &KernelSource, shown: &str) -> Res
     Ok(())
 }
 
-/// The text of a file that the command line names: a regular file of at most so many bytes.
 fn read_text(path: &Path, what: &str, limit: u64) -> Result<String, CandidateError> {
     let name = path.to_string_lossy();
     let read = || -> io::Result<String> {
@@ -546,20 +510,17 @@ fn read_text(path: &Path, what: &str, limit: u64) -> Result<String, CandidateErr
     })
 }
 
-/// What a record says of a candidate.
 #[derive(Clone, Copy, Debug)]
 pub struct RestoreRequest<'a> {
     pub configuration: &'a Configuration,
     /// Its rendered source, where that is not the space's own.
     pub source: Option<&'a str>,
-    /// The text of its launch file.
     pub launch: Option<&'a str>,
     /// Of the source that was measured.
     pub source_hash: Option<&'a ContentHash>,
     pub device: DeviceKind,
 }
 
-/// The texts of the files.
 #[derive(Clone, Debug)]
 pub struct RestoredFiles {
     pub configuration: String,
@@ -574,7 +535,6 @@ pub struct RestoredFiles {
     pub notes: Vec<String>,
 }
 
-/// Why a candidate cannot be restored.
 #[derive(Debug, Error)]
 pub enum RestoreError {
     #[error("`{space}` describes a space without a kernel")]
@@ -586,9 +546,6 @@ pub enum RestoreError {
 }
 
 /// Puts the files of a candidate together.
-///
-/// # Errors
-/// The space does not hold the candidate any more.
 pub fn restored(file: &SpaceFile, request: &RestoreRequest<'_>) -> Result<RestoredFiles, RestoreError> {
     let RestoreRequest { configuration, source, launch, source_hash, device } = *request;
     let space = file.path.display().to_string();

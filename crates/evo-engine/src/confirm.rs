@@ -334,7 +334,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(Some(Deep { job, evaluation, attributes, work, toolchain }))
     }
 
-    /// Compiles outside the search, once more where the machine may be at fault.
     fn compile_again(
         &mut self,
         ticket: u64,
@@ -463,7 +462,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.lane_answer().map(|_| ())
     }
 
-    /// Deep evaluation and paired comparison of one candidate; whether it is confirmed.
     pub(super) fn confirm_one(
         &mut self,
         number: u64,

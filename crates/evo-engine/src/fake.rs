@@ -63,7 +63,6 @@ pub(super) struct FakeBinary {
     code: String,
 }
 
-/// What the fake device is handed.
 #[derive(Clone)]
 pub(super) struct FakeJob {
     pub label: String,
@@ -306,7 +305,6 @@ pub(super) fn objective_of(job: &FakeJob) -> f64 {
     1000.0 + 10.0 * value("A") + value("B")
 }
 
-/// A result with this verdict.
 pub(super) fn lane_result(job: &FakeJob, kind: VerdictKind) -> Judgement {
     let passed = kind == VerdictKind::Pass;
     let time = objective_of(job);
@@ -332,7 +330,6 @@ pub(super) fn lane_result(job: &FakeJob, kind: VerdictKind) -> Judgement {
     }
 }
 
-/// Everything passes.
 pub(super) fn all_pass() -> Script {
     Arc::new(|job| lane_result(job, VerdictKind::Pass))
 }
@@ -361,7 +358,6 @@ impl Observer for Watcher {
 /// What the fake sanitizer says of a job.
 pub(super) type FakeSanitizer = Arc<dyn Fn(&FakeJob) -> SanitizerAnswer + Send + Sync>;
 
-/// Answers as a test says.
 pub(super) struct PlayedSanitizer {
     pub answers: Option<FakeSanitizer>,
     pub log: Arc<Mutex<Log>>,
@@ -401,15 +397,12 @@ pub(super) struct TestStudy {
     pub options: Options,
     /// How the baseline drifts in the first comparisons.
     pub drifts: Vec<f64>,
-    /// What goes wrong with the compilers.
     pub trouble: Option<CompileTrouble>,
     /// Whether there are more compilers than the run needs, which disturb nothing.
     pub idle_compilers: bool,
     /// What decides verdicts beside the variants.
     pub conditions: Conditions,
-    /// The name of the study in `out`.
     pub name: String,
-    /// The clock, where it is not the real one.
     pub played: Option<PlayedTime>,
     pub sanitizer: Option<FakeSanitizer>,
     /// Further lanes, each with a device of its own.
@@ -424,7 +417,6 @@ pub(super) struct TestStudy {
     pub two_problems: Option<bool>,
 }
 
-/// The result of one run.
 pub(super) struct Ran {
     pub summary: RunSummary,
     pub log: Log,
@@ -488,7 +480,6 @@ impl TestStudy {
         self.try_open().unwrap()
     }
 
-    /// What a run of it writes first.
     fn header(&self) -> StudyHeader {
         let texts = self
             .space

@@ -54,7 +54,6 @@ impl<R: Recipe> Engine<'_, R> {
         has_room && waits && self.ending.stop.is_none() && !self.compilers.disturb_timing()
     }
 
-    /// Whether it was sent to the compilers.
     fn compile_guess(&mut self, genome: &Genome) -> bool {
         if self.ledger.known.contains(genome) {
             return false;

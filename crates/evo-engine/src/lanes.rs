@@ -85,7 +85,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.put_out(lane, "two variants that broke on it were well on another device")
     }
 
-    /// Gives a lane nothing more, and says why.
     pub(super) fn put_out(&mut self, lane: usize, why: &str) -> Result<(), EngineError> {
         self.lanes.put_out(lane);
         self.fleet.lanes[lane].out = Some(why.to_string());
@@ -137,7 +136,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.judged(lane, 1.0, number, judgement)
     }
 
-    /// Seconds since the run began.
     pub(super) fn seconds(&self) -> f64 {
         self.time.clock.started.elapsed().as_secs_f64()
     }
@@ -161,7 +159,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// A lane has a new worker.
     pub(super) fn replaced(&mut self, lane: usize, recovery: Recovery) {
         let Recovery { level, elapsed_ms } = recovery;
         self.observer.observe(&Event::Recovered { worker: lane, level, elapsed_ms });
@@ -343,7 +340,6 @@ mod tests {
     struct Calls(Arc<AtomicUsize>);
 
     impl Calls {
-        /// The number of this call, from 1.
         fn next(&self) -> usize {
             self.0.fetch_add(1, Ordering::SeqCst) + 1
         }

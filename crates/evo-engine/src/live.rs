@@ -118,7 +118,6 @@ impl Evaluate<Job> for Lane {
     }
 }
 
-/// The comparison on one problem while it is under way.
 struct Match {
     problem: usize,
     /// Log ratios, kept apart by process, because the interval is resampled within processes.

@@ -29,7 +29,6 @@ pub struct DeviceSanitizer {
     pub options: LaneOptions,
     /// Which checks are made; those of the space file.
     pub checks: Vec<SanitizerCheck>,
-    /// For one check.
     pub limit: Duration,
     /// Whether somebody demands an answer: then a problem is looked at beside the small shapes, and without the tool evo's
     /// own checks of the host device launch everything once more. They watch every launch there anyway.

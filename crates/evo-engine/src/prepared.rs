@@ -16,18 +16,14 @@ use evo_space::genome::{Configuration, ContentHash};
 
 use crate::ports::Refused;
 
-/// A configuration, rendered and resolved as far as possible.
 #[derive(Debug)]
 pub struct KernelDraft {
     /// One for each set of constants; none where rendering failed.
     pub sources: Vec<KernelSource>,
-    /// Hash of the one text for all problems.
     pub(super) text: Option<ContentHash>,
     /// Hash of the files that the sources include, if there are any.
     pub included: Option<ContentHash>,
-    /// Small shapes, listed or derived.
     pub tiny: TinyShapes,
-    /// Problems that are checked and not timed.
     pub checked: Vec<ProblemPlan>,
     pub timed: Vec<ProblemPlan>,
     /// The first reason why the device could not run it, whatever the compiler says.
@@ -69,7 +65,6 @@ impl KernelDraft {
     }
 }
 
-/// A verdict before the device, with the gate that it belongs to.
 pub(super) fn refusal(verdict: Box<Verdict>) -> Refused {
     let gate = match verdict.kind.class() {
         VerdictClass::Compile => Gate::Compile,
@@ -89,9 +84,6 @@ pub(super) fn binding<'a>(
 }
 
 /// The source of a configuration, and its hash with the files that it includes, as journals keep it.
-///
-/// # Errors
-/// The verdict on a template that does not render.
 pub fn source_of(
     kernel: &KernelSpec,
     configuration: &Configuration,
@@ -113,7 +105,6 @@ pub(super) fn included(
     files.scan(&source.text, &search).digest()
 }
 
-/// The hash of a source joined with that of the files that it includes.
 fn joined(included: Option<&ContentHash>, own: ContentHash) -> ContentHash {
     match included {
         None => own,
@@ -129,19 +120,15 @@ pub(super) fn one_hash(hashes: Vec<ContentHash>) -> ContentHash {
     }
 }
 
-/// A rendered and resolved configuration of a kernel.
 #[derive(Clone, Debug)]
 pub struct PreparedKernel {
     pub configuration: Configuration,
     /// One for each set of constants; at least one.
     pub sources: Vec<KernelSource>,
-    /// Hash of the one text for all problems.
     pub(super) text: Option<ContentHash>,
     /// Hash of the files that the sources include, if there are any.
     pub included: Option<ContentHash>,
-    /// Small shapes, listed or derived.
     pub tiny: TinyShapes,
-    /// Problems that are checked and not timed.
     pub checked: Vec<ProblemPlan>,
     pub timed: Vec<ProblemPlan>,
 }
@@ -152,7 +139,6 @@ impl PreparedKernel {
         self.sources.first().map_or(&[], |source| &source.options)
     }
 
-    /// A hash of the source joined with that of the files that it includes.
     pub(super) fn with_included(&self, own: ContentHash) -> ContentHash {
         joined(self.included.as_ref(), own)
     }

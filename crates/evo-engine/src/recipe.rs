@@ -25,7 +25,6 @@ use evo_supervise::job::{Job, JobReach, TinyNotes};
 use crate::ports::{BuildRecord, CompileAnswer, Identity, JobOrder, Recipe, Refused};
 use crate::prepared::{self, BuiltCode, KernelDraft, PreparedKernel, binding, included, one_hash, refusal};
 
-/// A kernel on a device.
 #[derive(Debug)]
 pub struct KernelRecipe<'a> {
     kernel: &'a KernelSpec,
@@ -40,7 +39,6 @@ pub struct KernelRecipe<'a> {
     reference: Option<CompiledReference>,
     /// The same in single precision.
     reference_single: Option<CompiledReference>,
-    /// The task's kernels that derive inputs from inputs.
     prepare: Option<CompiledReference>,
     check: CheckPlan,
     /// What it runs on: the host watches instrumented builds, and shapes near the timed ones follow the problems.
@@ -59,7 +57,6 @@ struct CompiledReference {
     binary: BinaryRef,
     entries: Vec<String>,
     bytes: Vec<u8>,
-    /// Hash of its machine code.
     code: ContentHash,
 }
 
@@ -224,7 +221,6 @@ impl<'a> KernelRecipe<'a> {
         specialize::check_count(&sets).map(|()| sets)
     }
 
-    /// The small shapes, where their check is not left out.
     fn under_checks(&self, tiny: TinyShapes) -> TinyShapes {
         let check = if tiny.derived { GateCheck::DerivedShapes } else { GateCheck::ListedShapes };
         match self.check.checks.include(check) {
@@ -243,9 +239,6 @@ impl<'a> KernelRecipe<'a> {
     }
 
     /// The plan of a problem that the recipe was not made for, refused as a timed one of its own is.
-    ///
-    /// # Errors
-    /// The verdict on the problem at this configuration.
     pub fn plan_of(
         &self,
         configuration: &Configuration,

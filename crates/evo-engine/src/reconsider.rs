@@ -179,7 +179,6 @@ mod tests {
         bench.run_strategy(picky(whole(bench), limit), |_| all_pass()).unwrap()
     }
 
-    /// The same, from the end of the space.
     fn run_backwards(bench: &TestStudy) -> Ran {
         let inner = Box::new(Backwards { inner: whole(bench), rest: None });
         bench.run_strategy(picky(inner, 13.0), |_| all_pass()).unwrap()

@@ -46,7 +46,6 @@ const SUSPECT: u32 = 2;
 /// A variant that was in flight at this many crashes is given up.
 const GIVEN_UP: u32 = 3;
 
-/// One run of a study.
 pub struct Engine<'a, R: Recipe> {
     pub(super) study: &'a mut Study,
     pub(super) space: &'a SearchSpace,
@@ -91,7 +90,6 @@ pub(super) struct Undone {
     pub left_out: usize,
 }
 
-/// What has passed, and what is left.
 pub(super) struct TimeKeeping {
     pub clock: RunClock,
     pub wall: Wall,
@@ -111,7 +109,6 @@ pub(super) struct SanitizerWork {
     pub tally: Option<SanitizeTally>,
 }
 
-/// The parts that an engine works with.
 pub struct Parts<'a, R: Recipe> {
     pub study: &'a mut Study,
     pub space: &'a SearchSpace,
@@ -129,10 +126,6 @@ pub struct Parts<'a, R: Recipe> {
 }
 
 impl<'a, R: Recipe> Engine<'a, R> {
-    /// An engine that is ready to run.
-    ///
-    /// # Errors
-    /// There is no device, or the system starts no thread for one.
     pub fn new(parts: Parts<'a, R>, options: Options) -> Result<Engine<'a, R>, EngineError> {
         let mut lanes = parts.lanes;
         let first = lanes.first_mut().ok_or(EngineError::Stopped("device lane"))?;
@@ -460,7 +453,6 @@ impl<'a, R: Recipe> Engine<'a, R> {
         }
     }
 
-    /// Results of other studies that this one has.
     fn taken_over(&self) -> u64 {
         self.study.history.evaluations.iter().filter(|one| one.taken_over_from.is_some()).count() as u64
     }
@@ -568,7 +560,6 @@ impl<'a, R: Recipe> Engine<'a, R> {
     }
 }
 
-/// Which variants a sanitizer looks at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SanitizePlan {
     /// The baseline and the finalists.
@@ -579,7 +570,6 @@ pub struct SanitizePlan {
     pub demanded: bool,
 }
 
-/// Limits and sizes of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub budget: Budget,
@@ -619,12 +609,9 @@ impl Options {
     }
 }
 
-/// How a run went.
 #[derive(Clone, Debug)]
 pub struct RunSummary {
-    /// What the journal says of it.
     pub end: RunEnd,
-    /// Finalists that were confirmed in this run.
     pub confirmed: usize,
     /// Finalists that were not confirmed because the wall time was used up.
     pub left_out: usize,

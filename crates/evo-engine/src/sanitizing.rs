@@ -92,7 +92,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(true)
     }
 
-    /// How long a look may take for which nothing waits.
     fn left_to_look(&self) -> Option<Duration> {
         if self.options.sanitize.demanded {
             return self.time.wall.left();
@@ -151,7 +150,6 @@ impl<R: Recipe> Engine<'_, R> {
         best.filter(|(_, number)| !answered(number)).collect()
     }
 
-    /// The answer of an earlier look at the same code.
     fn known(&self, evaluation: &Evaluation) -> Option<SanitizerAnswer> {
         let known = self.study.history.sanitized.get(&evaluation.number)?;
         let is_same = known.code_hash.is_some() && known.code_hash == evaluation.code_hash;

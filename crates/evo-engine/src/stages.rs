@@ -192,7 +192,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// A compiler's answer.
     pub(super) fn compiled(
         &mut self,
         number: u64,
@@ -329,7 +328,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// A lane's answer to a variant.
     pub(super) fn evaluated(
         &mut self,
         lane: usize,
@@ -413,7 +411,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.settle(evaluation)
     }
 
-    /// Ends a variant that is in flight.
     pub(super) fn settle(&mut self, evaluation: Evaluation) -> Result<(), EngineError> {
         match self.flight.variants.remove(&evaluation.number) {
             Some(variant) => self.record(&variant.genome, evaluation),

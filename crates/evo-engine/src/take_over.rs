@@ -325,7 +325,6 @@ fn by_configuration(results: &[EarlierResult]) -> Vec<Vec<&EarlierResult>> {
 /// A result for a point of this space.
 struct Taken<'e> {
     genome: Genome,
-    /// Hash of the whole text as it is rendered now.
     text: Option<ContentHash>,
     result: &'e EarlierResult,
 }

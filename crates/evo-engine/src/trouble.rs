@@ -31,7 +31,6 @@ use crate::run::Engine;
 use crate::variant::Variant;
 
 impl<R: Recipe> Engine<'_, R> {
-    /// Weighs a verdict on a variant in flight.
     pub(super) fn weigh(&self, number: u64, verdict: &Verdict) -> Weight {
         let first = self.flight.variants.get(&number).and_then(|variant| variant.trouble.as_deref());
         match weigh(first, verdict) {
@@ -81,7 +80,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.stop_for(stop)
     }
 
-    /// Ends the run because of the machine.
     pub(super) fn stop_for(&mut self, trouble: RunTrouble) -> Result<(), EngineError> {
         self.study.note(trouble.text.clone())?;
         self.undone.troubles.stopped = Some(trouble);
@@ -135,7 +133,6 @@ const HINT: &str = "`evo preflight` and `evo selftest` look at this machine";
 /// What a verdict or a trouble means for a variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Weight {
-    /// It is the variant's verdict.
     Final,
     /// It has to be seen again.
     Again,
@@ -146,14 +143,11 @@ pub(super) enum Weight {
 /// Why a run stopped early, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunTrouble {
-    /// What is wrong with the machine.
     pub text: String,
-    /// What a person can do about it.
     pub hint: String,
 }
 
 impl RunTrouble {
-    /// With the usual way out.
     pub(super) fn new(text: &str) -> RunTrouble {
         RunTrouble { text: text.to_string(), hint: HINT.to_string() }
     }
@@ -171,11 +165,8 @@ struct SaidTrouble {
 pub(super) struct Troubles {
     total: u64,
     in_a_row: u64,
-    /// Those in a row, by message.
     row: BTreeMap<String, SaidTrouble>,
-    /// All of them, by message.
     all: BTreeMap<String, SaidTrouble>,
-    /// Why the run stopped, if it did.
     pub stopped: Option<RunTrouble>,
 }
 
@@ -241,13 +232,10 @@ pub(super) fn weigh(first: Option<&Verdict>, verdict: &Verdict) -> Weight {
 /// Trouble that is evo's own.
 #[derive(Debug, Error)]
 pub enum EngineError {
-    /// The study's files cannot be written.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// There is no room for compiled variants.
     #[error("{0}")]
     CacheFull(String),
-    /// No thread can be started.
     #[error("cannot start a thread for the device")]
     Thread(#[source] io::Error),
     /// A thread ended without an answer.
@@ -256,7 +244,6 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// What a person can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
             EngineError::Journal(error) => error.hint(),

@@ -130,7 +130,6 @@ impl Costs {
         self.sanitizer.add(took.as_secs_f64());
     }
 
-    /// A look of the sanitizer, seconds.
     fn sanitizer(&self) -> f64 {
         self.sanitizer.value().unwrap_or(SANITIZER.as_secs_f64())
     }
@@ -226,7 +225,6 @@ pub(super) struct Wall {
     /// When the run ends whatever its budget, by the same clock.
     cut: Option<Duration>,
     finalists: usize,
-    /// Timed problems.
     problems: usize,
     /// Whether the budget seems to be too short for any confirmation, and whether that was said.
     is_too_short: bool,
@@ -245,7 +243,6 @@ impl Wall {
         Wall { clock, budget, cut, finalists, problems, is_too_short, is_told, costs }
     }
 
-    /// Time since the command began.
     pub(super) fn elapsed(&self) -> Duration {
         self.clock.elapsed()
     }

@@ -48,23 +48,19 @@ pub fn info(recording: &Recording) -> DeviceInfo {
     }
 }
 
-/// Looks configurations up in a recording.
 #[derive(Debug)]
 pub struct ReplayRecipe<'a> {
     recording: &'a Recording,
 }
 
 impl<'a> ReplayRecipe<'a> {
-    /// A recipe for a recording's configurations.
     pub fn new(recording: &'a Recording) -> ReplayRecipe<'a> {
         ReplayRecipe { recording }
     }
 }
 
-/// A configuration with its row.
 #[derive(Clone, Debug)]
 pub struct ReplayedVariant {
-    /// Hash of the configuration.
     hash: ContentHash,
     /// `None` where the configuration was not recorded.
     row: Option<Row>,
@@ -154,12 +150,10 @@ impl Compilers<ReplayedVariant> for ReplayCompilers {
 /// Answers each row with its verdict.
 #[derive(Debug)]
 pub struct ReplayDevice {
-    /// Names the recording in every verdict.
     provenance: String,
 }
 
 impl ReplayDevice {
-    /// The device of a recording.
     pub fn new(recording: &Recording) -> ReplayDevice {
         let (name, format) = (&recording.name, recording.format.as_str());
         ReplayDevice { provenance: format!("replayed from a recording of `{name}` ({format})") }

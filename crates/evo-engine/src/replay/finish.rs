@@ -84,8 +84,6 @@ pub fn finish(
     })
 }
 
-/// The space of parameters with their values and of constraints in the expression language, checked
-/// like a space file.
 fn space_of(
     parameters: &[(String, Vec<Value>)],
     constraints: &[String],
@@ -129,7 +127,6 @@ fn unusable(diagnostics: &[Diagnostic]) -> RecordingFault {
     }
 }
 
-/// Names with their values, in order.
 pub type Parameters = Vec<(String, Vec<Value>)>;
 
 /// The content of a file, before it is checked against its own parameters and constraints.
@@ -161,7 +158,6 @@ pub enum Valid {
     Space(Box<SearchSpace>),
 }
 
-/// One row of the file.
 #[derive(Debug)]
 pub struct DraftRow {
     /// The file's name for the row, where that is not its number.
@@ -174,7 +170,6 @@ pub struct DraftRow {
 }
 
 impl DraftRow {
-    /// The row's name in messages.
     pub fn shown(&self, number: usize) -> String {
         self.name.clone().unwrap_or_else(|| number.to_string())
     }

@@ -28,21 +28,16 @@ mod tests;
 pub struct Recording {
     /// `kernel__gpu`.
     pub name: String,
-    /// The kernel's name.
     pub kernel: String,
-    /// The GPU's name.
     pub gpu: String,
     /// The problem size as text, such as `4096 4096`; empty if the file does not say.
     pub problem: String,
-    /// The format of the file.
     pub format: Format,
-    /// The configurations that are valid.
     pub space: SearchSpace,
     /// Nanoseconds in one unit of the file's objective.
     pub unit_ns: f64,
     /// Whether every valid point of the space has a row.
     pub exhaustive: bool,
-    /// Hash of the file's text.
     pub content: ContentHash,
     /// What a person should know about how the file was read.
     pub notices: Vec<String>,
@@ -51,27 +46,21 @@ pub struct Recording {
     pub(super) lookup: RowLookup,
 }
 
-/// The result and the cost of one configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Position in the file, counted from 0; rows that were left out do not count.
     pub number: usize,
-    /// The class of `kind`.
     pub class: VerdictClass,
     /// The verdict, as precisely as the file tells.
     pub kind: VerdictKind,
-    /// The measured time in nanoseconds; `None` if the configuration failed.
     pub objective_ns: Option<f64>,
     /// What its evaluation took.
     pub cost: Cost,
 }
 
-/// The cost of one evaluation in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// Compiling.
     pub compile_ms: f64,
-    /// Comparing the output with a reference.
     pub validate_ms: f64,
     /// Sum of the benchmark runs; 0 if there were none.
     pub runs_ms: f64,
@@ -86,7 +75,6 @@ impl Cost {
     }
 }
 
-/// How a point finds its row.
 #[derive(Debug)]
 pub(super) enum RowLookup {
     /// A row's number is the canonical index of its point.
@@ -105,7 +93,6 @@ impl Recording {
         self.rows.get(number)
     }
 
-    /// All rows in the order of the file.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
@@ -124,28 +111,16 @@ const TEXT_MAX: u64 = 512 << 20;
 
 impl Recording {
     /// Reads a recording, compressed or not, or the folder of a study. The format is recognized by the content.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be read, has no known format, or contradicts itself.
     pub fn open(path: &Path) -> Result<Recording, RecordingError> {
         Recording::open_with(path, None)
     }
 
     /// The same on a space of the caller's. Rows outside it are left out, and a notice says how many.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Recording::open`], or if none of the rows is in the space.
     pub fn open_in(path: &Path, space: SearchSpace) -> Result<Recording, RecordingError> {
         Recording::open_with(path, Some(space))
     }
 
     /// Reads the text of a recording; `stem` is the file's name without `.json`.
-    ///
-    /// # Errors
-    ///
-    /// The text has no known format, or contradicts itself.
     pub fn of_text(text: &str, stem: &str) -> Result<Recording, RecordingFault> {
         Recording::read(text, stem, None)
     }
@@ -206,7 +181,6 @@ fn read_text(path: &Path) -> Result<String, RecordingError> {
     })
 }
 
-/// A format of recordings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `tuning-data/1`: one JSON object with parameters, constraints and a list per column.
@@ -215,12 +189,10 @@ pub enum Format {
     KernelTunerCache,
     /// Results in T4, the auto-tuning community's exchange format.
     T4,
-    /// The journal of one of our own studies.
     Journal,
 }
 
 impl Format {
-    /// The name in messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Format::TuningData => "tuning-data/1",
@@ -236,13 +208,10 @@ pub(super) fn unreadable(format: Format, error: &serde_json::Error) -> Recording
     RecordingFault::new(error.to_string()).with_hint(format!("it does not read as {}", format.as_str()))
 }
 
-/// Why a file cannot be replayed.
 #[derive(Debug, Error)]
 pub enum RecordingError {
-    /// It cannot be opened or read.
     #[error("cannot read the recording `{}`", path.display())]
     Read { path: PathBuf, source: io::Error },
-    /// The gzip stream is damaged.
     #[error("cannot unpack the recording `{}`: {source}", path.display())]
     Compressed { path: PathBuf, source: io::Error },
     /// Well-formed or not, its content is not a recording.
@@ -251,7 +220,6 @@ pub enum RecordingError {
 }
 
 impl RecordingError {
-    /// What a person can do about it.
     pub fn hint(&self) -> Option<&str> {
         match self {
             RecordingError::Read { .. } => {
@@ -275,17 +243,14 @@ pub struct RecordingFault {
 }
 
 impl RecordingFault {
-    /// A fault of the file as a whole.
     pub fn new(cause: impl Into<String>) -> RecordingFault {
         RecordingFault { row: None, cause: cause.into(), hint: None }
     }
 
-    /// The same with the way out.
     pub fn with_hint(self, hint: impl Into<String>) -> RecordingFault {
         RecordingFault { hint: Some(hint.into()), ..self }
     }
 
-    /// The same in a row.
     pub fn in_row(self, row: impl ToString) -> RecordingFault {
         RecordingFault { row: Some(row.to_string()), ..self }
     }

@@ -12,7 +12,7 @@ use evo_space::document::{Data, Node};
 use evo_space::expr::Expr;
 use evo_space::value::Value;
 
-use super::fields::{Fields, KnownNames, Reader};
+use super::fields::{Fields, KnownNames, Reader, suggestion};
 use crate::range::{self, End};
 use crate::spec::{
     ArgumentSpec, BufferSpec, FillSpec, RangeSpec, ScalarSpec, SwizzleSpec, TensorMapSpec, ViewSpec,
@@ -91,10 +91,11 @@ fn argument(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Argu
     }
     let fields = reader.fields(node, &what, KEYS)?;
     check_kind(reader, &fields);
-    let name = reader.required(&fields, "name", "add name = \"…\"");
-    let name = name.and_then(|node| reader.label(node, &fields.name("name")));
-    let dtype = reader.required(&fields, "dtype", "add dtype = \"f16\", \"f32\", \"i32\", …");
-    let dtype = dtype.and_then(|node| reader.choice(node, &fields.name("dtype"), DTYPES));
+    let name = reader.need(&fields, "name", "add name = \"…\"", Reader::label);
+    let dtype =
+        reader.need(&fields, "dtype", "add dtype = \"f16\", \"f32\", \"i32\", …", |reader, node, what| {
+            reader.choice(node, what, DTYPES)
+        });
     if fields.get("value").is_some() {
         scalar(reader, &fields, name, dtype, names)
     } else {
@@ -129,20 +130,17 @@ fn buffer(
     let hint = "a buffer has shape = [\"M\", \"K\"]; a scalar has value = \"M\"";
     let shape = reader.required(fields, "shape", hint);
     let shape = shape.and_then(|node| shape_of(reader, node, fields, names));
-    let role = reader.required(fields, "role", "one of: input, output, inout, scratch");
-    let role = role.and_then(|node| reader.choice(node, &fields.name("role"), ROLES));
+    let role = reader.need(fields, "role", "one of: input, output, inout, scratch", |reader, node, what| {
+        reader.choice(node, what, ROLES)
+    });
     let role = match fields.get("restore") {
         Some(node) => restored(reader, node, &fields.name("restore"), role?),
         None => role,
     };
-    let fill = match fields.get("fill") {
-        Some(node) => fill(reader, node, &fields.name("fill"), dtype?, names),
-        None => Some(FillSpec::Fixed(Fill::Unrestricted)),
-    };
-    let symbol = match fields.get("symbol") {
-        Some(node) => symbol(reader, node, &fields.name("symbol")).map(Some),
-        None => Some(None),
-    };
+    let fill = reader.value(&fields, "fill", FillSpec::Fixed(Fill::Unrestricted), |reader, node, what| {
+        fill(reader, node, what, dtype?, names)
+    });
+    let symbol = reader.optional(&fields, "symbol", symbol);
     let (name, dtype, shape, role) = (name?, dtype?, shape?, role?);
     let view = match fields.get("check") {
         Some(node) => {
@@ -158,10 +156,8 @@ fn buffer(
 fn restored(reader: &mut Reader, node: &Node, what: &str, role: Role) -> Option<Role> {
     let wanted = reader.boolean(node, what)?;
     if role != Role::Inout {
-        let hint =
-            "it is for an input that the kernel may overwrite: role = \"inout\", restore = true".to_string();
-        reader.hinted(&node.span, format!("{what} has a meaning for role = \"inout\" only"), Some(hint));
-        return None;
+        let hint = "it is for an input that the kernel may overwrite: role = \"inout\", restore = true";
+        return reader.refuse(&node.span, format!("{what} has a meaning for role = \"inout\" only"), hint);
     }
     Some(if wanted { Role::Restored } else { role })
 }
@@ -176,10 +172,8 @@ fn symbol(reader: &mut Reader, node: &Node, what: &str) -> Option<String> {
     if text.split("::").all(is_word) {
         return Some(text);
     }
-    let hint =
-        "the name of a __constant__ or __device__ variable: \"d_filter\", \"ns::d_filter\"".to_string();
-    reader.hinted(&node.span, format!("{what} is `{text}`, which is not the name of a variable"), Some(hint));
-    None
+    let hint = "the name of a __constant__ or __device__ variable: \"d_filter\", \"ns::d_filter\"";
+    reader.refuse(&node.span, format!("{what} is `{text}`, which is not the name of a variable"), hint)
 }
 
 fn shape_of(reader: &mut Reader, node: &Node, fields: &Fields, names: &KnownNames) -> Option<Vec<Expr>> {
@@ -206,14 +200,12 @@ fn fill(reader: &mut Reader, node: &Node, what: &str, dtype: DType, names: &Know
         let hint = "one of: normal = 1.0, uniform = [0, 10], constant = 0, npy = \"a.npy\", raw = \"a.bin\""
             .to_string();
         let message = format!("{what} has {} keys, expected one", kinds.len());
-        reader.hinted(&node.span, message, Some(hint));
-        return None;
+        return reader.refuse(&node.span, message, hint);
     };
     if let Some(node) = fields.get("inclusive").filter(|_| entry.key != "uniform") {
         let message = format!("{} has no meaning for `{}`", fields.name("inclusive"), entry.key);
-        let hint = "it says whether the upper end of `uniform` may occur".to_string();
-        reader.hinted(&node.span, message, Some(hint));
-        return None;
+        let hint = "it says whether the upper end of `uniform` may occur";
+        return reader.refuse(&node.span, message, hint);
     }
     let what = fields.name(&entry.key);
     let fixed = match entry.key.as_str() {
@@ -313,43 +305,35 @@ pub(super) fn read_map(
     names: &KnownNames,
 ) -> Option<TensorMapSpec> {
     let fields = reader.fields(node, what, MAP_KEYS)?;
-    let name = reader.required(&fields, "name", "add name = \"…\"");
-    let name = name.and_then(|node| reader.label(node, &fields.name("name")));
-    let of = reader.required(&fields, "of", "add of = \"…\", the name of a buffer argument");
-    let of = of.and_then(|node| reader.string(node, &fields.name("of")));
+    let name = reader.need(&fields, "name", "add name = \"…\"", Reader::label);
+    let of = reader.need(&fields, "of", "add of = \"…\", the name of a buffer argument", Reader::string);
     let hint = "add dims = [\"D\", \"S\"], in elements, the innermost first";
-    let dims = reader.required(&fields, "dims", hint);
-    let dims = dims.and_then(|node| expressions(reader, node, &fields.name("dims"), names));
+    let dims =
+        reader.need(&fields, "dims", hint, |reader, node, what| expressions(reader, node, what, names));
     let dims = dims.filter(|dims| is_rank(reader, &fields, dims));
     let rank = dims.as_ref().map(Vec::len);
-    let strides = match fields.get("strides") {
-        Some(node) => expressions(reader, node, &fields.name("strides"), names).map(Some),
-        None => Some(None),
-    };
+    let strides =
+        reader.optional(&fields, "strides", |reader, node, what| expressions(reader, node, what, names));
     let strides = strides.filter(|own| {
         let wanted = rank.map(|rank| rank - 1);
         own.as_ref().is_none_or(|own| has_length(reader, &fields, "strides", own.len(), wanted))
     });
     let hint = "add box = [\"64\", \"BLOCK\"], in elements, one entry for each of `dims`";
-    let extents = reader.required(&fields, "box", hint);
-    let extents = extents.and_then(|node| expressions(reader, node, &fields.name("box"), names));
+    let extents =
+        reader.need(&fields, "box", hint, |reader, node, what| expressions(reader, node, what, names));
     let extents = extents.filter(|own| has_length(reader, &fields, "box", own.len(), rank));
-    let swizzle = match fields.get("swizzle") {
-        Some(node) => swizzle(reader, node, &fields.name("swizzle"), names),
-        None => Some(SwizzleSpec::Fixed(Swizzle::None)),
-    };
-    let fill = match fields.get("fill") {
-        Some(node) => reader.choice(node, &fields.name("fill"), MAP_FILLS),
-        None => Some(OutsideFill::Zero),
-    };
+    let swizzle =
+        reader.value(&fields, "swizzle", SwizzleSpec::Fixed(Swizzle::None), |reader, node, what| {
+            swizzle(reader, node, what, names)
+        });
+    let fill = reader
+        .value(&fields, "fill", OutsideFill::Zero, |reader, node, what| reader.choice(node, what, MAP_FILLS));
     let (name, of, dims, strides) = (name?, of?, dims?, strides?);
     Some(TensorMapSpec { name, of, dims, strides, extents: extents?, swizzle: swizzle?, fill: fill? })
 }
 
 fn expressions(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Option<Vec<Expr>> {
-    let items = reader.list(node, what, "expressions")?;
-    let list: Vec<_> = items.iter().map(|item| reader.expression(item, what, names)).collect();
-    list.into_iter().collect()
+    reader.each(node, what, "expressions", |reader, item| reader.expression(item, what, names))
 }
 
 fn is_rank(reader: &mut Reader, fields: &Fields, dims: &[Expr]) -> bool {
@@ -389,13 +373,11 @@ fn swizzle(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> 
     match (near, Expr::parse(text)) {
         (Some(near), Err(_)) => {
             let message = format!("{what} is `{text}`, which is unknown");
-            reader.hinted(&node.span, message, Some(format!("did you mean `{near}`?")));
-            None
+            reader.refuse(&node.span, message, format!("did you mean `{near}`?"))
         }
         (None, Err(_)) => {
             let hint = format!("one of: {}; or an expression that gives one of them", words.join(", "));
-            reader.hinted(&node.span, format!("{what} is `{text}`, which is unknown"), Some(hint));
-            None
+            reader.refuse(&node.span, format!("{what} is `{text}`, which is unknown"), hint)
         }
         (_, Ok(_)) => reader.expression(node, what, names).map(SwizzleSpec::Chosen),
     }
@@ -417,19 +399,15 @@ pub(super) fn check_buffer_of_map(
     });
     let what = format!("argument `{}`", map.name);
     let Some(found) = found else {
-        let hint = match nearest(&map.of, buffers.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("buffers: {}", buffers.join(", ")),
-        };
+        let hint =
+            suggestion(&map.of, buffers.iter().copied(), || format!("buffers: {}", buffers.join(", ")));
         let message = format!("`of` of {what}: no buffer argument is called `{}`", map.of);
-        reader.hinted(&node.get("of").unwrap_or(node).span, message, Some(hint));
-        return None;
+        return reader.refuse(&node.get("of").unwrap_or(node).span, message, hint);
     };
     if map.fill == OutsideFill::Nan && !found.dtype.is_float() {
         let message = format!("`fill` of {what} is `nan`, and `{}` has none", found.dtype.as_str());
-        let hint = "fill = \"zero\"".to_string();
-        reader.hinted(&node.get("fill").unwrap_or(node).span, message, Some(hint));
-        return None;
+        let hint = "fill = \"zero\"";
+        return reader.refuse(&node.get("fill").unwrap_or(node).span, message, hint);
     }
     Some(())
 }
@@ -452,10 +430,9 @@ pub(super) fn view(
     names: &KnownNames,
 ) -> Option<ViewSpec> {
     if !buffer.role.is_answer() {
-        let hint = "it says what of an output is compared with the reference".to_string();
+        let hint = "it says what of an output is compared with the reference";
         let message = format!("{what} has a meaning for role = \"output\" and \"inout\" only");
-        reader.hinted(&node.span, message, Some(hint));
-        return None;
+        return reader.refuse(&node.span, message, hint);
     }
     let fields = reader.fields(node, what, &["region", "compare", "axis"])?;
     let region = match fields.get("region") {
@@ -471,15 +448,13 @@ pub(super) fn view(
         None => None,
     };
     if region.is_none() && form == ComparedForm::Elements {
-        let hint = "one of: region = [\"0:N\"], compare = \"sorted\", compare = \"sum\"".to_string();
-        reader.hinted(&node.span, format!("{what} says nothing: every element is compared"), Some(hint));
-        return None;
+        let hint = "one of: region = [\"0:N\"], compare = \"sorted\", compare = \"sum\"";
+        return reader.refuse(&node.span, format!("{what} says nothing: every element is compared"), hint);
     }
     if form != ComparedForm::Elements && matches!(buffer.dtype, DType::I64 | DType::U64) {
         let message = format!("{} needs elements of at most 32 bits", fields.name("compare"));
-        let hint = "64-bit integers are compared bit by bit; a `region` of them may be named".to_string();
-        reader.hinted(&node.span, message, Some(hint));
-        return None;
+        let hint = "64-bit integers are compared bit by bit; a `region` of them may be named";
+        return reader.refuse(&node.span, message, hint);
     }
     Some(ViewSpec { region, form, axis })
 }
@@ -488,15 +463,13 @@ fn axis(reader: &mut Reader, node: &Node, fields: &Fields, form: ComparedForm, r
     let what = fields.name("axis");
     let axis = reader.integer(node, &what, 0)? as usize;
     if form == ComparedForm::Elements {
-        let hint = "the axis along which elements are sorted or added up".to_string();
+        let hint = "the axis along which elements are sorted or added up";
         let message = format!("{what} has a meaning with compare = \"sorted\" and \"sum\" only");
-        reader.hinted(&node.span, message, Some(hint));
-        return None;
+        return reader.refuse(&node.span, message, hint);
     }
     if axis >= rank {
         let hint = format!("0 is the outermost axis, {} the innermost", rank - 1);
-        reader.hinted(&node.span, format!("{what} is {axis}, and `shape` has {rank} extents"), Some(hint));
-        return None;
+        return reader.refuse(&node.span, format!("{what} is {axis}, and `shape` has {rank} extents"), hint);
     }
     Some(axis)
 }
@@ -510,10 +483,9 @@ fn region(
 ) -> Option<Vec<RangeSpec>> {
     let items = reader.list(node, what, "ranges")?;
     if items.len() != rank {
-        let hint = "one range for each extent, outermost first; \":\" is all of it".to_string();
+        let hint = "one range for each extent, outermost first; \":\" is all of it";
         let message = format!("{what} has {} ranges, and `shape` has {rank} extents", items.len());
-        reader.hinted(&node.span, message, Some(hint));
-        return None;
+        return reader.refuse(&node.span, message, hint);
     }
     let ranges: Vec<_> = items.iter().map(|item| view_range(reader, item, what, names)).collect();
     ranges.into_iter().collect()
@@ -524,9 +496,8 @@ fn view_range(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) 
     let text = reader.string(node, what)?;
     let parts: Vec<&str> = text.split(':').map(str::trim).collect();
     if !(2..=3).contains(&parts.len()) {
-        let hint = "as in Python: \"0:N\", \"1:N-1\", \"::2\", \":\" for all of it".to_string();
-        reader.hinted(&node.span, format!("{what} has `{text}`, which is not a range"), Some(hint));
-        return None;
+        let hint = "as in Python: \"0:N\", \"1:N-1\", \"::2\", \":\" for all of it";
+        return reader.refuse(&node.span, format!("{what} has `{text}`, which is not a range"), hint);
     }
     let mut part = |at: usize| -> Option<Option<Expr>> {
         match parts.get(at) {

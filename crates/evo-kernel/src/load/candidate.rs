@@ -10,14 +10,14 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use evo_space::diagnostic::{Diagnostics, nearest};
+use evo_space::diagnostic::Diagnostics;
 use evo_space::document::{self, Data, Node};
 use evo_space::expr::Expr;
 use evo_space::genome::Configuration;
 use evo_space::parameter::Parameter;
 use evo_space::value::Value;
 
-use super::fields::{KnownNames, Reader};
+use super::fields::{KnownNames, Reader, suggestion};
 use super::{LoadError, problems};
 use crate::apart::Renderer;
 use crate::spec::{KernelSpec, ProblemSpec, SpaceFile};
@@ -72,19 +72,16 @@ pub fn launch_geometry(
 
 fn geometry(reader: &mut Reader, node: &Node, entry: &str, names: &KnownNames) -> Option<LaunchGeometry> {
     let fields = reader.fields(node, &format!("launch `{entry}`"), &["grid", "block", "shared_bytes"])?;
-    let extents = |reader: &mut Reader, key: &str| match fields.get(key) {
-        Some(node) => reader.extents(node, &fields.name(key), names).map(Some),
-        None => Some(None),
+    let extents = |reader: &mut Reader, key: &str| {
+        reader.optional(&fields, key, |reader, node, what| reader.extents(node, what, names))
     };
     if node.entries().is_some_and(<[_]>::is_empty) {
         let hint = "give \"grid\", \"block\" or \"shared_bytes\"; what is left out stays as the space has it";
         reader.hinted(&node.span, format!("launch `{entry}` gives no geometry"), Some(hint.into()));
     }
     let (grid, block) = (extents(reader, "grid"), extents(reader, "block"));
-    let shared_bytes = match fields.get("shared_bytes") {
-        Some(node) => reader.expression(node, &fields.name("shared_bytes"), names).map(Some),
-        None => Some(None),
-    };
+    let shared_bytes =
+        reader.optional(&fields, "shared_bytes", |reader, node, what| reader.expression(node, what, names));
     Some(LaunchGeometry { entry: entry.to_string(), grid: grid?, block: block?, shared_bytes: shared_bytes? })
 }
 
@@ -112,10 +109,9 @@ pub fn configuration(shown: &str, text: &str, parameters: &[Parameter]) -> Resul
         let mut chosen: Vec<Option<Value>> = vec![None; parameters.len()];
         for entry in entries {
             let Some(at) = names.iter().position(|name| *name == entry.key) else {
-                let hint = match nearest(&entry.key, names.iter().copied()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("parameters are {}", names.join(", ")),
-                };
+                let hint = suggestion(&entry.key, names.iter().copied(), || {
+                    format!("parameters are {}", names.join(", "))
+                });
                 let message = format!("there is no parameter `{}`", entry.key);
                 reader.hinted(&entry.key_span, message, Some(hint));
                 continue;

@@ -8,13 +8,12 @@ use std::path::{Path, PathBuf};
 
 use evo_protocol::sanitizer::SanitizerCheck;
 use evo_protocol::worker::{CommandReference, SpecialValues, TaskTolerance};
-use evo_space::diagnostic::nearest;
 use evo_space::document::{Data, Node};
 use evo_space::expr::Expr;
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
 
-use super::fields::{Fields, KnownNames, Reader};
+use super::fields::{Fields, KnownNames, Reader, suggestion};
 use super::launches;
 use super::source::{self, Files};
 use crate::access::{self, ARRAY_MAX};
@@ -95,17 +94,14 @@ pub(super) fn read(
     let fields = reader.fields(node, "`check`", KEYS)?;
     let reference = reader.required(&fields, "reference", REFERENCE_HINT);
     let reference = reference.and_then(|node| read_reference(reader, node, names, arguments, files));
-    let tolerance = |reader: &mut Reader, key: &str, absent: Option<f64>| match fields.get(key) {
-        Some(node) => reader.positive(node, &fields.name(key), true).map(Some),
-        None => Some(absent),
+    let tolerance = |reader: &mut Reader, key: &str, absent: Option<f64>| {
+        reader.value(&fields, key, absent, |reader, node, what| reader.positive(node, what, true).map(Some))
     };
     let (atol, rtol) = (tolerance(reader, "atol", None), tolerance(reader, "rtol", None));
     let trusted_factor = tolerance(reader, "trusted_factor", Some(3.0)).flatten();
     let task = read_task(reader, &fields);
-    let flag = |reader: &mut Reader, key: &str, absent: bool| match fields.get(key) {
-        Some(node) => reader.boolean(node, &fields.name(key)),
-        None => Some(absent),
-    };
+    let flag =
+        |reader: &mut Reader, key: &str, absent: bool| reader.value(&fields, key, absent, Reader::boolean);
     let deterministic = flag(reader, "deterministic", true);
     let spill_bytes_max = spill_bytes_max(reader, &fields);
     let seeds = count(reader, &fields, "seeds", 1, 3);
@@ -119,17 +115,14 @@ pub(super) fn read(
         None => Some(BTreeMap::new()),
     };
     let allow_state = flag(reader, "allow_state", false);
-    let special_values = match fields.get("special_values") {
-        Some(node) => reader.choice(node, &fields.name("special_values"), SPECIAL_VALUES),
-        None => Some(SpecialValues::default()),
-    };
+    let special_values =
+        reader.value(&fields, "special_values", SpecialValues::default(), |reader, node, what| {
+            reader.choice(node, what, SPECIAL_VALUES)
+        });
     let demands_sanitizer = demands_sanitizer(reader, &fields);
     let sanitizers = read_sanitizers(reader, &fields);
     let has_host_twin = flag(reader, "host_twin", true);
-    let families = match fields.get("families") {
-        Some(node) => read_families(reader, node, &fields.name("families")),
-        None => Some(Vec::new()),
-    };
+    let families = reader.value(&fields, "families", Vec::new(), read_families);
     let reference_parameters = seen_parameters(reader, &fields, names);
     Some(CheckSpec {
         reference: reference?,
@@ -207,10 +200,7 @@ fn read_families(reader: &mut Reader, node: &Node, what: &str) -> Option<Vec<Str
 }
 
 fn demands_sanitizer(reader: &mut Reader, fields: &Fields) -> Option<bool> {
-    match fields.get("sanitize") {
-        Some(node) => reader.choice(node, &fields.name("sanitize"), SANITIZE),
-        None => Some(false),
-    }
+    reader.value(&fields, "sanitize", false, |reader, node, what| reader.choice(node, what, SANITIZE))
 }
 
 /// In the order in which they are made, each once.
@@ -223,8 +213,7 @@ fn read_sanitizers(reader: &mut Reader, fields: &Fields) -> Option<Vec<Sanitizer
     let named: Vec<SanitizerCheck> = named.into_iter().collect::<Option<_>>()?;
     if named.is_empty() {
         let hint = "`evo sweep --sanitize off` makes none of them; leave `sanitizers` out for all";
-        reader.hinted(&node.span, format!("{what} is an empty list"), Some(hint.to_string()));
-        return None;
+        return reader.refuse(&node.span, format!("{what} is an empty list"), hint);
     }
     Some(SanitizerCheck::ALL.into_iter().filter(|check| named.contains(check)).collect())
 }
@@ -238,8 +227,7 @@ fn read_tiny(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Tin
     if items.is_empty() {
         let hint = "leave `tiny` out, and evo derives shapes; \"none\" is for a kernel that supports only the \
                     sizes of its problems";
-        reader.hinted(&node.span, format!("{what} is an empty list"), Some(hint.to_string()));
-        return None;
+        return reader.refuse(&node.span, format!("{what} is an empty list"), hint);
     }
     let what = format!("an entry of {what}");
     let shapes: Vec<_> = items.iter().map(|item| size_table(reader, item, &what, names)).collect();
@@ -260,10 +248,9 @@ fn size_table(
     let mut table = Some(BTreeMap::new());
     for entry in entries {
         if !sizes.contains(entry.key.as_str()) {
-            let hint = match nearest(&entry.key, sizes.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("its sizes: {}", sizes.iter().copied().collect::<Vec<_>>().join(", ")),
-            };
+            let hint = suggestion(&entry.key, sizes.iter().copied(), || {
+                format!("its sizes: {}", sizes.iter().copied().collect::<Vec<_>>().join(", "))
+            });
             let message = format!("the first problem has no size `{}`", entry.key);
             reader.hinted(&entry.key_span, message, Some(hint));
             table = None;
@@ -293,8 +280,7 @@ fn read_reference(
         Data::Table(_) => kernel(reader, node, names, arguments, files),
         _ => {
             let message = format!("`reference` of `check` is {}", node.kind());
-            reader.hinted(&node.span, message, Some(REFERENCE_HINT.to_string()));
-            None
+            reader.refuse(&node.span, message, REFERENCE_HINT)
         }
     }
 }
@@ -384,10 +370,8 @@ fn kernel(
     let text =
         text.and_then(|node| source::read_text(reader, node, &fields, "source", SourceKind::Plain, files));
     let launches = launches::read_beside(reader, &fields, &names, &known);
-    let sizes = match fields.get("sizes") {
-        Some(node) => named(reader, node, &fields.name("sizes"), "sizes", &names),
-        None => Some(Vec::new()),
-    };
+    let sizes = reader
+        .value(&fields, "sizes", Vec::new(), |reader, node, what| named(reader, node, what, "sizes", &names));
     let text = text?;
     let real = is_real(reader, &fields, &text);
     let (launches, loops) = launches?;
@@ -446,8 +430,7 @@ fn is_real(reader: &mut Reader, fields: &Fields, text: &KernelText) -> Option<bo
         let message =
             format!("{} is true, and `{}` never uses `{REAL}`", fields.name("real"), text.path.display());
         let hint = format!("write its floating-point types as `{REAL}`: evo defines it as `double`");
-        reader.hinted(&node.span, message, Some(hint));
-        return None;
+        return reader.refuse(&node.span, message, hint);
     }
     Some(real)
 }
@@ -464,9 +447,8 @@ const WORDS_MAX: usize = 100;
 pub(super) fn read_command(reader: &mut Reader, node: &Node) -> Option<CommandReference> {
     let fields = reader.fields(node, "`reference` of `check`", COMMAND_KEYS)?;
     let Some(folder) = reader.folder.map(Path::to_path_buf) else {
-        let hint = "write the space to a file, beside the files of its command".to_string();
-        reader.hinted(&node.span, "an embedded space cannot have a reference by command", Some(hint));
-        return None;
+        let hint = "write the space to a file, beside the files of its command";
+        return reader.refuse(&node.span, "an embedded space cannot have a reference by command", hint);
     };
     let words = fields.get("command").and_then(|node| words(reader, node, &fields, "command"));
     let named = words.as_ref().and_then(|words| named_files(reader, fields.get("command")?, words));
@@ -481,14 +463,8 @@ pub(super) fn read_command(reader: &mut Reader, node: &Node) -> Option<CommandRe
         }
         None => Some(false),
     };
-    let serve = match fields.get("serve") {
-        Some(node) => reader.boolean(node, &fields.name("serve")),
-        None => Some(false),
-    };
-    let timeout = match fields.get("timeout_s") {
-        Some(node) => timeout(reader, node, &fields.name("timeout_s")),
-        None => Some(TIMEOUT_S),
-    };
+    let serve = reader.value(&fields, "serve", false, Reader::boolean);
+    let timeout = reader.value(&fields, "timeout_s", TIMEOUT_S, timeout);
     let mut files = named?;
     files.extend(more?);
     files.sort();
@@ -550,15 +526,13 @@ fn named_files(reader: &mut Reader, node: &Node, words: &[String]) -> Option<Vec
                 let hint =
                     "copy the file beside the space file, or pass `--allow-outside` if you trust the space";
                 let message = format!("`command` of `reference` names `{}`: {cause}", path.display());
-                reader.hinted(&node.span, message, Some(hint.to_string()));
-                return None;
+                return reader.refuse(&node.span, message, hint);
             }
             Err(cause) if is_program => {
                 let path = folder.join(word);
                 let message = format!("`command` of `reference`: cannot use `{}`: {cause}", path.display());
-                let hint = "a program with a `/` is taken from the space file's folder".to_string();
-                reader.hinted(&node.span, message, Some(hint));
-                return None;
+                let hint = "a program with a `/` is taken from the space file's folder";
+                return reader.refuse(&node.span, message, hint);
             }
             Err(_)
                 if evo_system::regular::irregular(&folder.join(word))
@@ -566,8 +540,7 @@ fn named_files(reader: &mut Reader, node: &Node, words: &[String]) -> Option<Vec
             {
                 let what = evo_system::regular::irregular(&folder.join(word)).unwrap_or_default();
                 let message = format!("`command` of `reference` names `{word}`, which is {what}");
-                reader.hinted(&node.span, message, Some("name a regular file".to_string()));
-                return None;
+                return reader.refuse(&node.span, message, "name a regular file");
             }
             Err(cause) => {
                 // Looks like a file, and is none: said now, and not by a Python that cannot open it.
@@ -575,8 +548,7 @@ fn named_files(reader: &mut Reader, node: &Node, words: &[String]) -> Option<Vec
                 if is_path && cause.kind() == ErrorKind::NotFound {
                     let message = format!("`command` of `reference`: there is no file `{word}`");
                     let hint = format!("looked for `{}`", reader.path_beside(word).display());
-                    reader.hinted(&node.span, message, Some(hint));
-                    return None;
+                    return reader.refuse(&node.span, message, hint);
                 }
             }
         }

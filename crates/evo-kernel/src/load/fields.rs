@@ -51,6 +51,15 @@ impl<'n> Fields<'n> {
     }
 }
 
+/// A hint for a name that is unknown: the known one that was meant, if one is near.
+pub(super) fn suggestion<'k>(
+    name: &str,
+    known: impl IntoIterator<Item = &'k str>,
+    otherwise: impl FnOnce() -> String,
+) -> String {
+    nearest(name, known).map_or_else(otherwise, |near| format!("did you mean `{near}`?"))
+}
+
 impl Reader<'_> {
     pub(super) fn error(&mut self, span: &Span, message: impl Into<String>) {
         self.diagnostics.error(span.clone(), message);
@@ -58,6 +67,17 @@ impl Reader<'_> {
 
     pub(super) fn hinted(&mut self, span: &Span, message: impl Into<String>, hint: Option<String>) {
         self.diagnostics.push(Diagnostic { message: message.into(), span: Some(span.clone()), hint });
+    }
+
+    /// Complains, and gives nothing.
+    pub(super) fn refuse<T>(
+        &mut self,
+        span: &Span,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Option<T> {
+        self.hinted(span, message, Some(hint.into()));
+        None
     }
 
     fn wrong_kind(&mut self, node: &Node, what: &str, expected: &str) {
@@ -74,10 +94,8 @@ impl Reader<'_> {
             if self.diagnostics.is_full() {
                 break;
             }
-            let hint = match nearest(&entry.key, known.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known keys: {}", known.join(", ")),
-            };
+            let hint =
+                suggestion(&entry.key, known.iter().copied(), || format!("known keys: {}", known.join(", ")));
             self.hinted(&entry.key_span, format!("unknown key `{}` in {what}", entry.key), Some(hint));
         }
         Some(Fields { node, entries, what: what.to_string() })
@@ -91,6 +109,51 @@ impl Reader<'_> {
             self.hinted(&fields.node.span, message, Some(hint.to_string()));
         }
         found
+    }
+
+    /// What `read` makes of a key that must be there.
+    pub(super) fn need<T>(
+        &mut self,
+        fields: &Fields,
+        key: &str,
+        hint: &str,
+        read: impl FnOnce(&mut Self, &Node, &str) -> Option<T>,
+    ) -> Option<T> {
+        let node = self.required(fields, key, hint)?;
+        read(self, node, &fields.name(key))
+    }
+
+    /// What `read` makes of a key, or what stands for an absent one.
+    pub(super) fn value<T>(
+        &mut self,
+        fields: &Fields,
+        key: &str,
+        absent: T,
+        read: impl FnOnce(&mut Self, &Node, &str) -> Option<T>,
+    ) -> Option<T> {
+        fields.get(key).map_or(Some(absent), |node| read(self, node, &fields.name(key)))
+    }
+
+    /// What `read` makes of a key that may be absent; the outer `None` is a complaint.
+    pub(super) fn optional<T>(
+        &mut self,
+        fields: &Fields,
+        key: &str,
+        read: impl FnOnce(&mut Self, &Node, &str) -> Option<T>,
+    ) -> Option<Option<T>> {
+        self.value(fields, key, None, |reader, node, what| read(reader, node, what).map(Some))
+    }
+
+    /// What `read` makes of a list's items. All of them are read, so that one pass shows the errors of all.
+    pub(super) fn each<T>(
+        &mut self,
+        node: &Node,
+        what: &str,
+        items: &str,
+        mut read: impl FnMut(&mut Self, &Node) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let found: Vec<_> = self.list(node, what, items)?.iter().map(|item| read(self, item)).collect();
+        found.into_iter().collect()
     }
 
     pub(super) fn list<'n>(&mut self, node: &'n Node, what: &str, items: &str) -> Option<&'n [Node]> {
@@ -120,12 +183,10 @@ impl Reader<'_> {
         if known.contains(&name) {
             return Some(name);
         }
-        let hint = match nearest(&name, known.iter().map(String::as_str)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("arguments: {}", known.join(", ")),
-        };
-        self.hinted(&node.span, format!("{what}: no argument is called `{name}`"), Some(hint));
-        None
+        let hint = suggestion(&name, known.iter().map(String::as_str), || {
+            format!("arguments: {}", known.join(", "))
+        });
+        self.refuse(&node.span, format!("{what}: no argument is called `{name}`"), hint)
     }
 
     /// The parameter's own value that a node means.
@@ -152,8 +213,7 @@ impl Reader<'_> {
             Some(other) => format!("{other} is not a value of `{name}`"),
             None => format!("`{name}` is {}", node.kind()),
         };
-        self.hinted(&node.span, message, Some(format!("allowed are {}", values.join(", "))));
-        None
+        self.refuse(&node.span, message, format!("allowed are {}", values.join(", ")))
     }
 
     pub(super) fn boolean(&mut self, node: &Node, what: &str) -> Option<bool> {
@@ -206,12 +266,9 @@ impl Reader<'_> {
             return Some(*value);
         }
         let names = words.iter().map(|(own, _)| *own);
-        let hint = match nearest(&word, names.clone()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("one of: {}", names.collect::<Vec<_>>().join(", ")),
-        };
-        self.hinted(&node.span, format!("{what} is `{word}`, which is unknown"), Some(hint));
-        None
+        let hint =
+            suggestion(&word, names.clone(), || format!("one of: {}", names.collect::<Vec<_>>().join(", ")));
+        self.refuse(&node.span, format!("{what} is `{word}`, which is unknown"), hint)
     }
 
     /// An expression over `names`, written as a text, a number or a boolean.
@@ -285,12 +342,7 @@ impl Reader<'_> {
         if is_label(&text) {
             return Some(text);
         }
-        self.hinted(
-            &node.span,
-            format!("{what} is `{text}`, which cannot be a name"),
-            Some(LABEL_HINT.into()),
-        );
-        None
+        self.refuse(&node.span, format!("{what} is `{text}`, which cannot be a name"), LABEL_HINT)
     }
 }
 

@@ -6,12 +6,11 @@
 
 use evo_protocol::invert::MetricDirection;
 use evo_protocol::measurement::RankingMode;
-use evo_space::diagnostic::nearest;
 use evo_space::document::{Data, Node};
 use evo_space::parameter::Parameter;
 use evo_space::value::Value;
 
-use super::fields::{KnownNames, Reader};
+use super::fields::{KnownNames, Reader, suggestion};
 use crate::harm::Pathology;
 use crate::spec::{
     DiagnoseDose, DiagnoseSpec, FasterGoal, GoalsSpec, MetricEvidence, MetricGoal, MetricRelation,
@@ -56,33 +55,30 @@ const RELATIONS: &[(&str, MetricRelation)] = &[
 pub(super) fn read_goals(reader: &mut Reader, node: Option<&Node>) -> Option<Option<GoalsSpec>> {
     let Some(node) = node else { return Some(None) };
     let fields = reader.fields(node, "`goals`", &["faster_than", "p90", "metrics"])?;
-    let p90_not_worse = match fields.get("p90") {
-        Some(node) => reader.choice(node, &fields.name("p90"), &[("not worse", true)]),
-        None => Some(false),
-    };
+    let p90_not_worse = reader
+        .value(&fields, "p90", false, |reader, node, what| reader.choice(node, what, &[("not worse", true)]));
     let metrics = match fields.get("metrics") {
-        Some(node) => {
-            let items =
-                reader.list(node, &fields.name("metrics"), "texts such as \"sm_busy_percent >= 70\"")?;
-            let found: Vec<Option<MetricGoal>> = items.iter().map(|item| metric(reader, item)).collect();
-            found.into_iter().collect()
-        }
+        Some(node) => reader.each(
+            node,
+            &fields.name("metrics"),
+            "texts such as \"sm_busy_percent >= 70\"",
+            |reader, item| metric(reader, item),
+        ),
         None => Some(Vec::new()),
     };
     let faster_than = match fields.get("faster_than") {
-        Some(node) => {
-            let items =
-                reader.list(node, &fields.name("faster_than"), "tables such as { peer = \"torch\" }")?;
-            let found: Vec<Option<FasterGoal>> = items.iter().map(|item| faster(reader, item)).collect();
-            found.into_iter().collect()
-        }
+        Some(node) => reader.each(
+            node,
+            &fields.name("faster_than"),
+            "tables such as { peer = \"torch\" }",
+            |reader, item| faster(reader, item),
+        ),
         None => Some(Vec::new()),
     };
     let goals = GoalsSpec { faster_than: faster_than?, p90_not_worse: p90_not_worse?, metrics: metrics? };
     if goals == GoalsSpec::default() {
-        let hint = "give `faster_than`, `p90` or `metrics`, or leave the table out".to_string();
-        reader.hinted(&node.span, "`goals` asks for nothing", Some(hint));
-        return None;
+        let hint = "give `faster_than`, `p90` or `metrics`, or leave the table out";
+        return reader.refuse(&node.span, "`goals` asks for nothing", hint);
     }
     Some(Some(goals))
 }
@@ -95,17 +91,14 @@ fn metric(reader: &mut Reader, node: &Node) -> Option<MetricGoal> {
         Some((name.trim(), *relation, bound.trim()))
     });
     let Some((name, relation, bound)) = found else {
-        let hint = "write a name, one of >= <= > <, and a number: \"sm_busy_percent >= 70\"".to_string();
-        reader.hinted(&node.span, format!("`{text}` is not a goal"), Some(hint));
-        return None;
+        let hint = "write a name, one of >= <= > <, and a number: \"sm_busy_percent >= 70\"";
+        return reader.refuse(&node.span, format!("`{text}` is not a goal"), hint);
     };
     if !METRIC_NAMES.contains(&name) {
-        let hint = match nearest(name, METRIC_NAMES.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", METRIC_NAMES.join(", ")),
-        };
-        reader.hinted(&node.span, format!("there is no metric `{name}`"), Some(hint));
-        return None;
+        let hint = suggestion(name, METRIC_NAMES.iter().copied(), || {
+            format!("there are {}", METRIC_NAMES.join(", "))
+        });
+        return reader.refuse(&node.span, format!("there is no metric `{name}`"), hint);
     }
     let Some(bound) = bound.parse::<f64>().ok().filter(|bound| bound.is_finite()) else {
         reader.error(&node.span, format!("`{bound}` in `{text}` is not a number"));
@@ -117,16 +110,11 @@ fn metric(reader: &mut Reader, node: &Node) -> Option<MetricGoal> {
 /// `{ peer = "torch", by = "10%", problems = 2 }`
 fn faster(reader: &mut Reader, node: &Node) -> Option<FasterGoal> {
     let fields = reader.fields(node, "a goal of `faster_than`", &["peer", "by", "problems"])?;
-    let peer = reader.required(&fields, "peer", "add peer = \"torch\"");
-    let peer = peer.and_then(|node| reader.label(node, &fields.name("peer")));
-    let by = match fields.get("by") {
-        Some(node) => share(reader, node, &fields.name("by")),
-        None => Some(0.0),
-    };
-    let problems = match fields.get("problems") {
-        Some(node) => reader.integer(node, &fields.name("problems"), 1).map(|count| count as usize),
-        None => Some(1),
-    };
+    let peer = reader.need(&fields, "peer", "add peer = \"torch\"", Reader::label);
+    let by = reader.value(&fields, "by", 0.0, share);
+    let problems = reader.value(&fields, "problems", 1, |reader, node, what| {
+        reader.integer(node, what, 1).map(|count| count as usize)
+    });
     Some(FasterGoal { peer: peer?, by: by?, problems: problems? })
 }
 
@@ -155,18 +143,11 @@ pub(super) fn read_objective(
         return Some(ObjectiveSpec { ranking, flops: None, bytes: None, allow_trade: false });
     };
     let fields = reader.fields(node, "`objective`", &["ranking", "flops", "bytes", "allow_trade"])?;
-    let ranking = match fields.get("ranking") {
-        Some(node) => reader.choice(node, &fields.name("ranking"), MODES),
-        None => Some(RankingMode::Hot),
-    };
-    let allow_trade = match fields.get("allow_trade") {
-        Some(node) => reader.boolean(node, &fields.name("allow_trade")),
-        None => Some(false),
-    };
-    let mut work = |key: &str| match fields.get(key) {
-        Some(node) => reader.expression(node, &fields.name(key), names).map(Some),
-        None => Some(None),
-    };
+    let ranking = reader
+        .value(&fields, "ranking", RankingMode::Hot, |reader, node, what| reader.choice(node, what, MODES));
+    let allow_trade = reader.value(&fields, "allow_trade", false, Reader::boolean);
+    let mut work =
+        |key: &str| reader.optional(&fields, key, |reader, node, what| reader.expression(node, what, names));
     let (flops, bytes) = (work("flops"), work("bytes"));
     Some(ObjectiveSpec { ranking: ranking?, flops: flops?, bytes: bytes?, allow_trade: allow_trade? })
 }
@@ -200,20 +181,14 @@ pub(super) fn read_diagnose(
 
 fn pathology(reader: &mut Reader, node: &Node, parameters: &[Parameter]) -> Option<DiagnoseSpec> {
     let fields = reader.fields(node, "a table of `diagnose`", DIAGNOSE_KEYS)?;
-    let name = reader.required(&fields, "name", "add name = \"narrow_loads\"");
-    let name = name.and_then(|node| reader.label(node, &fields.name("name")));
-    let resource = reader.required(&fields, "resource", "add resource = \"the width of loads\"");
-    let resource = resource.and_then(|node| reader.string(node, &fields.name("resource")));
-    let optional = |reader: &mut Reader, key: &str, otherwise: &str| match fields.get(key) {
-        Some(node) => reader.string(node, &fields.name(key)),
-        None => Some(otherwise.to_string()),
+    let name = reader.need(&fields, "name", "add name = \"narrow_loads\"", Reader::label);
+    let resource = reader.need(&fields, "resource", "add resource = \"the width of loads\"", Reader::string);
+    let optional = |reader: &mut Reader, key: &str, otherwise: &str| {
+        reader.value(&fields, key, otherwise.to_string(), Reader::string)
     };
     let unit = optional(reader, "unit", "step");
     let try_next = optional(reader, "try_next", "the opposite");
-    let lightens = match fields.get("lightens") {
-        Some(node) => reader.boolean(node, &fields.name("lightens")),
-        None => Some(false),
-    };
+    let lightens = reader.value(&fields, "lightens", false, Reader::boolean);
     let doses = reader.required(&fields, "doses", &format!("add {DOSE}"));
     let doses = doses.and_then(|node| {
         let items = reader.list(node, &fields.name("doses"), "tables with `set` or `define`")?;
@@ -241,12 +216,10 @@ fn moves(reader: &mut Reader, node: &Node) -> Option<Vec<MetricEvidence>> {
     let mut found = Vec::new();
     for entry in entries {
         if !METRIC_NAMES.contains(&entry.key.as_str()) {
-            let hint = match nearest(&entry.key, METRIC_NAMES.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are {}", METRIC_NAMES.join(", ")),
-            };
-            reader.hinted(&entry.key_span, format!("there is no metric `{}`", entry.key), Some(hint));
-            return None;
+            let hint = suggestion(&entry.key, METRIC_NAMES.iter().copied(), || {
+                format!("there are {}", METRIC_NAMES.join(", "))
+            });
+            return reader.refuse(&entry.key_span, format!("there is no metric `{}`", entry.key), hint);
         }
         let direction = match &entry.value.data {
             Data::Text(text) => MetricDirection::named(text),
@@ -255,8 +228,7 @@ fn moves(reader: &mut Reader, node: &Node) -> Option<Vec<MetricEvidence>> {
         let Some(direction) = direction else {
             let hint = format!("write moves = {{ {} = \"down\" }}", entry.key);
             let message = format!("`{}` of `moves` is neither \"up\" nor \"down\"", entry.key);
-            reader.hinted(&entry.value.span, message, Some(hint));
-            return None;
+            return reader.refuse(&entry.value.span, message, hint);
         };
         found.push(MetricEvidence { metric: entry.key.clone(), direction });
     }
@@ -275,8 +247,7 @@ fn dose(reader: &mut Reader, node: &Node, parameters: &[Parameter]) -> Option<Di
     };
     let found = DiagnoseDose { set: set?, define: define? };
     if found.set.is_empty() && found.define.is_empty() {
-        reader.hinted(&node.span, "a dose changes nothing", Some(format!("write {DOSE}")));
-        return None;
+        return reader.refuse(&node.span, "a dose changes nothing", format!("write {DOSE}"));
     }
     Some(found)
 }
@@ -290,13 +261,11 @@ fn set(reader: &mut Reader, node: &Node, parameters: &[Parameter]) -> Option<Vec
     let mut found = Vec::new();
     for entry in entries {
         let Some(parameter) = parameters.iter().find(|own| *own.name == *entry.key) else {
-            let hint = match nearest(&entry.key, parameters.iter().map(|own| &*own.name)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "`define` sets other macros".to_string(),
-            };
+            let hint = suggestion(&entry.key, parameters.iter().map(|own| &*own.name), || {
+                "`define` sets other macros".to_string()
+            });
             let message = format!("there is no parameter `{}`", entry.key);
-            reader.hinted(&entry.key_span, message, Some(hint));
-            return None;
+            return reader.refuse(&entry.key_span, message, hint);
         };
         found.push((entry.key.clone(), reader.parameter_value(&entry.value, parameter)?));
     }
@@ -321,10 +290,9 @@ fn define(reader: &mut Reader, node: &Node) -> Option<Vec<(String, String)>> {
             _ => None,
         };
         let Some(value) = value.filter(|_| is_word(&entry.key)) else {
-            let hint = "write define = { NO_STAGING = 1 }".to_string();
+            let hint = "write define = { NO_STAGING = 1 }";
             let message = format!("`{}` of `define` is not a macro with a number or a word", entry.key);
-            reader.hinted(&entry.value.span, message, Some(hint));
-            return None;
+            return reader.refuse(&entry.value.span, message, hint);
         };
         found.push((entry.key.clone(), value));
     }

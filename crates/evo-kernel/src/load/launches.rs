@@ -142,23 +142,25 @@ fn launch(
 ) -> Option<LaunchSpec> {
     let entry = reader.required(fields, "entry", "add entry = \"…\", the name of a __global__ function");
     let entry = entry.and_then(|node| entry_name(reader, node, fields));
-    let grid = reader.required(fields, "grid", "add grid = [\"ceil_div(N, BLOCK)\"], in blocks");
-    let grid = grid.and_then(|node| reader.extents(node, &fields.name("grid"), names));
-    let block = reader.required(fields, "block", "add block = [\"THREADS\"], in threads");
-    let block = block.and_then(|node| reader.extents(node, &fields.name("block"), names));
+    let grid = reader.need(
+        fields,
+        "grid",
+        "add grid = [\"ceil_div(N, BLOCK)\"], in blocks",
+        |reader, node, what| reader.extents(node, what, names),
+    );
+    let block =
+        reader.need(fields, "block", "add block = [\"THREADS\"], in threads", |reader, node, what| {
+            reader.extents(node, what, names)
+        });
     // Every field is read before the first `?` below, so that one pass finds all of the errors.
     let when = optional(reader, fields, "when", names);
     let shared_bytes = optional(reader, fields, "shared_bytes", names);
     let cooperative = optional(reader, fields, "cooperative", names);
     let programmatic = optional(reader, fields, "programmatic", names);
-    let l2_persist = match fields.get("l2_persist") {
-        Some(node) => window(reader, node, &fields.name("l2_persist"), names, argument_names).map(Some),
-        None => Some(None),
-    };
-    let cluster = match fields.get("cluster") {
-        Some(node) => reader.extents(node, &fields.name("cluster"), names).map(Some),
-        None => Some(None),
-    };
+    let l2_persist = reader.optional(&fields, "l2_persist", |reader, node, what| {
+        window(reader, node, what, names, argument_names)
+    });
+    let cluster = reader.optional(&fields, "cluster", |reader, node, what| reader.extents(node, what, names));
     let arguments = match fields.get("arguments") {
         Some(node) => passed(reader, node, fields, names, argument_names).map(Some),
         None => Some(None),
@@ -187,11 +189,18 @@ fn window(
     argument_names: &[String],
 ) -> Option<L2PersistSpec> {
     let fields = reader.fields(node, what, &["argument", "ratio"])?;
-    let argument = reader.required(&fields, "argument", "add argument = \"…\", a buffer of [[arguments]]");
-    let argument =
-        argument.and_then(|node| reader.argument_name(node, &fields.name("argument"), argument_names));
-    let ratio = reader.required(&fields, "ratio", "add ratio = 1.0, the share of its accesses that are kept");
-    let ratio = ratio.and_then(|node| reader.expression(node, &fields.name("ratio"), names));
+    let argument = reader.need(
+        &fields,
+        "argument",
+        "add argument = \"…\", a buffer of [[arguments]]",
+        |reader, node, what| reader.argument_name(node, what, argument_names),
+    );
+    let ratio = reader.need(
+        &fields,
+        "ratio",
+        "add ratio = 1.0, the share of its accesses that are kept",
+        |reader, node, what| reader.expression(node, what, names),
+    );
     Some(L2PersistSpec { argument: argument?, ratio: ratio? })
 }
 
@@ -251,29 +260,27 @@ fn check_window(reader: &mut Reader, item: &Node, launch: &LaunchSpec, arguments
 
 /// An expression that may be absent; the outer `None` is a complaint.
 fn optional(reader: &mut Reader, fields: &Fields, key: &str, names: &KnownNames) -> Option<Option<Expr>> {
-    match fields.get(key) {
-        Some(node) => reader.expression(node, &fields.name(key), names).map(Some),
-        None => Some(None),
-    }
+    reader.optional(&fields, key, |reader, node, what| reader.expression(node, what, names))
 }
 
 fn entry_name(reader: &mut Reader, node: &Node, fields: &Fields) -> Option<String> {
     let what = fields.name("entry");
     let entry = reader.string(node, &what)?;
     if EntryName::parse(&entry).is_none() {
-        let hint =
-            "the name of a __global__ function: scale, ns::scale<float, 4>, scale(float*, int)".to_string();
-        reader.hinted(&node.span, format!("{what} is `{entry}`, which is not a function's name"), Some(hint));
-        return None;
+        let hint = "the name of a __global__ function: scale, ns::scale<float, 4>, scale(float*, int)";
+        return reader.refuse(
+            &node.span,
+            format!("{what} is `{entry}`, which is not a function's name"),
+            hint,
+        );
     }
     if entry_name::base(&entry).starts_with(OWN_PREFIX) {
-        let hint = "give it another name: tools that watch a kernel leave out those of evo's own".to_string();
-        reader.hinted(
+        let hint = "give it another name: tools that watch a kernel leave out those of evo's own";
+        return reader.refuse(
             &node.span,
             format!("{what} is `{entry}`, and `{OWN_PREFIX}` begins evo's own kernels"),
-            Some(hint),
+            hint,
         );
-        return None;
     }
     Some(entry)
 }
@@ -292,9 +299,8 @@ fn passed(
         arguments.extend(match item.data {
             Data::Table(_) => literal(reader, item, &format!("entry {} of {what}", position + 1), names),
             Data::Int(_) | Data::Float(_) | Data::Bool(_) => {
-                let hint = "give its type: { value = 1, dtype = \"i32\" }".to_string();
-                reader.hinted(&item.span, format!("{what} has a number without a type"), Some(hint));
-                None
+                let hint = "give its type: { value = 1, dtype = \"i32\" }";
+                reader.refuse(&item.span, format!("{what} has a number without a type"), hint)
             }
             _ => reader.argument_name(item, &what, known).map(PassedSpec::Named),
         });
@@ -305,10 +311,12 @@ fn passed(
 /// `{ value = "t + 1", dtype = "i32" }`: a number of this launch alone.
 fn literal(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Option<PassedSpec> {
     let fields = reader.fields(node, what, &["value", "dtype"])?;
-    let value = reader.required(&fields, "value", "add value = 1, or an expression");
-    let value = value.and_then(|node| reader.expression(node, &fields.name("value"), names));
-    let dtype = reader.required(&fields, "dtype", "add dtype = \"i32\", \"f32\", …");
-    let dtype = dtype.and_then(|node| reader.choice(node, &fields.name("dtype"), DTYPES));
+    let value = reader.need(&fields, "value", "add value = 1, or an expression", |reader, node, what| {
+        reader.expression(node, what, names)
+    });
+    let dtype = reader.need(&fields, "dtype", "add dtype = \"i32\", \"f32\", …", |reader, node, what| {
+        reader.choice(node, what, DTYPES)
+    });
     Some(PassedSpec::Literal(ScalarSpec { name: what.to_string(), dtype: dtype?, value: value? }))
 }
 
@@ -321,16 +329,12 @@ pub(super) fn read_loop(
     names: &KnownNames,
     argument_names: &[String],
 ) -> Option<LoopSpec> {
-    let times = reader.required(fields, "repeat", "add repeat = \"STEPS\", how often");
-    let times = times.and_then(|node| reader.expression(node, &fields.name("repeat"), names));
-    let index = match fields.get("index") {
-        Some(node) => index(reader, node, &fields.name("index"), names).map(Some),
-        None => Some(None),
-    };
-    let swap = match fields.get("swap") {
-        Some(node) => swaps(reader, node, &fields.name("swap"), argument_names),
-        None => Some(Vec::new()),
-    };
+    let times = reader.need(fields, "repeat", "add repeat = \"STEPS\", how often", |reader, node, what| {
+        reader.expression(node, what, names)
+    });
+    let index = reader.optional(&fields, "index", |reader, node, what| index(reader, node, what, names));
+    let swap = reader
+        .value(&fields, "swap", Vec::new(), |reader, node, what| swaps(reader, node, what, argument_names));
     Some(LoopSpec { times: times?, index: index?, swap: swap? })
 }
 
@@ -368,10 +372,8 @@ fn index(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Op
     } else {
         return Some(name);
     };
-    let hint =
-        "choose another name; expressions of the launch read under it which time it is, from 0".to_string();
-    reader.hinted(&node.span, format!("{what} is `{name}`, {complaint}"), Some(hint));
-    None
+    let hint = "choose another name; expressions of the launch read under it which time it is, from 0";
+    reader.refuse(&node.span, format!("{what} is `{name}`, {complaint}"), hint)
 }
 
 /// `["u", "v"]`, or a list of such pairs.
@@ -389,13 +391,12 @@ fn swaps(reader: &mut Reader, node: &Node, what: &str, known: &[String]) -> Opti
 fn pair(reader: &mut Reader, node: &Node, what: &str, known: &[String]) -> Option<[String; 2]> {
     let items = reader.list(node, what, "two arguments")?;
     let [one, other] = items else {
-        let hint = "two buffers change places: swap = [\"u\", \"v\"]".to_string();
-        reader.hinted(
+        let hint = "two buffers change places: swap = [\"u\", \"v\"]";
+        return reader.refuse(
             &node.span,
             format!("{what} names {} arguments, expected two", items.len()),
-            Some(hint),
+            hint,
         );
-        return None;
     };
     let (first, second) = (reader.argument_name(one, what, known), reader.argument_name(other, what, known));
     let (first, second) = (first?, second?);

@@ -20,8 +20,7 @@ pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames) -> Opti
     if items.is_empty() {
         let message = "`problems` is empty: there is nothing to check or to time";
         let hint = "write for example `[[problems]]` and below it `name` and `sizes`";
-        reader.hinted(&node.span, message, Some(hint.to_string()));
-        return None;
+        return reader.refuse(&node.span, message, hint);
     }
     let mut problems: Vec<Option<ProblemSpec>> = Vec::new();
     for item in items {
@@ -42,10 +41,9 @@ pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames) -> Opti
         return None;
     }
     if !problems.iter().any(|problem| problem.timed && !problem.on_request) {
-        let hint = "leave `on_request` out of one of the timed problems".to_string();
+        let hint = "leave `on_request` out of one of the timed problems";
         let message = "all timed problems are for commands that name them: others could rank nothing";
-        reader.hinted(&node.span, message, Some(hint));
-        return None;
+        return reader.refuse(&node.span, message, hint);
     }
     Some(problems)
 }
@@ -56,14 +54,11 @@ fn problem(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Probl
         _ => "a problem".to_string(),
     };
     let fields = reader.fields(node, &what, KEYS)?;
-    let name = reader.required(&fields, "name", "add name = \"…\"");
-    let name = name.and_then(|node| reader.label(node, &fields.name("name")));
+    let name = reader.need(&fields, "name", "add name = \"…\"", Reader::label);
     let sizes = reader.required(&fields, "sizes", "add sizes = { N = 1024 }");
     let sizes = sizes.and_then(|node| read_sizes(reader, node, &fields, names));
-    let weight = match fields.get("weight") {
-        Some(node) => reader.positive(node, &fields.name("weight"), false),
-        None => Some(1.0),
-    };
+    let weight =
+        reader.value(&fields, "weight", 1.0, |reader, node, what| reader.positive(node, what, false));
     let timed = flag(reader, &fields, "timed", true);
     let checked = flag(reader, &fields, "checked", true);
     if timed == Some(true)
@@ -99,10 +94,7 @@ fn problem(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Probl
 }
 
 fn flag(reader: &mut Reader, fields: &Fields, key: &str, absent: bool) -> Option<bool> {
-    match fields.get(key) {
-        Some(node) => reader.boolean(node, &fields.name(key)),
-        None => Some(absent),
-    }
+    reader.value(&fields, key, absent, Reader::boolean)
 }
 
 fn read_sizes(

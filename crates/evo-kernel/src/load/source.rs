@@ -32,8 +32,7 @@ pub(super) struct Header {
 pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames, files: &Files) -> Option<Header> {
     let known = ["name", "template", "source", "options", "include_dirs", "specialize", "persistent"];
     let fields = reader.fields(node, "`kernel`", &known)?;
-    let name = reader.required(&fields, "name", "add name = \"…\"");
-    let name = name.and_then(|node| reader.label(node, &fields.name("name")));
+    let name = reader.need(&fields, "name", "add name = \"…\"", Reader::label);
     let specialize = match fields.get("specialize") {
         Some(node) => problems::read_specialize(reader, node, &fields.name("specialize"), names),
         None => Some(Vec::new()),
@@ -46,9 +45,8 @@ pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames, files: 
             .inspect(|text| check_template(reader, node, text, names, &constants)),
         (None, Some(node)) => read_text(reader, node, &fields, "source", SourceKind::Plain, files),
         (Some(_), Some(node)) => {
-            let hint = "a template is rendered; a source gets parameters as -D macros".to_string();
-            reader.hinted(&node.span, "`kernel` has both `template` and `source`", Some(hint));
-            None
+            let hint = "a template is rendered; a source gets parameters as -D macros";
+            reader.refuse(&node.span, "`kernel` has both `template` and `source`", hint)
         }
         (None, None) => {
             let hint = "add source = \"my.cu\" (parameters as macros) or template = \"my.cu.j2\"";
@@ -56,18 +54,11 @@ pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames, files: 
             None
         }
     };
-    let options = match fields.get("options") {
-        Some(node) => read_options(reader, node, &fields.name("options"), &names.parameters_only()),
-        None => Some(Vec::new()),
-    };
-    let include_dirs = match fields.get("include_dirs") {
-        Some(node) => include_dirs(reader, node, &fields.name("include_dirs")),
-        None => Some(Vec::new()),
-    };
-    let is_persistent = match fields.get("persistent") {
-        Some(node) => reader.boolean(node, &fields.name("persistent")),
-        None => Some(false),
-    };
+    let options = reader.value(&fields, "options", Vec::new(), |reader, node, what| {
+        read_options(reader, node, what, &names.parameters_only())
+    });
+    let include_dirs = reader.value(&fields, "include_dirs", Vec::new(), include_dirs);
+    let is_persistent = reader.value(&fields, "persistent", false, Reader::boolean);
     Some(Header {
         name: name?,
         source: source?,
@@ -79,9 +70,7 @@ pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames, files: 
 }
 
 fn read_options(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Option<Vec<OptionSpec>> {
-    let items = reader.list(node, what, "compiler options")?;
-    let options: Vec<_> = items.iter().map(|item| compiler_option(reader, item, what, names)).collect();
-    options.into_iter().collect()
+    reader.each(node, what, "compiler options", |reader, item| compiler_option(reader, item, what, names))
 }
 
 /// A text, or a table with what a parameter chooses.
@@ -107,10 +96,8 @@ fn compiler_option(reader: &mut Reader, node: &Node, what: &str, names: &KnownNa
         }
         Some(text)
     });
-    let mut expression = |key: &str| match fields.get(key) {
-        Some(node) => reader.expression(node, &fields.name(key), names).map(Some),
-        None => Some(None),
-    };
+    let mut expression =
+        |key: &str| reader.optional(&fields, key, |reader, node, what| reader.expression(node, what, names));
     let (value, when) = (expression("value"), expression("when"));
     Some(OptionSpec { text: text?, value: value?, when: when? })
 }
@@ -152,8 +139,7 @@ pub(super) fn read_text(
         Some(near) => format!("did you mean the embedded `{near}`?"),
         None => format!("looked for `{}`", beside.display()),
     };
-    reader.hinted(&node.span, format!("{what}: there is no file `{name}`"), Some(hint));
-    None
+    reader.refuse(&node.span, format!("{what}: there is no file `{name}`"), hint)
 }
 
 fn check_template(
@@ -198,8 +184,7 @@ impl Reader<'_> {
             }
         }
         let hint = format!("looked for `{}`", path.display());
-        self.hinted(&node.span, format!("{what}: there is no file `{name}`"), Some(hint));
-        None
+        self.refuse(&node.span, format!("{what}: there is no file `{name}`"), hint)
     }
 
     fn unreadable(&mut self, node: &Node, what: &str, path: &Path, cause: &io::Error) {
@@ -212,9 +197,7 @@ impl Reader<'_> {
 }
 
 pub(super) fn include_dirs(reader: &mut Reader, node: &Node, what: &str) -> Option<Vec<PathBuf>> {
-    let items = reader.list(node, what, "folders")?;
-    let found: Vec<_> = items.iter().map(|item| include_folder(reader, item, what)).collect();
-    found.into_iter().collect()
+    reader.each(node, what, "folders", |reader, item| include_folder(reader, item, what))
 }
 
 fn include_folder(reader: &mut Reader, node: &Node, what: &str) -> Option<PathBuf> {
@@ -223,14 +206,12 @@ fn include_folder(reader: &mut Reader, node: &Node, what: &str) -> Option<PathBu
     let base = reader.folder.unwrap_or(Path::new("."));
     if !path.is_dir() {
         let hint = format!("looked for `{}`; folders are relative to the space file", path.display());
-        reader.hinted(&node.span, format!("{what}: there is no folder `{name}`"), Some(hint));
-        return None;
+        return reader.refuse(&node.span, format!("{what}: there is no folder `{name}`"), hint);
     }
     if !reader.allow_outside && !access::is_below(base, &path) {
         let hint = "copy the headers beside the space file, or pass `--allow-outside` if you trust the space";
         let message = format!("{what}: `{name}` is outside the folder of the space file");
-        reader.hinted(&node.span, message, Some(hint.to_string()));
-        return None;
+        return reader.refuse(&node.span, message, hint);
     }
     Some(path)
 }
@@ -291,13 +272,12 @@ pub(super) fn read_prepare(
     }
     let Some(node) = root.get("prepare") else {
         if let Some(own) = prepared.first() {
-            let hint = "add [prepare] with source, entry, grid, block and arguments".to_string();
-            reader.hinted(
+            let hint = "add [prepare] with source, entry, grid, block and arguments";
+            return reader.refuse(
                 &place(&own.name),
                 format!("`{}` is prepared, and there is no [prepare]", own.name),
-                Some(hint),
+                hint,
             );
-            return None;
         }
         return Some(None);
     };
@@ -321,9 +301,8 @@ pub(super) fn read_prepare(
         launches.iter().any(|own| own.arguments.as_ref().is_none_or(|all| all.iter().any(is_own)))
     };
     if let Some(own) = prepared.iter().find(|own| !passes(&own.name)) {
-        let hint = "name it among the `arguments` of the launch that writes it".to_string();
-        reader.hinted(&node.span, format!("no launch of [prepare] is given `{}`", own.name), Some(hint));
-        return None;
+        let hint = "name it among the `arguments` of the launch that writes it";
+        return reader.refuse(&node.span, format!("no launch of [prepare] is given `{}`", own.name), hint);
     }
     Some(Some(PrepareSpec { source, launches, loops }))
 }

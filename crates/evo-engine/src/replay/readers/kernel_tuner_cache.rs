@@ -53,7 +53,6 @@ pub fn say_unfinished(mut draft: Draft) -> Draft {
     draft
 }
 
-/// Reads a file of this format.
 pub fn read(text: &str) -> Result<Draft, RecordingFault> {
     let file: CacheFile =
         serde_json::from_str(text).map_err(|error| unreadable(Format::KernelTunerCache, &error))?;

@@ -89,7 +89,6 @@ fn not_json(text: &str, error: &serde_json::Error) -> RecordingFault {
     fault.with_hint("recordings are JSON, plain or compressed by gzip")
 }
 
-/// The value of a configuration in JSON.
 pub fn value(name: &str, json: &Json) -> Result<Value, RecordingFault> {
     let fault =
         || RecordingFault::new(format!("the value `{json}` of `{name}` is not a number, boolean or text"));
@@ -106,13 +105,11 @@ pub fn problem_words(size: &Json) -> String {
     }
 }
 
-/// The sum of a list of times; `None` if there is none.
 pub fn sum(list: Option<&Json>) -> Option<f64> {
     let times = list?.as_array()?.iter().filter_map(Json::as_f64);
     Some(times.sum::<f64>()).filter(|sum| *sum > 0.0)
 }
 
-/// Collects names and values row by row.
 #[derive(Debug, Default)]
 pub struct Observed {
     parameters: Parameters,

@@ -14,7 +14,6 @@ use super::Observed;
 use crate::replay::finish::{Draft, DraftRow, Valid};
 use crate::replay::{Cost, Format, RecordingFault};
 
-/// Reads a journal's text.
 pub fn read(text: &str) -> Result<Draft, RecordingFault> {
     let journal = reader::parse(text.as_bytes());
     let mut notices = Vec::new();
