@@ -44,7 +44,10 @@ pub enum ConfigurationChoice {
     Default,
     Words(Genome),
     File(PathBuf),
-    Text { name: String, text: String },
+    Text {
+        name: String,
+        text: String,
+    },
     /// `@champion`, `@17`, `@3fa9c0`: the word with its `@`.
     Name(String),
 }
@@ -52,10 +55,7 @@ pub enum ConfigurationChoice {
 #[derive(Clone, Copy, Debug)]
 pub enum TextChoice<'a> {
     File(&'a Path),
-    Given {
-        name: &'a str,
-        text: &'a str,
-    },
+    Given { name: &'a str, text: &'a str },
 }
 
 impl TextChoice<'_> {

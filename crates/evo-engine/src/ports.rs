@@ -158,9 +158,7 @@ impl<J> LanePart<J> {
 
 /// For runs in which nothing is looked at.
 #[derive(Clone, Debug)]
-pub struct NoSanitizer(
-    pub &'static str,
-);
+pub struct NoSanitizer(pub &'static str);
 
 impl NoSanitizer {
     pub(super) fn answer(&self) -> SanitizerAnswer {

@@ -67,7 +67,8 @@ impl<P> Begun<P> {
 }
 
 /// Takes one configuration to a job, outside any study: prepares it, compiles it with `compile`, and
-/// checks what came of it.
+/// checks what came of it. The outer error is that of `compile` itself; a refusal that the variant is to blame for is the
+/// inner one.
 pub fn job<R: Recipe, E>(
     recipe: &R,
     genome: Genome,

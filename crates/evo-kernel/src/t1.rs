@@ -278,10 +278,7 @@ const TYPES: &[(&str, DType, u64)] = &[
 ];
 
 /// Reads `KernelSpecification.Arguments`.
-pub(super) fn read_arguments(
-    root: &T1Node<'_>,
-    parameters: &[T1Parameter],
-) -> Result<Vec<T1Argument>, T1Error> {
+fn read_arguments(root: &T1Node<'_>, parameters: &[T1Parameter]) -> Result<Vec<T1Argument>, T1Error> {
     let kernel = root.need("KernelSpecification")?;
     let Some(list) = kernel.find("Arguments") else {
         return Err(

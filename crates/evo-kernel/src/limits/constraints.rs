@@ -1,6 +1,6 @@
 //! What a device's limits exclude, as constraints of the space.
 //!
-//! A launch plan is checked for each configuration (`launch`). Where its expressions read parameters and sizes alone, the
+//! A launch plan is checked for each configuration (`check_launches`). Where its expressions read parameters and sizes alone, the
 //! same limits can be said of the whole space: then the points that the device cannot launch are not counted or drawn.
 
 use std::collections::{BTreeMap, BTreeSet};

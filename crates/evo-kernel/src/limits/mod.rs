@@ -320,7 +320,7 @@ fn check_entry(entry: &EntryResources, launch: &LaunchPlan, limits: &DeviceLimit
     Ok(())
 }
 
-/// Threads of a block; 0 for a block that `limits::launch` refuses anyway.
+/// Threads of a block; 0 for a block that `check_launches` refuses anyway.
 fn threads_of(launch: &LaunchPlan) -> u64 {
     let extent = |extent: &i64| u64::try_from(*extent).unwrap_or(0);
     launch.block.iter().map(extent).fold(1, u64::saturating_mul)

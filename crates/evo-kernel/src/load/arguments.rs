@@ -137,10 +137,11 @@ fn buffer(
         Some(node) => restored(reader, node, &fields.name("restore"), role?),
         None => role,
     };
-    let fill = reader.value(&fields, "fill", FillSpec::Fixed(Fill::Unrestricted), |reader, node, what| {
-        fill(reader, node, what, dtype?, names)
-    });
-    let symbol = reader.optional(&fields, "symbol", symbol);
+    let fill = match fields.get("fill") {
+        Some(node) => fill(reader, node, &fields.name("fill"), dtype?, names),
+        None => Some(FillSpec::Fixed(Fill::Unrestricted)),
+    };
+    let symbol = reader.optional(fields, "symbol", symbol);
     let (name, dtype, shape, role) = (name?, dtype?, shape?, role?);
     let view = match fields.get("check") {
         Some(node) => {
@@ -285,11 +286,11 @@ const MAP_KEYS: &[&str] = &["name", "kind", "of", "dims", "strides", "box", "swi
 
 const MAP_FILLS: &[(&str, OutsideFill)] = &[("zero", OutsideFill::Zero), ("nan", OutsideFill::Nan)];
 
-pub(super) fn is_map(node: &Node) -> bool {
+fn is_map(node: &Node) -> bool {
     matches!(node.get("kind").map(|kind| &kind.data), Some(Data::Text(kind)) if kind == MAP_KIND)
 }
 
-pub(super) fn check_kind(reader: &mut Reader, fields: &Fields) {
+fn check_kind(reader: &mut Reader, fields: &Fields) {
     if let Some(node) = fields.get("kind") {
         let message = format!("{} is not `{MAP_KIND}`", fields.name("kind"));
         let hint = "an argument without `kind` is a buffer, or a scalar if it has `value`".to_string();
@@ -298,12 +299,7 @@ pub(super) fn check_kind(reader: &mut Reader, fields: &Fields) {
 }
 
 /// Reads a map. Its buffer is looked for by `check_buffer`, since it may stand behind the map.
-pub(super) fn read_map(
-    reader: &mut Reader,
-    node: &Node,
-    what: &str,
-    names: &KnownNames,
-) -> Option<TensorMapSpec> {
+fn read_map(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Option<TensorMapSpec> {
     let fields = reader.fields(node, what, MAP_KEYS)?;
     let name = reader.need(&fields, "name", "add name = \"…\"", Reader::label);
     let of = reader.need(&fields, "of", "add of = \"…\", the name of a buffer argument", Reader::string);
@@ -384,7 +380,7 @@ fn swizzle(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> 
 }
 
 /// Whether the map's buffer is an argument, and can be filled as the map says. `node` is the map's table.
-pub(super) fn check_buffer_of_map(
+fn check_buffer_of_map(
     reader: &mut Reader,
     node: &Node,
     map: &TensorMapSpec,

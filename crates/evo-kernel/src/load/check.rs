@@ -444,7 +444,7 @@ const TIMEOUT_MAX_S: f64 = 240.0;
 /// Words of a command, and files beside it.
 const WORDS_MAX: usize = 100;
 
-pub(super) fn read_command(reader: &mut Reader, node: &Node) -> Option<CommandReference> {
+fn read_command(reader: &mut Reader, node: &Node) -> Option<CommandReference> {
     let fields = reader.fields(node, "`reference` of `check`", COMMAND_KEYS)?;
     let Some(folder) = reader.folder.map(Path::to_path_buf) else {
         let hint = "write the space to a file, beside the files of its command";

@@ -58,21 +58,21 @@ pub(super) fn read_goals(reader: &mut Reader, node: Option<&Node>) -> Option<Opt
     let p90_not_worse = reader
         .value(&fields, "p90", false, |reader, node, what| reader.choice(node, what, &[("not worse", true)]));
     let metrics = match fields.get("metrics") {
-        Some(node) => reader.each(
-            node,
-            &fields.name("metrics"),
-            "texts such as \"sm_busy_percent >= 70\"",
-            |reader, item| metric(reader, item),
-        ),
+        Some(node) => {
+            let items =
+                reader.list(node, &fields.name("metrics"), "texts such as \"sm_busy_percent >= 70\"")?;
+            let found: Vec<Option<MetricGoal>> = items.iter().map(|item| metric(reader, item)).collect();
+            found.into_iter().collect()
+        }
         None => Some(Vec::new()),
     };
     let faster_than = match fields.get("faster_than") {
-        Some(node) => reader.each(
-            node,
-            &fields.name("faster_than"),
-            "tables such as { peer = \"torch\" }",
-            |reader, item| faster(reader, item),
-        ),
+        Some(node) => {
+            let items =
+                reader.list(node, &fields.name("faster_than"), "tables such as { peer = \"torch\" }")?;
+            let found: Vec<Option<FasterGoal>> = items.iter().map(|item| faster(reader, item)).collect();
+            found.into_iter().collect()
+        }
         None => Some(Vec::new()),
     };
     let goals = GoalsSpec { faster_than: faster_than?, p90_not_worse: p90_not_worse?, metrics: metrics? };

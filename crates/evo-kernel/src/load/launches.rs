@@ -157,10 +157,10 @@ fn launch(
     let shared_bytes = optional(reader, fields, "shared_bytes", names);
     let cooperative = optional(reader, fields, "cooperative", names);
     let programmatic = optional(reader, fields, "programmatic", names);
-    let l2_persist = reader.optional(&fields, "l2_persist", |reader, node, what| {
+    let l2_persist = reader.optional(fields, "l2_persist", |reader, node, what| {
         window(reader, node, what, names, argument_names)
     });
-    let cluster = reader.optional(&fields, "cluster", |reader, node, what| reader.extents(node, what, names));
+    let cluster = reader.optional(fields, "cluster", |reader, node, what| reader.extents(node, what, names));
     let arguments = match fields.get("arguments") {
         Some(node) => passed(reader, node, fields, names, argument_names).map(Some),
         None => Some(None),
@@ -320,10 +320,10 @@ fn literal(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> 
     Some(PassedSpec::Literal(ScalarSpec { name: what.to_string(), dtype: dtype?, value: value? }))
 }
 
-pub(super) const LOOP_KEYS: &[&str] = &["repeat", "index", "swap"];
+const LOOP_KEYS: &[&str] = &["repeat", "index", "swap"];
 
 /// Reads the keys of a loop, of which `repeat` must be there.
-pub(super) fn read_loop(
+fn read_loop(
     reader: &mut Reader,
     fields: &Fields,
     names: &KnownNames,
@@ -332,7 +332,7 @@ pub(super) fn read_loop(
     let times = reader.need(fields, "repeat", "add repeat = \"STEPS\", how often", |reader, node, what| {
         reader.expression(node, what, names)
     });
-    let index = reader.optional(&fields, "index", |reader, node, what| index(reader, node, what, names));
+    let index = reader.optional(fields, "index", |reader, node, what| index(reader, node, what, names));
     let swap = reader
         .value(&fields, "swap", Vec::new(), |reader, node, what| swaps(reader, node, what, argument_names));
     Some(LoopSpec { times: times?, index: index?, swap: swap? })
@@ -340,7 +340,7 @@ pub(super) fn read_loop(
 
 /// The name of the number, if it is a text: read before anything else, so that a mistake elsewhere in the loop does not
 /// make its uses unknown.
-pub(super) fn index_of(node: &Node) -> Option<String> {
+fn index_of(node: &Node) -> Option<String> {
     match node.get("index").map(|own| &own.data) {
         Some(Data::Text(name)) => Some(name.clone()),
         _ => None,
@@ -348,7 +348,7 @@ pub(super) fn index_of(node: &Node) -> Option<String> {
 }
 
 /// Complains of keys that mean nothing without `repeat`.
-pub(super) fn refuse_without_repeat(reader: &mut Reader, fields: &Fields) -> bool {
+fn refuse_without_repeat(reader: &mut Reader, fields: &Fields) -> bool {
     let mut sound = true;
     for key in ["index", "swap"] {
         if let Some(node) = fields.get(key) {
@@ -408,7 +408,7 @@ fn pair(reader: &mut Reader, node: &Node, what: &str, known: &[String]) -> Optio
 }
 
 /// Complains of swapped arguments that are not two buffers of one type. `node` is the list of pairs.
-pub(super) fn check_swaps(reader: &mut Reader, node: &Node, own: &LoopSpec, arguments: &[ArgumentSpec]) {
+fn check_swaps(reader: &mut Reader, node: &Node, own: &LoopSpec, arguments: &[ArgumentSpec]) {
     let buffer = |name: &str| arguments.iter().find(|own| own.name() == name);
     for pair in &own.swap {
         let [one, other] = [&pair[0], &pair[1]].map(|name| match buffer(name) {

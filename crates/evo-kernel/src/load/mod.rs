@@ -321,7 +321,7 @@ pub(super) struct OtherKind {
 }
 
 /// What the name of a file says that it is, if that rules out a space; `None` where there is no such file.
-pub(super) fn other_kind(path: &Path) -> Option<OtherKind> {
+fn other_kind(path: &Path) -> Option<OtherKind> {
     let extension = path.extension()?.to_str()?.to_ascii_lowercase();
     let what = match extension.as_str() {
         "cu" | "cuh" => "CUDA source",

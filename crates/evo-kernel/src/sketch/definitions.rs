@@ -165,7 +165,7 @@ pub(super) fn is_name(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-pub(super) const THREADS_MAX: i64 = 1024;
+const THREADS_MAX: i64 = 1024;
 
 /// More tunables than this are a source that means something else.
 const TUNABLES_MAX: usize = 64;

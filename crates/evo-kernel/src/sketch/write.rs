@@ -24,7 +24,7 @@ pub(super) struct Drawing<'a> {
 /// The value of sizes that measure no array.
 const SMALL: u64 = 3;
 
-/// IndexExtents on a GPU and on the host device, by how many sizes there are: no two are equal, so that swapped ones show.
+/// Extents on a GPU and on the host device, by how many sizes there are: no two are equal, so that swapped ones show.
 const EXTENTS: [(&[u64], &[u64]); 4] = [
     (&[4_194_304], &[65_536]),
     (&[2048, 3072], &[192, 256]),
@@ -32,7 +32,7 @@ const EXTENTS: [(&[u64], &[u64]); 4] = [
     (&[16, 24, 32, 40, 48, 56], &[4, 6, 8, 10, 12, 14]),
 ];
 
-/// IndexExtents of three sizes that measure matrices.
+/// Extents of three sizes that measure matrices.
 const MATRICES: (&[u64], &[u64]) = (&[1024, 1280, 768], &[64, 96, 48]);
 
 pub(super) fn written(drawing: &Drawing<'_>, mut guesses: Vec<SketchGuess>) -> KernelSketch {

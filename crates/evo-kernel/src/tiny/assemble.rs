@@ -125,7 +125,7 @@ pub(super) fn tie(roles: &BTreeMap<String, SizeRole>, shape: &mut Shape) {
 /// Values of a size that a tile divides, the most telling first: one element more and one less than a tile,
 /// a single one, two tiles and a bit, one whole tile, and a prime near three tiles. `step` is what the kernel
 /// needs a multiple of; `most` is the size's largest value in any problem, beyond which nobody asked for it.
-pub(super) fn of_tile(tile: i64, step: i64, most: i64) -> Vec<i64> {
+fn of_tile(tile: i64, step: i64, most: i64) -> Vec<i64> {
     let up = |value: i64| value.saturating_add(step - 1) / step * step;
     let down = |value: i64| value / step * step;
     let wanted = [
@@ -150,7 +150,7 @@ pub(super) fn of_tile(tile: i64, step: i64, most: i64) -> Vec<i64> {
 const SEVERAL: i64 = 5;
 
 /// A size of several tiles and a bit; `None` where no problem is that large.
-pub(super) fn size_of_several_tiles(tile: i64, step: i64, most: i64) -> Option<i64> {
+fn size_of_several_tiles(tile: i64, step: i64, most: i64) -> Option<i64> {
     let value = tile.checked_mul(SEVERAL)?.checked_add(step)? / step * step;
     (value <= most).then_some(value)
 }
@@ -158,7 +158,7 @@ pub(super) fn size_of_several_tiles(tile: i64, step: i64, most: i64) -> Option<i
 /// Values of a size that no tile divides: small primes in turn with sizes round a block's threads, over which blocks
 /// loop: one element more than threads, primes above, just as many, and one less. All are multiples of `step` and at
 /// most `most`.
-pub(super) fn untiled(threads: i64, step: i64, most: i64) -> Vec<i64> {
+fn untiled(threads: i64, step: i64, most: i64) -> Vec<i64> {
     let above = prime_from(threads.saturating_add(2));
     let large = [threads.saturating_add(1), above, threads, prime_from(above + 1), threads - 1];
     let mut values = Vec::new();

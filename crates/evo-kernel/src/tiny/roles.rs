@@ -322,12 +322,12 @@ fn alike(one: &str, other: &str) -> bool {
 
 /// The largest tile of each size, in elements, that an expression has in a configuration. Sizes that only
 /// multiply have none.
-pub(super) fn add_tiles(expr: &Expr, parameters: &dyn Scope, found: &mut BTreeMap<String, i64>) {
+fn add_tiles(expr: &Expr, parameters: &dyn Scope, found: &mut BTreeMap<String, i64>) {
     walk(&TileSearch { expr, parameters }, expr.tree(), found);
 }
 
 /// Adds the elements that a box takes of a tensor's dimension as the tile of the size that the dimension is.
-pub(super) fn add_box(dim: &Expr, extent: &Expr, parameters: &dyn Scope, found: &mut BTreeMap<String, i64>) {
+fn add_box(dim: &Expr, extent: &Expr, parameters: &dyn Scope, found: &mut BTreeMap<String, i64>) {
     let Some(tile) = extent.evaluate(parameters).ok().and_then(|value| whole(&value).ok()) else { return };
     // Of a product, nothing tells which factor the box cuts.
     if let [name] = &undivided(dim)[..]
@@ -341,14 +341,14 @@ pub(super) fn add_box(dim: &Expr, extent: &Expr, parameters: &dyn Scope, found: 
 }
 
 /// Names that an expression reads outside every dividend: a grid of `B * ceil_div(N, 64)` tells a kernel `B`.
-pub(super) fn undivided(expr: &Expr) -> Vec<String> {
+fn undivided(expr: &Expr) -> Vec<String> {
     let mut names = Vec::new();
     collect_undivided(expr, expr.tree(), &mut names);
     names
 }
 
 /// Whether an expression reads a name only as a sum or a product does: twice as much of it is a value too.
-pub(super) fn only_multiplies(expr: &Expr, name: &str) -> bool {
+fn only_multiplies(expr: &Expr, name: &str) -> bool {
     let count = |names: &[String]| names.iter().filter(|own| *own == name).count();
     let mut all = Vec::new();
     collect_names(expr, expr.tree(), &mut all);
