@@ -13,9 +13,9 @@ use serde_json::{Value as Json, json};
 
 use super::row::RowStatus;
 use super::shapes::BenchShape;
-use crate::engine::built::{self, BuiltCode};
 use crate::engine::ports::CompileAnswer;
 use crate::engine::prepared::PreparedKernel;
+use crate::engine::prepared::{self, BuiltCode};
 use crate::engine::recipe::KernelRecipe;
 use crate::engine::single;
 use crate::supervise::job::{Job, Judgement, Standing, TinyNotes};
@@ -140,7 +140,7 @@ impl<'a> OwnCandidate<'a> {
             let answer: Result<Vec<Binary>, Box<Verdict>> = compile(prepared)?;
             // The first is the candidate itself; the instrumented build comes after.
             if let (None, Ok(binaries)) = (&code, &answer) {
-                code = Some(built::of(&prepared.sources, binaries));
+                code = Some(prepared::built_codes(&prepared.sources, binaries));
             }
             Ok(answer)
         })?;

@@ -14,7 +14,7 @@ use super::compile_columns::ResourceColumns;
 use super::compile_table::{CompileCounts, CompiledCode, CompiledVariant};
 use super::compile_target::CompileTarget;
 use crate::compile::{VariantFarm, VariantOutcome, full_cache};
-use crate::engine::built;
+use crate::engine::prepared;
 use crate::engine::prepared::KernelDraft;
 use crate::engine::recipe::KernelRecipe;
 use crate::kernel::spec::{KernelSpec, SpaceFile};
@@ -123,7 +123,7 @@ impl CompileRun<'_> {
             Err(verdict) => (Vec::new(), Some(verdict)),
             Ok(binaries) => {
                 let known = draft.refused.take();
-                let code = built::of(&draft.sources, &binaries);
+                let code = prepared::built_codes(&draft.sources, &binaries);
                 let together = || self.recipe.check_compiled(draft.plans(), &code).err();
                 let refused = known.or_else(together);
                 (binaries, refused.map(|own| own.verdict))

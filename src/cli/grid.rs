@@ -5,7 +5,7 @@ use evo_protocol::envelope::{ErrorCode, ErrorPlace};
 use super::error::CliError;
 use super::evaluate_args::EvaluateArgs;
 use super::words;
-use crate::kernel::load::grid;
+use crate::kernel::load::candidate;
 use crate::regular;
 
 /// The arguments with the problems of `--grid`; nothing where there is none.
@@ -24,8 +24,8 @@ pub fn read(arguments: &EvaluateArgs) -> Result<Option<EvaluateArgs>, CliError> 
             .with_hint("it is a TOML or JSON text with `[[problems]]`, as space files have them")
             .at(ErrorPlace { file: shown.clone(), line: None, column: None })
     };
-    let text = regular::open(path).and_then(grid::read_text).map_err(unreadable)?;
-    let problems = grid::problems(&shown, &text, &space)?;
+    let text = regular::open(path).and_then(candidate::read_grid_text).map_err(unreadable)?;
+    let problems = candidate::grid_problems(&shown, &text, &space)?;
     let mut own = arguments.clone();
     own.one.grid = problems;
     Ok(Some(own))

@@ -23,9 +23,7 @@ use super::{described, device_lane, environment, evaluate_rule, opened, output, 
 use crate::budget::{Budget, StopReason};
 use crate::clock::CommandClock;
 use crate::engine::micro::{MicroRecipe, ranked, tried};
-use crate::engine::{
-    Engine, Inbox, LanePart, NoSanitizer, Options, Parts, RunSummary, SanitizePlan, interrupt,
-};
+use crate::engine::{Engine, Inbox, LanePart, NoSanitizer, Options, Parts, RunSummary, SanitizePlan, live};
 use crate::event::Observer;
 use crate::journal::micro_file::{self, MICRO};
 use crate::journal::own_folder::OwnFolder;
@@ -127,7 +125,7 @@ impl Micro<'_> {
             ..self.plain_header(info)
         };
         let mut study = Study::open(&request, header, clock.clone())?;
-        interrupt::watch(inbox.sender())
+        live::watch_signals(inbox.sender())
             .map_err(|error| CliError::harness(format!("cannot watch for Ctrl-C: {error}")))?;
         let mut observer = self.observer(call);
         let strategy_options = StrategyOptions { seed: self.seed, population: POPULATION as usize };

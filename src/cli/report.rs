@@ -14,7 +14,7 @@ use super::exit_code::ExitCode;
 use super::output;
 use super::report_args::ReportArgs;
 use super::study_choice::{ChosenStudy, choose};
-use crate::engine::restored::{RestoreRequest, restored};
+use crate::engine::candidate::{RestoreRequest, restored};
 use crate::journal::gates::GateRun;
 use crate::journal::iterations::Iteration;
 use crate::journal::numbered;

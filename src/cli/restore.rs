@@ -13,7 +13,7 @@ use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::history_args::RestoreArgs;
 use super::{history, output, words};
-use crate::engine::restored::{RestoreRequest, RestoredFiles, restored};
+use crate::engine::candidate::{RestoreRequest, RestoredFiles, restored};
 use crate::journal::ladder::{LadderStep, Rung, StepKind};
 use crate::journal::own_folder::OwnFolder;
 use crate::study::StudySearch;

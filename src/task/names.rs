@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use evo_kernel::cpp_words::CPP_WORDS;
+use evo_kernel::cpp_words::is_cpp_word;
 use evo_kernel::label::{LABEL_MAX, is_label};
 
 /// Further words that cannot be names: of Python and CUDA, and those of the skeleton.
@@ -37,7 +37,7 @@ impl NameBook {
     /// A name like this one that nothing else has.
     pub(super) fn take(&mut self, wanted: &str) -> String {
         let mut name = identifier(wanted);
-        let is_word = |name: &str| CPP_WORDS.contains(&name) || TAKEN.contains(&name);
+        let is_word = |name: &str| is_cpp_word(name) || TAKEN.contains(&name);
         while is_word(&name) || !self.used.insert(name.clone()) {
             name.push('_');
         }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
-use evo::kernel::limits::launch;
+use evo::kernel::limits;
 use evo::kernel::spec::{FillSpec, KernelSpec, ReferenceSpec, SpaceFile};
 use evo::kernel::{catalog, load, render, resolve, specialize, tiny};
 use evo_protocol::check::CheckSet;
@@ -165,7 +165,7 @@ fn embedded_spaces_load_resolve_and_render() {
             plans.push(resolve::resolve(kernel, &configuration, problem).unwrap());
         }
         for plan in &plans {
-            launch::check(plan, &limits, CheckSet::default())
+            limits::check_launches(plan, &limits, CheckSet::default())
                 .unwrap_or_else(|verdict| panic!("{name}: {}", verdict.message));
         }
         render::render(kernel, &configuration).unwrap();

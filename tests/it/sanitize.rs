@@ -9,7 +9,8 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use evo::cli::{FaultLook, SANITIZED, SanitizedFault};
-use evo::engine::{Sanitizer, live_sanitizer::DeviceSanitizer, twin_looks::TwinLooks};
+use evo::engine::Sanitizer;
+use evo::engine::live_sanitizer::{DeviceSanitizer, TwinLooks};
 use evo::inspect::sanitize::{
     SanitizeOrder, SanitizerCheck, SanitizerEvidence, SanitizerFiles, SanitizerFinding, SanitizerOutcome,
     SanitizerState, read_log, read_records, run_check, run_without, sanitizer_command, shapes,

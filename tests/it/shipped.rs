@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use evo::compile::{CompileFarm, FarmOptions};
-use evo::kernel::limits::launch;
+use evo::kernel::limits;
 use evo::kernel::spec::{KernelSpec, SpaceFile};
 use evo::kernel::{catalog, load, render, resolve, specialize, tiny};
 use evo_protocol::binary::{Binary, CompileOutcome};
@@ -148,8 +148,9 @@ fn plans_resolve_and_the_default_fits_every_target() {
             }
             for arch in ["sm_80", "sm_89", "sm_90a"] {
                 let limits = DeviceLimits::of_arch(arch).expect("is known");
-                let refused =
-                    plans.iter().find_map(|plan| launch::check(plan, &limits, CheckSet::default()).err());
+                let refused = plans
+                    .iter()
+                    .find_map(|plan| limits::check_launches(plan, &limits, CheckSet::default()).err());
                 let fits = place > 0 || refused.is_none() || !is_for(&kernel.name, arch);
                 assert!(fits, "{} {arch}: {refused:?}", kernel.name);
             }

@@ -1,10 +1,10 @@
 //! How many variants are under way at once: as many as the device takes in while one of them compiles, and a few
 //! more. What is proposed later is proposed with more outcomes known, so nothing is proposed earlier than needed.
+//!
+//! A running mean that forgets: what a task costs changes while a search moves to other variants.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
-
-use super::mean::Mean;
 
 /// Tasks given to so many lanes at once: those running and, for each two lanes, one that is next, so that no device waits
 /// while the engine syncs the journal.
@@ -23,16 +23,12 @@ const FIRST_MOST: usize = 16;
 /// What the device takes in while one variant compiles is a mean; its tasks come in bursts of short ones.
 const MARGIN: f64 = 1.25;
 
-/// What a run knows of its strategy and its budget.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
-    /// Compile processes.
     pub jobs: usize,
-    /// Evaluations so far.
     pub evaluated: u64,
     /// Whether proposals depend on outcomes at all.
     pub learns: bool,
-    /// Device lanes that take variants.
     pub lanes: usize,
     /// Whether the number of evaluations is limited, so that a blind proposal costs one that is not.
     pub is_limited: bool,
@@ -47,7 +43,6 @@ pub(super) struct Ahead {
     compile: Mean,
     /// Seconds that a proposal takes of the lane: nothing for one that never gets there.
     lane: Mean,
-    /// Whether a variant was on the device.
     has_run: bool,
     /// Sources in compile processes, and when they got there.
     running: HashMap<u64, Duration>,
@@ -80,7 +75,6 @@ impl Ahead {
         self.compile.add(0.0);
     }
 
-    /// The compilers were told to drop everything.
     pub(super) fn cancelled(&mut self) {
         self.running.clear();
         self.queued.clear();
@@ -137,6 +131,38 @@ pub(super) fn fixed(jobs: usize, evaluated: u64, lanes: usize) -> usize {
 fn at_first(evaluated: u64, lanes: usize) -> usize {
     let first = FIRST.max(2 * lanes as u64);
     usize::try_from((evaluated / 2).saturating_add(first)).unwrap_or(usize::MAX)
+}
+
+/// The weight of the newest value, once there are enough. Small, because most variants leave the device at once and a
+/// few stay long: the mean must not follow every burst.
+const NEWEST: f64 = 0.06;
+
+/// A value counts for at most this many times the mean: one hang says little about the next variant.
+const MOST: f64 = 8.0;
+
+/// An exponentially weighted mean of values that are not negative.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Mean {
+    value: f64,
+    count: u32,
+}
+
+impl Mean {
+    /// Takes a value in; what is not finite or is negative is left out.
+    pub(super) fn add(&mut self, value: f64) {
+        if !(value.is_finite() && value >= 0.0) {
+            return;
+        }
+        let known = if self.value > 0.0 { value.min(MOST * self.value) } else { value };
+        self.count = self.count.saturating_add(1);
+        // The plain mean at first, so that the first value does not weigh more than the second.
+        self.value += (known - self.value) * NEWEST.max(1.0 / f64::from(self.count));
+    }
+
+    /// The mean; `None` before the first value.
+    pub(super) fn value(&self) -> Option<f64> {
+        (self.count > 0).then_some(self.value)
+    }
 }
 
 #[cfg(test)]
@@ -278,5 +304,30 @@ mod tests {
         );
         assert_eq!([1, 2, 8, 64].map(|lanes| fixed(1, u64::MAX, lanes)), [6, 8, 20, 132]);
         assert_eq!(fixed(1, 0, 1), 6, "never more than the compilers need");
+    }
+
+    fn of(values: &[f64]) -> Option<f64> {
+        let mut mean = Mean::default();
+        values.iter().for_each(|value| mean.add(*value));
+        mean.value()
+    }
+
+    #[test]
+    fn it_begins_as_the_plain_mean_and_follows_what_comes() {
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[2.0, 4.0]), Some(3.0));
+        let followed = of(&[vec![1.0; 20], vec![5.0; 90]].concat()).unwrap();
+        assert!((4.9..5.0).contains(&followed), "{followed}");
+    }
+
+    #[test]
+    fn one_hang_moves_it_little_and_nonsense_not_at_all() {
+        let usual = vec![0.2; 40];
+        let after = of(&[usual.clone(), vec![10.0]].concat()).unwrap();
+        assert!(after < 0.3, "{after}");
+        assert_eq!(
+            of(&[usual, vec![f64::NAN, f64::INFINITY, -1.0]].concat()).map(|one| (one * 1e9).round()),
+            Some(2e8)
+        );
     }
 }

@@ -10,13 +10,13 @@ use std::time::Duration;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::VerdictClass;
-
-use super::error::EngineError;
-use super::fleet::{AnchorJob, LaneRecord};
-use super::lane::{LaneJob, Task};
-use super::ports::{LaneAnswer, Recipe};
-use super::run::Engine;
 use evo_supervise::job::{Judgement, Standing};
+
+use crate::fleet::{AnchorJob, LaneRecord};
+use crate::lane::{LaneJob, Task};
+use crate::ports::{LaneAnswer, Recipe};
+use crate::run::Engine;
+use crate::trouble::EngineError;
 
 /// How often each lane measures the anchors.
 const EVERY: Duration = Duration::from_secs(300);
@@ -67,7 +67,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.fleet.anchors.push(AnchorJob { number, job });
     }
 
-    /// Has a lane measure evo's own kernels.
     fn anchor_own(&mut self, lane: usize, times: u32) {
         if let Some(job) = self.fleet.own.clone() {
             self.send_anchor(lane, None, &job, times);
@@ -85,7 +84,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.fleet.lanes[lane].anchored_at = Some(self.time.wall.elapsed());
     }
 
-    /// Has a lane measure all anchors, so many times.
     fn anchor(&mut self, lane: usize, times: u32) {
         if self.lanes.is_out(lane) || self.fleet.lanes[lane].anchoring > 0 {
             return;
@@ -195,7 +193,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.compare_lanes()
     }
 
-    /// Whether an anchor has passed on some lane.
     fn has_passed(&self, number: Option<u64>) -> bool {
         let Some(number) = number else { return self.fleet.lanes.iter().any(LaneRecord::has_own_anchors) };
         let position = self.ledger.index.get(&number);

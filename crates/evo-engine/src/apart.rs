@@ -1,5 +1,8 @@
 //! Problems searched apart (`evo sweep --per-problem`): what an evaluation says of each of them, and what newcomers are
 //! measured against.
+//!
+//! The engine where problems are searched apart: each finds its best, the journal keeps what was aimed at, a resumed run
+//! tells it again, and the best of each problem is confirmed.
 
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::measurement::{Measurement, RankingMode, StopRule};
@@ -13,7 +16,6 @@ fn time_of(one: &Measurement) -> ProblemTime {
     ProblemTime { time_ns: if is_bound { one.min_ns } else { one.p50_ns }, is_bound }
 }
 
-/// The time of an evaluation on each of the timed problems.
 pub(super) fn times(one: &Evaluation, problems: &[String], ranking: RankingMode) -> Vec<Option<ProblemTime>> {
     let time = |problem: &String| {
         let mut own = one.measurements.iter().filter(|own| own.mode == ranking.timing());
@@ -51,13 +53,21 @@ pub(super) fn is_behind_everywhere(slow: &Evaluation, standing: &Standing, ranki
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+    use std::sync::Arc;
+
     use evo_journal::example::evaluation;
     use evo_protocol::measurement::TimingMode;
     use evo_protocol::verdict::VerdictKind;
+    use evo_search::registry::{StrategyOptions, create};
+    use evo_search::strategy::{Outcome, Proposal, Strategy};
+    use evo_search::{PerProblem, ProblemSearch};
     use evo_space::genome::Configuration;
     use evo_supervise::job::example::measurement;
 
     use super::*;
+    use crate::fake::{FakeJob, Script, TestStudy, lane_result};
 
     fn timed(verdict: Verdict, times: &[(&str, f64, StopRule)]) -> Evaluation {
         let mut one = evaluation(0, Configuration::new(Vec::new()), "random", verdict);
@@ -96,5 +106,152 @@ mod tests {
         let part = timed(everywhere, &times[..1]);
         assert!(!is_behind_everywhere(&part, &standing(100.0, 400.0), RankingMode::Hot), "not timed on `q`");
         assert!(!is_behind_everywhere(&one, &Standing::default(), RankingMode::Hot));
+    }
+
+    /// 4,096 points. `A` and `B` make the source; 6 to 9 have other meanings there.
+    const SPACE: &str = "[parameters]\nA = [20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35]\n\
+                         B = [20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35]\n\
+                         GRID = [20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35]\n";
+
+    /// Times on `p` and `q`: their optima are far apart, and the mean is least between them.
+    fn times(label: &str) -> [f64; 2] {
+        let value = |name: &str| {
+            let pair = label.split(' ').find_map(|pair| pair.strip_prefix(&format!("{name}=")));
+            pair.and_then(|text| text.parse::<f64>().ok()).unwrap()
+        };
+        let point = [value("A"), value("B"), value("GRID")];
+        let time = |least: f64, best: [f64; 3]| {
+            let distance: f64 = point.iter().zip(best).map(|(own, best)| (own - best).powi(2)).sum();
+            least * (0.01 * distance).exp()
+        };
+        [time(1000.0, [21.0, 34.0, 22.0]), time(8000.0, [34.0, 21.0, 33.0])]
+    }
+
+    fn two_problems() -> Script {
+        Arc::new(|job: &FakeJob| {
+            let mut judged = lane_result(job, VerdictKind::Pass);
+            let own = times(&job.label);
+            let timed = ["p", "q"].into_iter().zip(own);
+            judged.measurements = timed
+                .map(|(name, time)| measurement(name, TimingMode::Hot, time, StopRule::Interval))
+                .collect();
+            judged.objective_ns = Some((own[0] * own[1]).sqrt());
+            judged
+        })
+    }
+
+    fn study(evaluations: u64, per_problem: bool) -> TestStudy {
+        let mut bench = TestStudy::new(SPACE);
+        bench.two_problems = Some(per_problem);
+        bench.options.budget.evaluations = Some(evaluations);
+        bench
+    }
+
+    fn strategy(bench: &TestStudy, seed: u64, per_problem: bool) -> Box<dyn Strategy + '_> {
+        let plain = || create("evolve", &bench.space, StrategyOptions { seed, population: 4 }).unwrap();
+        if !per_problem {
+            return plain();
+        }
+        let search = |bound| ProblemSearch::new(plain(), Some(bound));
+        Box::new(PerProblem::new(vec![search(500.0), search(4000.0)], seed).unwrap())
+    }
+
+    fn evaluations(bench: &TestStudy) -> Vec<Evaluation> {
+        bench.open().history.evaluations
+    }
+
+    /// The best on each problem, over the least there is.
+    fn found(evaluations: &[Evaluation]) -> [f64; 2] {
+        let own = |problem: usize| {
+            evaluations.iter().map(move |one| times(&one.configuration.to_string())[problem])
+        };
+        [own(0).fold(f64::INFINITY, f64::min) / 1000.0, own(1).fold(f64::INFINITY, f64::min) / 8000.0]
+    }
+
+    /// That a search for the mean finds neither is shown where nothing depends on a clock, in the tests of `PerProblem`.
+    #[test]
+    fn each_problem_finds_its_best_and_the_journal_says_what_was_aimed_at() {
+        let bench = study(160, true);
+        bench.run_strategy(strategy(&bench, 1, true), |_| two_problems()).unwrap();
+        let own = evaluations(&bench);
+        let best = found(&own);
+        assert!(best.iter().all(|factor| *factor < 1.07), "{best:?}");
+        for problem in ["p", "q"] {
+            let aimed = own.iter().filter(|one| one.aimed_at.as_deref() == Some(problem)).count();
+            assert!(aimed > 25, "{aimed} for `{problem}`");
+        }
+        assert!(own.iter().find(|one| one.is_default()).unwrap().aimed_at.is_none());
+
+        let bench = study(20, false);
+        bench.run_strategy(strategy(&bench, 1, false), |_| two_problems()).unwrap();
+        assert!(evaluations(&bench).iter().all(|one| one.aimed_at.is_none()));
+    }
+
+    /// Keeps what it is told, and proposes for each problem in turn.
+    struct Recorder<'a> {
+        inner: Box<dyn Strategy + 'a>,
+        told: Rc<RefCell<Vec<Outcome>>>,
+    }
+
+    impl Strategy for Recorder<'_> {
+        fn name(&self) -> &'static str {
+            "recorder"
+        }
+
+        fn ask(&mut self, n: usize) -> Vec<Proposal> {
+            self.inner.ask(n)
+        }
+
+        fn tell(&mut self, outcome: &Outcome) {
+            self.told.borrow_mut().push(outcome.clone());
+            self.inner.tell(outcome);
+        }
+
+        fn is_done(&self) -> bool {
+            self.inner.is_done()
+        }
+    }
+
+    #[test]
+    fn a_resumed_run_tells_times_and_targets_again() {
+        let run = |bench: &TestStudy| {
+            let told = Rc::new(RefCell::new(Vec::new()));
+            let recorder = Recorder { inner: strategy(bench, 1, true), told: Rc::clone(&told) };
+            bench.run_strategy(Box::new(recorder), |_| two_problems()).unwrap();
+            told.take()
+        };
+        let mut bench = study(24, true);
+        let first = run(&bench);
+        assert_eq!(first.len(), 24);
+        assert!(first.iter().all(|one| one.times.iter().flatten().count() == 2));
+        assert!(
+            first.iter().any(|one| one.target == Some(0)) && first.iter().any(|one| one.target == Some(1))
+        );
+        bench.options.budget.evaluations = Some(30);
+        let again = run(&bench);
+        assert_eq!(again.len(), 30);
+        assert_eq!(again[..24], first);
+    }
+
+    #[test]
+    fn the_best_of_each_problem_is_confirmed() {
+        let mut bench = study(120, true);
+        bench.options.finalists = 1;
+        let ran = bench.run_strategy(strategy(&bench, 1, true), |_| two_problems()).unwrap();
+        let study = bench.open();
+        let confirmed: Vec<[f64; 2]> = study
+            .history
+            .confirmations
+            .iter()
+            .map(|one| times(&one.evaluation.configuration.to_string()))
+            .collect();
+        let best = found(&study.history.evaluations);
+        for (problem, least) in [(0, 1000.0), (1, 8000.0)] {
+            let own = confirmed.iter().map(|own| own[problem] / least).fold(f64::INFINITY, f64::min);
+            // Within 2 % of the fastest is served.
+            assert!(own <= best[problem] * 1.021, "{problem}: {own} where {} was found", best[problem]);
+        }
+        // The default, the best in the mean, one for each problem.
+        assert!((3..=4).contains(&ran.summary.confirmed), "{}", ran.summary.confirmed);
     }
 }

@@ -3,32 +3,34 @@
 //!
 //! A source takes the place of the space's text and is judged by its content: it is called `candidate.cu` wherever its
 //! file lies, so that caches, hashes and messages know nothing of the file's name.
+//!
+//! The files from which a candidate of the past can be judged again: its configuration, its source and its launches.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use evo_compile::search_path::SearchPath;
+use evo_compile::toolbox::Toolbox;
+use evo_kernel::access::{SOURCE_MAX, open_beside};
+use evo_kernel::apart::{RenderFailure, Renderer};
+use evo_kernel::launch_file::LaunchFile;
+use evo_kernel::load::LoadError;
+use evo_kernel::load::candidate::{configuration, launch_geometry};
+use evo_kernel::render::HASH_SYMBOL;
+use evo_kernel::signature::{self, SourceEntry};
+use evo_kernel::spec::{KernelSpec, KernelText, SourceKind, SpaceFile};
 use evo_protocol::binary::{HEADER_END, KernelSource};
 use evo_protocol::device::DeviceKind;
+use evo_report::study::{NameError, NamedEvaluation, PREFIX_MIN, StudySearch};
 use evo_space::diagnostic::nearest;
 use evo_space::genome::{Configuration, ContentHash, Genome};
 use evo_space::space::SearchSpace;
 use serde::Serialize;
 use thiserror::Error;
 
-use super::prepared::source_of;
-use evo_compile::search_path::SearchPath;
-use evo_compile::toolbox::Toolbox;
-use evo_kernel::access::{SOURCE_MAX, open_beside};
-use evo_kernel::apart::{RenderFailure, Renderer};
-use evo_kernel::load::LoadError;
-use evo_kernel::load::candidate::{configuration, launch_geometry};
-use evo_kernel::render::HASH_SYMBOL;
-use evo_kernel::signature::{self, SourceEntry};
-use evo_kernel::spec::{KernelSpec, KernelText, SourceKind, SpaceFile};
-use evo_report::study::{NameError, NamedEvaluation, PREFIX_MIN, StudySearch};
+use crate::prepared::source_of;
 
-/// How a template's file name ends.
 const TEMPLATE_SUFFIX: &str = ".j2";
 /// What a candidate's source is called, whatever its file is.
 const SOURCE_NAME: &str = "candidate.cu";
@@ -37,34 +39,26 @@ const JSON_MAX: u64 = 1 << 20;
 /// Names behind an `@`.
 const NAMES: &[&str] = &["champion", "baseline", "previous"];
 
-/// Which configuration a command line means.
 #[derive(Clone, Debug)]
 pub enum ConfigurationChoice {
-    /// The default one, because nothing else is said.
     Default,
-    /// Given as words.
     Words(Genome),
-    /// In a file.
     File(PathBuf),
-    /// The text of such a file, and what messages call it.
-    Text { name: String, text: String },
+    Text {
+        name: String,
+        text: String,
+    },
     /// `@champion`, `@17`, `@3fa9c0`: the word with its `@`.
     Name(String),
 }
 
-/// A text that stands in a file or came by itself.
 #[derive(Clone, Copy, Debug)]
 pub enum TextChoice<'a> {
     File(&'a Path),
-    /// What messages call it, and the text.
-    Given {
-        name: &'a str,
-        text: &'a str,
-    },
+    Given { name: &'a str, text: &'a str },
 }
 
 impl TextChoice<'_> {
-    /// What messages call it.
     pub fn name(self) -> String {
         match self {
             TextChoice::File(path) => path.display().to_string(),
@@ -72,7 +66,6 @@ impl TextChoice<'_> {
         }
     }
 
-    /// The text; `what` it is, for messages, and how many bytes it may have.
     fn read(self, what: &str, limit: u64) -> Result<String, CandidateError> {
         match self {
             TextChoice::File(path) => read_text(path, what, limit),
@@ -87,11 +80,8 @@ pub struct CandidateRequest<'a> {
     pub configuration: ConfigurationChoice,
     /// A source or template in place of the space's.
     pub source: Option<TextChoice<'a>>,
-    /// The geometry of its launches.
     pub launch: Option<TextChoice<'a>>,
-    /// The folder of the studies.
     pub out: &'a Path,
-    /// A study by name or path.
     pub study: Option<&'a str>,
     /// The kind of device that the candidate is meant for, where it is known.
     pub device: Option<DeviceKind>,
@@ -99,27 +89,19 @@ pub struct CandidateRequest<'a> {
     pub render_apart: bool,
 }
 
-/// What a candidate's name says of where it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CandidateKind {
-    /// The default configuration.
     Baseline,
-    /// A configuration given as words.
     Configuration,
-    /// A configuration in a file.
     ConfigFile,
-    /// A source of its own.
     Source,
     Champion,
     Previous,
-    /// An evaluation of a study.
     Number,
-    /// Found by a hash.
     Hash,
 }
 
-/// Where a candidate comes from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Provenance {
     pub kind: CandidateKind,
@@ -139,7 +121,6 @@ pub struct Provenance {
     pub source_changed: bool,
 }
 
-/// A candidate that can be rendered, compiled and judged.
 #[derive(Debug)]
 pub struct ResolvedCandidate {
     /// The space, with the candidate's own text and launches where it has some.
@@ -155,16 +136,13 @@ pub struct ResolvedCandidate {
 /// Why a command line names no candidate. Always the caller's to mend.
 #[derive(Debug, Error)]
 pub enum CandidateError {
-    /// What is wrong, and what a person can do about it.
     #[error("{text}")]
     Refused { text: String, hint: Option<String> },
-    /// A file that the command line names cannot be used.
     #[error("{text}")]
     Unusable { file: PathBuf, text: String, hint: Option<String> },
     /// A file with errors, which carry their places.
     #[error(transparent)]
     File(#[from] LoadError),
-    /// A name of a study.
     #[error(transparent)]
     Name(#[from] NameError),
 }
@@ -178,9 +156,6 @@ fn unusable(file: &str, text: impl Into<String>, hint: impl Into<String>) -> Can
 }
 
 /// Resolves a candidate of a space. Nothing is written.
-///
-/// # Errors
-/// The request names nothing, two things at once, or a file that cannot be used.
 pub fn resolve(file: SpaceFile, request: &CandidateRequest<'_>) -> Result<ResolvedCandidate, CandidateError> {
     if request.launch.is_some() && request.source.is_none() {
         let text = "`--launch` gives the geometry of a source, and there is no `--source`";
@@ -220,7 +195,6 @@ pub fn resolve(file: SpaceFile, request: &CandidateRequest<'_>) -> Result<Resolv
     Ok(candidate)
 }
 
-/// The configuration that is meant, and the evaluation behind a name.
 fn choose(
     file: &SpaceFile,
     request: &CandidateRequest<'_>,
@@ -251,16 +225,12 @@ fn choose(
     }
 }
 
-/// The point that the text of a configuration means.
 fn written(file: &SpaceFile, name: &str, text: &str) -> Result<Genome, CandidateError> {
     let own = configuration(name, text, file.space.parameters())?;
     file.space.genome(&own).ok_or_else(|| stranger(&own, &file.space, name))
 }
 
 /// The members of the kernel's portfolio, the champion first: of the board in `out`, or of the study that is named.
-///
-/// # Errors
-/// The file has no kernel, nothing was confirmed, or files cannot be read.
 pub fn portfolio(
     file: &SpaceFile,
     out: &Path,
@@ -356,7 +326,6 @@ pub fn differences(configuration: &Configuration, space: &SearchSpace) -> Vec<St
 }
 
 impl ResolvedCandidate {
-    /// Puts the request's source and geometry into the kernel.
     fn take_source(&mut self, request: &CandidateRequest<'_>) -> Result<(), CandidateError> {
         let Some(source) = request.source else { return Ok(()) };
         let shown = source.name();
@@ -437,7 +406,6 @@ impl ResolvedCandidate {
     }
 }
 
-/// The kernel's text from a candidate's file.
 fn own_text(
     kernel: &KernelSpec,
     shown: &str,
@@ -523,7 +491,6 @@ fn check_entries(kernel: &KernelSpec, source: &KernelSource, shown: &str) -> Res
     Ok(())
 }
 
-/// The text of a file that the command line names: a regular file of at most so many bytes.
 fn read_text(path: &Path, what: &str, limit: u64) -> Result<String, CandidateError> {
     let name = path.to_string_lossy();
     let read = || -> io::Result<String> {
@@ -540,5 +507,80 @@ fn read_text(path: &Path, what: &str, limit: u64) -> Result<String, CandidateErr
             _ => "name a regular file",
         };
         unusable(&name, format!("cannot read {what} `{name}`: {error}"), hint)
+    })
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct RestoreRequest<'a> {
+    pub configuration: &'a Configuration,
+    /// Its rendered source, where that is not the space's own.
+    pub source: Option<&'a str>,
+    pub launch: Option<&'a str>,
+    /// Of the source that was measured.
+    pub source_hash: Option<&'a ContentHash>,
+    pub device: DeviceKind,
+}
+
+#[derive(Clone, Debug)]
+pub struct RestoredFiles {
+    pub configuration: String,
+    pub source: String,
+    pub launch: String,
+    /// Whether the launch file gives anything.
+    pub has_launch: bool,
+    /// Of the source that was measured.
+    pub source_hash: Option<ContentHash>,
+    /// Whether the space's own source is another one today.
+    pub source_changed: bool,
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, Error)]
+pub enum RestoreError {
+    #[error("`{space}` describes a space without a kernel")]
+    NoKernel { space: String },
+    #[error("`{configuration}` is not a point of `{space}` any more")]
+    Stranger { space: String, configuration: Configuration },
+    #[error("`{configuration}` does not render: {message}")]
+    Unrendered { configuration: Configuration, message: String },
+}
+
+/// Puts the files of a candidate together.
+pub fn restored(file: &SpaceFile, request: &RestoreRequest<'_>) -> Result<RestoredFiles, RestoreError> {
+    let RestoreRequest { configuration, source, launch, source_hash, device } = *request;
+    let space = file.path.display().to_string();
+    let Some(kernel) = &file.kernel else { return Err(RestoreError::NoKernel { space }) };
+    let Some(genome) = file.space.genome(configuration) else {
+        return Err(RestoreError::Stranger { space, configuration: configuration.clone() });
+    };
+    // In the space's own order and spelling, which decide the hash.
+    let configuration = file.space.configuration(&genome);
+    let launches = LaunchFile::of(kernel, &configuration);
+    let mut notes: Vec<String> = Vec::new();
+    if launch.is_none() {
+        notes.extend(launches.left_out.iter().map(|entry| {
+            format!(
+                "`{entry}` is launched in several ways, which a launch file cannot hold: the space's stay"
+            )
+        }));
+    }
+    let (source, source_changed) = match source {
+        Some(text) => (text.to_string(), false),
+        None => {
+            let search = SearchPath::of_environment(device, &Toolbox::from_env());
+            let (own, hash) = source_of(kernel, &configuration, &search).map_err(|verdict| {
+                RestoreError::Unrendered { configuration: configuration.clone(), message: verdict.message }
+            })?;
+            (own.text, source_hash.is_some_and(|measured| *measured != hash))
+        }
+    };
+    Ok(RestoredFiles {
+        configuration: format!("{:#}\n", serde_json::json!(configuration)),
+        source,
+        has_launch: launch.is_some() || launches.is_usable(),
+        launch: launch.map_or_else(|| launches.text(), String::from),
+        source_hash: source_hash.cloned(),
+        source_changed,
+        notes,
     })
 }

@@ -43,13 +43,11 @@ impl Inheritance {
         Inheritance { results, by_source, by_code }
     }
 
-    /// The result of a source with its launches, if there is one.
     pub(super) fn of_source(&self, identity: &Identity) -> Option<&EarlierResult> {
         let position = self.by_source.get(&code_and_plan(&identity.source, &identity.plan))?;
         self.results.get(*position)
     }
 
-    /// The result of machine code with its launches, if there is one.
     pub(super) fn of_code(&self, code: &ContentHash) -> Option<&EarlierResult> {
         self.results.get(*self.by_code.get(code)?)
     }

@@ -5,18 +5,17 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
-use evo_space::sample::seeded;
-use rand::RngExt;
-use rand_chacha::ChaCha8Rng;
-
-use super::error::EngineError;
-use super::fake::{CompileTrouble, FakeJob, Script, lane_result};
-use super::fake_study::TestStudy;
 use evo_journal::budget::StopReason;
 use evo_journal::disk::faults;
 use evo_journal::error::JournalError;
+use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
+use evo_space::sample::seeded;
 use evo_supervise::job::Judgement;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use crate::fake::{CompileTrouble, FakeJob, Script, TestStudy, lane_result};
+use crate::trouble::EngineError;
 
 const SPACE: &str = "[parameters]\nA = [0, 1, 2, 3, 6, 7]\nB = [0, 1, 2]\nLATE = [0, 1]\n";
 

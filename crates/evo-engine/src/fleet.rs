@@ -25,7 +25,6 @@ const AGREE_WITHIN: f64 = 0.02;
 
 const WAITS_AT_END: &str = "it was still without a new worker at the end";
 
-/// The lanes of a run.
 pub(super) struct Fleet<J> {
     pub lanes: Vec<LaneRecord>,
     /// First looks that have to be made again on another device, by number.
@@ -48,7 +47,6 @@ pub(super) struct AnchorJob<J> {
     pub job: J,
 }
 
-/// A first look that did not settle a variant.
 pub(super) struct Strike {
     pub verdict: Verdict,
     pub lane: usize,
@@ -56,7 +54,6 @@ pub(super) struct Strike {
     pub lost: bool,
 }
 
-/// One lane.
 #[derive(Debug, Default)]
 pub(super) struct LaneRecord {
     pub identity: LaneIdentity,
@@ -83,11 +80,9 @@ pub(super) struct LaneRecord {
     /// How far the first two times of an anchor lay apart, relatively: they were taken one after the other.
     noise: f64,
     pub ratio: f64,
-    /// Whether its times are comparable with the first lane's.
     pub is_pooled: bool,
     /// Anchors in a row on which a worker broke.
     pub broken_anchors: u32,
-    /// Anchors under way.
     pub anchoring: u32,
     pub anchored_at: Option<Duration>,
 }
@@ -116,7 +111,6 @@ impl<J> Fleet<J> {
         format!("lane {lane} ({})", self.lanes[lane].identity.name)
     }
 
-    /// Says in an evaluation which lane judged it.
     pub(super) fn sign(&self, lane: usize, ratio: f64, evaluation: &mut Evaluation) {
         if self.is_several() {
             evaluation.lane = u32::try_from(lane).ok();
@@ -193,7 +187,6 @@ impl LaneRecord {
         self.times.keys().any(|(number, _)| number.is_none())
     }
 
-    /// Takes in an anchor's times by problem.
     pub(super) fn note_anchor(
         &mut self,
         number: Option<u64>,
@@ -228,7 +221,6 @@ impl LaneRecord {
         self.identity.device_uuid = device_uuid;
     }
 
-    /// It has no device any more.
     pub(super) fn lose(&mut self, why: &str, at: f64) {
         self.out = Some(why.to_string());
         self.lost_at.get_or_insert(at);

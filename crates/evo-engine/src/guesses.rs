@@ -4,15 +4,17 @@
 //!
 //! A guess has no number, no verdict and no line in the journal, and whether it was made changes no proposal. It is a
 //! source whose answer is known before anyone asks for it.
+//!
+//! Sources compiled before they are proposed: what they save, and that nothing depends on them.
 
+use evo_compile::full_cache;
 use evo_space::genome::Genome;
 
-use super::error::EngineError;
-use super::ports::{CompileAnswer, Recipe};
-use super::run::Engine;
-use super::state::FIRST_TICKET;
-use super::variant::Twin;
-use evo_compile::full_cache;
+use crate::ports::{CompileAnswer, Recipe};
+use crate::run::Engine;
+use crate::state::FIRST_TICKET;
+use crate::trouble::EngineError;
+use crate::variant::Twin;
 
 /// One in this many compile processes is left to variants, so that one that was not guessed does not wait.
 const RESERVED: usize = 4;
@@ -52,7 +54,6 @@ impl<R: Recipe> Engine<'_, R> {
         has_room && waits && self.ending.stop.is_none() && !self.compilers.disturb_timing()
     }
 
-    /// Whether it was sent to the compilers.
     fn compile_guess(&mut self, genome: &Genome) -> bool {
         if self.ledger.known.contains(genome) {
             return false;
@@ -103,5 +104,130 @@ impl<R: Recipe> Engine<'_, R> {
         for (_, (key, _)) in self.speculation.guesses.running.drain() {
             self.twins.sources.remove(&key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::collections::HashSet;
+    use std::sync::Arc;
+
+    use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
+    use evo_search::registry::{StrategyOptions, create};
+    use evo_search::strategy::{Outcome, Proposal, Strategy};
+
+    use super::*;
+    use crate::fake::{Ran, TestStudy, all_pass};
+    use crate::state::is_guess;
+
+    /// Proposes the whole space in order, two at a time, and foresees the next points.
+    struct Foreseeing<'a> {
+        inner: Box<dyn Strategy + 'a>,
+        all: Vec<Genome>,
+        begun: usize,
+        under_way: HashSet<Genome>,
+        foresees: bool,
+        asked: &'a Cell<usize>,
+    }
+
+    impl Strategy for Foreseeing<'_> {
+        fn name(&self) -> &str {
+            "foreseeing"
+        }
+
+        fn ask(&mut self, n: usize) -> Vec<Proposal> {
+            let proposals = if self.under_way.len() < 2 { self.inner.ask(n) } else { Vec::new() };
+            self.begun += proposals.len();
+            self.under_way.extend(proposals.iter().map(|own| own.genome.clone()));
+            proposals
+        }
+
+        fn tell(&mut self, outcome: &Outcome) {
+            self.under_way.remove(&outcome.genome);
+            self.inner.tell(outcome);
+        }
+
+        fn likely(&self, n: usize) -> Vec<Genome> {
+            self.asked.set(self.asked.get() + 1);
+            let ahead = self.all.iter().skip(self.begun).take(if self.foresees { n } else { 0 });
+            // The last point of all is never wanted in time.
+            ahead.chain(self.all.last()).cloned().collect()
+        }
+
+        fn is_done(&self) -> bool {
+            self.inner.is_done()
+        }
+    }
+
+    fn run(bench: &TestStudy, foresees: bool) -> (Ran, usize) {
+        let inner = create("exhaustive", &bench.space, StrategyOptions { seed: 1, population: 4 }).unwrap();
+        let all = bench.space.iter().collect();
+        let asked = Cell::new(0);
+        let strategy =
+            Foreseeing { inner, all, begun: 0, under_way: HashSet::new(), foresees, asked: &asked };
+        let ran = bench.run_strategy(Box::new(strategy), |_| all_pass()).unwrap();
+        (ran, asked.get())
+    }
+
+    /// Sources that do not compile among them, and twins of the same source.
+    const SPACE: &str = "[parameters]\nA = [0, 1, 2, 6]\nB = [0, 1, 2]\nDEAD = [0, 1]\n";
+
+    fn study() -> TestStudy {
+        let mut bench = TestStudy::new(SPACE);
+        bench.options.budget.evaluations = Some(20);
+        bench.idle_compilers = true;
+        bench
+    }
+
+    fn twice(sources: &[String]) -> usize {
+        sources.len() - sources.iter().collect::<HashSet<_>>().len()
+    }
+
+    #[test]
+    fn what_was_guessed_is_compiled_once_and_has_the_same_verdict() {
+        let (blind, foreseen) = (study(), study());
+        let (without, _) = run(&blind, false);
+        let (with, asked) = run(&foreseen, true);
+        assert!(asked > 0);
+        assert_eq!(blind.verdicts(), foreseen.verdicts());
+        assert_eq!(without.log.evaluated, with.log.evaluated);
+        let guesses = |ran: &Ran| ran.log.compiled.iter().filter(|ticket| is_guess(**ticket)).count();
+        // The one that is never wanted, and nearly everything.
+        assert_eq!(guesses(&without), 1);
+        assert!(guesses(&with) > 5, "{:?}", with.log.compiled);
+        assert_eq!((twice(&with.log.sources), twice(&without.log.sources)), (0, 0));
+        // Who came first pays for the compilation, whoever ordered it.
+        let history = foreseen.open().history;
+        let paid =
+            history.evaluations.iter().filter(|one| one.duplicate_of.is_none() && one.verdict.is_pass());
+        assert!(paid.clone().count() > 5 && paid.clone().all(|one| one.compile_ms > 0.0));
+        assert!(history.evaluations.iter().all(|one| !is_guess(one.duplicate_of.unwrap_or(0))));
+    }
+
+    #[test]
+    fn no_guess_where_compiling_disturbs_or_nothing_is_scarce() {
+        let mut host = study();
+        host.idle_compilers = false;
+        assert_eq!(run(&host, true).1, 0);
+        let mut endless = study();
+        endless.options.budget.evaluations = None;
+        assert_eq!(run(&endless, true).1, 0);
+    }
+
+    #[test]
+    fn trouble_with_a_guess_is_nobodys_verdict() {
+        let mut bench = study();
+        // Each source fails at its first compilation, and only guesses come first.
+        bench.trouble = Some(Arc::new(|source, tries| {
+            let trouble =
+                Verdict::new(VerdictKind::HarnessError, "the compiler was killed").with_cause(Cause::Machine);
+            (tries == 1 && source != "code 0 0 // 0" && source != "code 0 1 // 0").then_some(trouble)
+        }));
+        let (ran, _) = run(&bench, true);
+        assert_eq!(ran.summary.end.not_final, 0);
+        let clean = study();
+        run(&clean, true);
+        assert_eq!(bench.verdicts(), clean.verdicts());
     }
 }

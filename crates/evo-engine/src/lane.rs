@@ -16,7 +16,6 @@ use evo_supervise::renewal::Renewal;
 /// How long a variant waits for a second device that has lost its worker, before the first one sees it again.
 const SECOND_LOOK_WAITS: Duration = Duration::from_secs(10);
 
-/// Something for a lane to do.
 pub(crate) enum Task<J> {
     /// In times of the first lane: a lane that is slower than that one is asked for as much less.
     Evaluate(LaneJob<J>),
@@ -42,7 +41,6 @@ pub(crate) enum Task<J> {
     Telemetry,
 }
 
-/// A variant to evaluate.
 pub(crate) struct LaneJob<J> {
     pub number: u64,
     pub job: Box<J>,
@@ -66,16 +64,13 @@ struct QueueState<J> {
     // Behind a lock, not in a channel: `cancel_queued` takes back what has not begun.
     queue: VecDeque<LaneJob<J>>,
     lanes: Vec<LaneState<J>>,
-    /// Jobs that have to be seen again, by number.
     returned: BTreeMap<u64, LaneJob<J>>,
     closed: bool,
 }
 
-/// One lane.
 struct LaneState<J> {
     /// What only this lane can do; it comes first.
     own: VecDeque<Task<J>>,
-    /// Whether its device has begun, which may take long.
     has_begun: bool,
     /// Whether it takes nothing more from the queue.
     is_out: bool,
@@ -104,10 +99,8 @@ impl<J> Default for LaneState<J> {
     }
 }
 
-/// A task that a lane has begun.
 struct LaneTask<J> {
     task: Task<J>,
-    /// How many times as long as the first lane it takes.
     ratio: f64,
     /// Of a variant that any of several lanes could have taken.
     number: Option<u64>,
@@ -257,7 +250,6 @@ impl<J: Send + 'static> LanePool<J> {
         self.shared.changed.notify_all();
     }
 
-    /// Queues a task for one lane.
     pub(crate) fn send(&self, lane: usize, task: Task<J>) {
         self.shared.lock().lanes[lane].own.push_back(task);
         self.shared.changed.notify_all();
@@ -285,7 +277,6 @@ impl<J: Send + 'static> LanePool<J> {
         std::mem::take(&mut state.queue).into_iter().map(|job| job.number).collect()
     }
 
-    /// How many lanes there are, and how many of them take variants.
     pub(crate) fn count(&self) -> usize {
         self.shared.lock().lanes.len()
     }
@@ -294,23 +285,19 @@ impl<J: Send + 'static> LanePool<J> {
         self.shared.lock().live()
     }
 
-    /// Whether a lane takes variants.
     pub(crate) fn is_out(&self, lane: usize) -> bool {
         self.shared.lock().lanes[lane].is_out
     }
 
-    /// Whether a lane waits for its next worker.
     pub(crate) fn is_renewing(&self, lane: usize) -> bool {
         self.shared.is_renewing(lane)
     }
 
-    /// For how long it has waited.
     pub(crate) fn renewing_for(&self, lane: usize) -> Duration {
         let since = self.shared.lock().lanes[lane].renewing;
         since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Whether a lane has a task at hand.
     pub(crate) fn is_working(&self, lane: usize) -> bool {
         self.shared.lock().lanes[lane].since.is_some()
     }
@@ -346,7 +333,6 @@ impl<J: Send + 'static> LanePool<J> {
         own.busy + own.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// The mean of that over all lanes.
     pub(crate) fn busy(&self) -> Duration {
         let count = self.count();
         (0..count).map(|lane| self.busy_of(lane)).sum::<Duration>() / count.max(1) as u32

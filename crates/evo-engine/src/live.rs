@@ -1,20 +1,28 @@
 //! The real compilers and the real device behind the engine's ports.
+//!
+//! Ctrl-C, SIGTERM and the end of the terminal (SIGHUP): the first asks for an orderly end, the second for an end
+//! now.
 
+use std::io;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use evo_compile::farm::CompileFarm;
+use evo_compile::variant_farm::VariantFarm;
 use evo_protocol::device::{DeviceKind, Telemetry};
 use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
 use evo_protocol::worker::PairedTimes;
-
-use super::ports::{Compilers, Evaluate, PairAnswer, Rivals};
-use super::prepared::PreparedKernel;
-use evo_compile::farm::CompileFarm;
-use evo_compile::variant_farm::VariantFarm;
 use evo_supervise::job::{Job, Judgement, Standing};
 use evo_supervise::lane::Lane;
 use evo_supervise::renewal::Renewal;
+use evo_system::process::is_ignored;
 use evo_timing::paired::{self, PairedComparison};
 use evo_timing::stats::median;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::ports::{Compilers, Evaluate, Message, PairAnswer, Rivals};
+use crate::prepared::PreparedKernel;
 
 /// Fresh processes of a paired comparison whose interval decides at once: one may be lucky.
 const PROCESSES_MIN: usize = 2;
@@ -110,7 +118,6 @@ impl Evaluate<Job> for Lane {
     }
 }
 
-/// The comparison on one problem while it is under way.
 struct Match {
     problem: usize,
     /// Log ratios, kept apart by process, because the interval is resampled within processes.
@@ -196,6 +203,23 @@ fn outcome(
         finalist_ns,
         baseline_drift: None,
     })
+}
+
+/// Forwards signals to the engine from a thread of its own, for the rest of the process's life.
+pub fn watch_signals<B: Send + 'static>(sender: Sender<Message<B>>) -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    // Under `nohup` the end of the terminal is not ours to hear of.
+    if !is_ignored(SIGHUP) {
+        signals.add_signal(SIGHUP)?;
+    }
+    let thread = std::thread::Builder::new().name("signals".into());
+    thread.spawn(move || {
+        for (count, _) in (1u32..).zip(signals.forever()) {
+            // Once the engine is gone, whoever started it watches for itself.
+            let _ = sender.send(Message::Interrupt(count));
+        }
+    })?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,17 +1,24 @@
 //! compute-sanitizer, and the host device beside it, behind the engine's port.
+//!
+//! The host device's looks at a GPU's candidates, one after the other on a thread of their own: they need processors, so
+//! they go on while the GPU searches and compares.
 
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use evo_protocol::device::DeviceKind;
-
-use super::ports::{Sanitizer, SanitizerAnswer};
-use super::twin_looks::TwinLooks;
 use evo_inspect::sanitize::{LookOrder, SanitizerCheck, SanitizerLook, SanitizerOutcome, look, unlooked};
 use evo_inspect::tool::{FoundTool, ToolFailure, ToolState};
+use evo_inspect::twin::{HostLook, TwinAnswer};
+use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::GateState;
 use evo_space::genome::Configuration;
 use evo_supervise::job::Job;
 use evo_supervise::lane::LaneOptions;
+
+use crate::ports::{Sanitizer, SanitizerAnswer};
 
 /// The tool, or why there is none, for the device of a run.
 #[derive(Debug)]
@@ -22,7 +29,6 @@ pub struct DeviceSanitizer {
     pub options: LaneOptions,
     /// Which checks are made; those of the space file.
     pub checks: Vec<SanitizerCheck>,
-    /// For one check.
     pub limit: Duration,
     /// Whether somebody demands an answer: then a problem is looked at beside the small shapes, and without the tool evo's
     /// own checks of the host device launch everything once more. They watch every launch there anyway.
@@ -103,5 +109,159 @@ impl DeviceSanitizer {
         look.outcomes
             .extend(stuck.into_iter().map(|check| SanitizerOutcome::not_run(check, unending(check))));
         look
+    }
+}
+
+/// What the host device is asked for, and what it said.
+#[derive(Debug)]
+pub struct TwinLooks(Arc<TwinDesk>);
+
+#[derive(Debug)]
+struct TwinDesk {
+    look: Box<dyn HostLook>,
+    /// For one look.
+    limit: Duration,
+    state: Mutex<TwinState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct TwinState {
+    waiting: VecDeque<Configuration>,
+    running: Option<Configuration>,
+    answers: Vec<(Configuration, TwinAnswer)>,
+}
+
+impl TwinLooks {
+    /// Looks of so long at most each.
+    pub fn new(look: Box<dyn HostLook>, limit: Duration) -> TwinLooks {
+        let (state, changed) = (Mutex::default(), Condvar::new());
+        TwinLooks(Arc::new(TwinDesk { look, limit, state, changed }))
+    }
+
+    /// Looks at these in this order, in place of what was asked for before and not begun.
+    pub(crate) fn ask_for(&self, configurations: Vec<Configuration>) {
+        let mut state = self.0.lock();
+        state.waiting = configurations.into_iter().filter(|own| state.is_open(own)).collect();
+        self.run(state);
+    }
+
+    /// Looks at this one before the others that wait.
+    pub(crate) fn ask_first_for(&self, configuration: &Configuration) {
+        let mut state = self.0.lock();
+        if state.is_open(configuration) {
+            state.waiting.retain(|own| own != configuration);
+            state.waiting.push_front(configuration.clone());
+            self.run(state);
+        }
+    }
+
+    /// The answer about one that was asked for, once it is there.
+    pub(crate) fn answer(&self, configuration: &Configuration, until: Instant) -> TwinAnswer {
+        let mut state = self.0.lock();
+        loop {
+            if let Some((_, answer)) = state.answers.iter().find(|(own, _)| own == configuration) {
+                return answer.clone();
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                state.waiting.retain(|own| own != configuration);
+                return TwinAnswer::Late;
+            }
+            let waited = self.0.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Starts the thread, unless it runs. It ends when nothing waits.
+    fn run(&self, mut state: MutexGuard<'_, TwinState>) {
+        if state.running.is_some() || state.waiting.is_empty() {
+            return;
+        }
+        state.running = state.waiting.pop_front();
+        drop(state);
+        let desk = Arc::clone(&self.0);
+        if let Err(error) = thread::Builder::new().name("twin".into()).spawn(move || desk.serve()) {
+            let mut state = self.0.lock();
+            if let Some(configuration) = state.running.take() {
+                state.answers.push((configuration, TwinAnswer::Silent(error.to_string())));
+            }
+        }
+    }
+}
+
+impl Drop for TwinLooks {
+    fn drop(&mut self) {
+        self.0.lock().waiting.clear();
+    }
+}
+
+impl TwinState {
+    fn is_open(&self, configuration: &Configuration) -> bool {
+        self.answers.iter().all(|(own, _)| own != configuration)
+            && self.running.as_ref() != Some(configuration)
+    }
+}
+
+impl TwinDesk {
+    fn serve(&self) {
+        loop {
+            let Some(configuration) = self.lock().running.clone() else { return };
+            let look = catch_unwind(AssertUnwindSafe(|| self.look.look(&configuration, self.limit)));
+            let answer = look.unwrap_or_else(|_| TwinAnswer::Silent("evo panicked".to_string()));
+            let mut state = self.lock();
+            state.answers.push((configuration, answer));
+            state.running = state.waiting.pop_front();
+            self.changed.notify_all();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, TwinState> {
+        // A poisoned lock stays usable: no critical section leaves the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use evo_space::value::Value;
+
+    use super::*;
+
+    fn point(value: i64) -> Configuration {
+        Configuration::new(vec![("A".into(), Value::Int(value))])
+    }
+
+    /// Answers once it is told to, and says of which.
+    #[derive(Debug)]
+    struct Held(Mutex<Receiver<()>>, Mutex<Sender<Configuration>>);
+
+    impl HostLook for Held {
+        fn look(&self, configuration: &Configuration, _limit: Duration) -> TwinAnswer {
+            let _ = self.1.lock().unwrap().send(configuration.clone());
+            let _ = self.0.lock().unwrap().recv();
+            TwinAnswer::Clean { cases: 1 }
+        }
+    }
+
+    #[test]
+    fn looks_go_on_by_themselves_and_the_one_that_is_waited_for_comes_first() {
+        let ((go, held), (began, begun)) = (channel(), channel());
+        let hours = || Instant::now() + Duration::from_secs(3600);
+        let twin = TwinLooks::new(Box::new(Held(Mutex::new(held), Mutex::new(began))), Duration::ZERO);
+        twin.ask_for(vec![point(0), point(1), point(2)]);
+        assert_eq!(begun.recv().unwrap(), point(0));
+        // Whoever has no time does not wait, and what was not begun is not begun for nothing.
+        assert_eq!(twin.answer(&point(1), Instant::now()), TwinAnswer::Late);
+        twin.ask_for(vec![point(0), point(3), point(4)]);
+        twin.ask_first_for(&point(4));
+        for _ in 0..3 {
+            go.send(()).unwrap();
+        }
+        assert_eq!(twin.answer(&point(3), hours()), TwinAnswer::Clean { cases: 1 });
+        assert_eq!(begun.try_iter().collect::<Vec<_>>(), [point(4), point(3)]);
+        assert_eq!(twin.answer(&point(0), Instant::now()), TwinAnswer::Clean { cases: 1 });
     }
 }

@@ -13,7 +13,6 @@ use super::recipe::KernelRecipe;
 use evo_journal::record::ProblemWork;
 use evo_supervise::job::{Job, JobReach};
 
-/// A kernel whose variants are only looked at.
 #[derive(Debug)]
 pub struct MicroRecipe<'a>(pub KernelRecipe<'a>);
 

@@ -28,12 +28,10 @@ pub trait Recipe {
     type Prepared;
     /// What the compilers made of it.
     type Binary: Clone + Send + 'static;
-    /// What the device is handed.
     type Job: Clone + Send + 'static;
 
     /// Renders, resolves and checks against the limits that are known before compiling.
     fn prepare(&self, configuration: &Configuration) -> Result<Self::Prepared, Refused>;
-    /// The hashes by which duplicates are found.
     fn identity(&self, prepared: &Self::Prepared) -> Identity;
     /// What is known of a compiled variant before anything of it runs.
     fn record(&self, prepared: &Self::Prepared, binary: &Self::Binary) -> BuildRecord;
@@ -63,7 +61,6 @@ pub trait Compilers<P> {
     fn submit(&mut self, ticket: u64, prepared: &P);
     /// Stops compiling everything that was submitted and not answered; an answer under way may still come.
     fn cancel(&mut self);
-    /// How many compile at once.
     fn jobs(&self) -> usize;
     /// Seconds of compiling, summed over processes.
     fn busy_seconds(&self) -> f64;
@@ -87,7 +84,6 @@ pub trait Evaluate<J>: Send {
     fn expect_pairs(&mut self) {}
     /// `finalist` against `baseline` on timed problems, interleaved, in fresh processes; an answer for each problem.
     fn pair(&mut self, rivals: &Rivals<J>) -> Vec<PairAnswer>;
-    /// Relative difference between a job and itself: the largest of the first so many timed problems.
     fn noise_floor(&mut self, job: &J, problems: usize) -> Result<f64, String>;
     /// Clocks, power and heat now; `None` where they cannot be read.
     fn telemetry(&mut self) -> Option<Telemetry> {
@@ -123,7 +119,6 @@ pub struct SanitizerAnswer {
     pub report: GateReport,
     /// Of what it found.
     pub verdict: Option<Verdict>,
-    /// Whether it launched anything.
     pub looked: bool,
     /// Whether time ran out before there was an answer.
     pub is_late: bool,
@@ -136,7 +131,6 @@ impl SanitizerAnswer {
     }
 }
 
-/// A device, and the tool that looks at what runs on it.
 pub struct LanePart<J> {
     pub device: Box<dyn Evaluate<J>>,
     pub sanitizer: Box<dyn Sanitizer<J>>,
@@ -144,7 +138,6 @@ pub struct LanePart<J> {
     pub utilization: Option<Utilization>,
 }
 
-/// The share of time in which a lane's GPU has run kernels so far; `None` where that is not known.
 pub type Utilization = Box<dyn Fn() -> Option<f64> + Send>;
 
 /// Which device a lane has.
@@ -153,7 +146,6 @@ pub struct LaneIdentity {
     /// For people: `cuda:1`, `ssh node7`.
     pub name: String,
     pub device_uuid: String,
-    /// The machine of its worker; empty where nobody said.
     pub host: String,
 }
 
@@ -166,13 +158,9 @@ impl<J> LanePart<J> {
 
 /// For runs in which nothing is looked at.
 #[derive(Clone, Debug)]
-pub struct NoSanitizer(
-    /// Why.
-    pub &'static str,
-);
+pub struct NoSanitizer(pub &'static str);
 
 impl NoSanitizer {
-    /// What it says of every job.
     pub(super) fn answer(&self) -> SanitizerAnswer {
         let mut report = GateReport::not_run(Gate::Sanitize, self.0);
         report.evidence.insert("tool", "compute-sanitizer");
@@ -195,7 +183,6 @@ impl<J> Sanitizer<J> for NoSanitizer {
     }
 }
 
-/// Hashes that tell whether two configurations can share work.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// Equal for equal source text, included files and options: such configurations are compiled once.
@@ -230,10 +217,8 @@ impl Identity {
     }
 }
 
-/// What the journal keeps of a compiled variant.
 #[derive(Clone, Debug, Default)]
 pub struct BuildRecord {
-    /// Milliseconds of compiling.
     pub compile_ms: f64,
     pub resources: Vec<EntryResources>,
     /// Hash of the binary file; absent where there is none.
@@ -245,10 +230,8 @@ pub struct BuildRecord {
     pub toolchain: String,
 }
 
-/// For which variant a job is made, and how deep it goes.
 #[derive(Clone, Debug)]
 pub struct JobOrder {
-    /// The evaluation's number in its study.
     pub number: u64,
     /// `BLOCK_M=32 NUM_WARPS=8 …`, for messages.
     pub label: String,
@@ -285,10 +268,8 @@ impl DeepOrder {
 /// Shorter series would ask hardly more than a contender has answered.
 const SERIES_MIN_MS: u32 = 80;
 
-/// A configuration refused before the device saw it.
 #[derive(Debug)]
 pub struct Refused {
-    /// The gate that refused it.
     pub gate: Gate,
     pub verdict: Box<Verdict>,
 }
@@ -298,7 +279,6 @@ pub struct Refused {
 pub struct Rivals<J> {
     pub baseline: J,
     pub finalist: J,
-    /// Positions among the timed problems.
     pub problems: Vec<usize>,
     /// Relative difference between a job and itself.
     pub noise_floor: f64,
@@ -356,7 +336,6 @@ impl LaneAnswer {
         !aside && !matches!(self, LaneAnswer::Anchored { .. })
     }
 
-    /// What became of a job, where the task was one.
     pub(crate) fn judgement(&self) -> Option<&Judgement> {
         match self {
             LaneAnswer::Evaluated { result, .. } | LaneAnswer::Anchored { result, .. } => Some(result),
@@ -373,13 +352,11 @@ pub struct Inbox<B> {
 }
 
 impl<B> Inbox<B> {
-    /// An empty inbox.
     pub fn new() -> Inbox<B> {
         let (sender, receiver) = channel();
         Inbox { sender, receiver }
     }
 
-    /// A way to send to it.
     pub fn sender(&self) -> Sender<Message<B>> {
         self.sender.clone()
     }

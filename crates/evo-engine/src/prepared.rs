@@ -1,29 +1,29 @@
 //! A configuration made ready for the compilers: its sources, its plans, and the hashes that identify them.
+//!
+//! The binaries of one configuration: which problems each serves, and what it uses.
 
-use evo_protocol::binary::KernelSource;
-use evo_protocol::plan::ProblemPlan;
-use evo_protocol::verdict::{Gate, Verdict, VerdictClass, VerdictKind};
-use evo_space::genome::{Configuration, ContentHash};
-
-use super::ports::Refused;
 use evo_compile::includes::FileReader;
 use evo_compile::search_path::SearchPath;
 use evo_kernel::render::render;
 use evo_kernel::spec::KernelSpec;
 use evo_kernel::tiny::TinyShapes;
+use evo_protocol::binary::{Binary, EntryResources, KernelSource};
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::specialization::Specialization;
+use evo_protocol::verdict::{Gate, Verdict, VerdictClass, VerdictKind};
+use evo_protocol::worker::{BinaryRef, CandidateBuild};
+use evo_space::genome::{Configuration, ContentHash};
 
-/// A configuration, rendered and resolved as far as possible.
+use crate::ports::Refused;
+
 #[derive(Debug)]
 pub struct KernelDraft {
     /// One for each set of constants; none where rendering failed.
     pub sources: Vec<KernelSource>,
-    /// Hash of the one text for all problems.
     pub(super) text: Option<ContentHash>,
     /// Hash of the files that the sources include, if there are any.
     pub included: Option<ContentHash>,
-    /// Small shapes, listed or derived.
     pub tiny: TinyShapes,
-    /// Problems that are checked and not timed.
     pub checked: Vec<ProblemPlan>,
     pub timed: Vec<ProblemPlan>,
     /// The first reason why the device could not run it, whatever the compiler says.
@@ -65,7 +65,6 @@ impl KernelDraft {
     }
 }
 
-/// A verdict before the device, with the gate that it belongs to.
 pub(super) fn refusal(verdict: Box<Verdict>) -> Refused {
     let gate = match verdict.kind.class() {
         VerdictClass::Compile => Gate::Compile,
@@ -85,9 +84,6 @@ pub(super) fn binding<'a>(
 }
 
 /// The source of a configuration, and its hash with the files that it includes, as journals keep it.
-///
-/// # Errors
-/// The verdict on a template that does not render.
 pub fn source_of(
     kernel: &KernelSpec,
     configuration: &Configuration,
@@ -109,7 +105,6 @@ pub(super) fn included(
     files.scan(&source.text, &search).digest()
 }
 
-/// The hash of a source joined with that of the files that it includes.
 fn joined(included: Option<&ContentHash>, own: ContentHash) -> ContentHash {
     match included {
         None => own,
@@ -125,19 +120,15 @@ pub(super) fn one_hash(hashes: Vec<ContentHash>) -> ContentHash {
     }
 }
 
-/// A rendered and resolved configuration of a kernel.
 #[derive(Clone, Debug)]
 pub struct PreparedKernel {
     pub configuration: Configuration,
     /// One for each set of constants; at least one.
     pub sources: Vec<KernelSource>,
-    /// Hash of the one text for all problems.
     pub(super) text: Option<ContentHash>,
     /// Hash of the files that the sources include, if there are any.
     pub included: Option<ContentHash>,
-    /// Small shapes, listed or derived.
     pub tiny: TinyShapes,
-    /// Problems that are checked and not timed.
     pub checked: Vec<ProblemPlan>,
     pub timed: Vec<ProblemPlan>,
 }
@@ -148,7 +139,6 @@ impl PreparedKernel {
         self.sources.first().map_or(&[], |source| &source.options)
     }
 
-    /// A hash of the source joined with that of the files that it includes.
     pub(super) fn with_included(&self, own: ContentHash) -> ContentHash {
         joined(self.included.as_ref(), own)
     }
@@ -160,5 +150,90 @@ impl PreparedKernel {
         let small = [&self.tiny.plans, &self.tiny.several];
         let parts = [text(small[0]), text(small[1]), text(&self.checked), text(&self.timed)];
         ContentHash::of_parts(parts.iter().map(Vec::as_slice))
+    }
+}
+
+/// What the compiler reports of one binary, and the problems that it serves.
+#[derive(Clone, Debug)]
+pub struct BuiltCode {
+    pub constants: Specialization,
+    pub resources: Vec<EntryResources>,
+}
+
+/// What was made of sources, in their order.
+pub fn built_codes(sources: &[KernelSource], binaries: &[Binary]) -> Vec<BuiltCode> {
+    let one = |(source, binary): (&KernelSource, &Binary)| BuiltCode {
+        constants: source.constants.clone(),
+        resources: binary.resources.clone(),
+    };
+    sources.iter().zip(binaries).map(one).collect()
+}
+
+/// The same for a worker. `variant_hash` is that of the configuration whose sources were compiled.
+pub(super) fn candidates(
+    sources: &[KernelSource],
+    binaries: &[Binary],
+    variant_hash: &ContentHash,
+) -> Vec<CandidateBuild> {
+    let one = |(source, binary): (&KernelSource, &Binary)| CandidateBuild {
+        constants: source.constants.clone(),
+        variant_hash: source.constants.variant_hash(variant_hash),
+        binary: BinaryRef::of(binary),
+        entries: source.entries.clone(),
+        instrumented: None,
+    };
+    sources.iter().zip(binaries).map(one).collect()
+}
+
+/// What each entry uses at most in any of the binaries; of the limit on threads, the least.
+pub(super) fn worst(binaries: &[Binary]) -> Vec<EntryResources> {
+    let mut found: Vec<EntryResources> = Vec::new();
+    for own in binaries.iter().flat_map(|binary| &binary.resources) {
+        let Some(worst) = found.iter_mut().find(|other| other.entry == own.entry) else {
+            found.push(own.clone());
+            continue;
+        };
+        // A number that is not known of one binary is not known of all.
+        fn most<T: Ord + Copy>(one: Option<T>, other: Option<T>) -> Option<T> {
+            Some(one?.max(other?))
+        }
+        *worst = EntryResources {
+            entry: own.entry.clone(),
+            registers: most(worst.registers, own.registers),
+            stack_bytes: most(worst.stack_bytes, own.stack_bytes),
+            spill_store_bytes: most(worst.spill_store_bytes, own.spill_store_bytes),
+            spill_load_bytes: most(worst.spill_load_bytes, own.spill_load_bytes),
+            shared_static_bytes: most(worst.shared_static_bytes, own.shared_static_bytes),
+            threads_max: [worst.threads_max, own.threads_max].into_iter().flatten().min(),
+        };
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn binary(registers: Option<u32>, threads_max: Option<u32>) -> Binary {
+        let entry = EntryResources { entry: "k".into(), registers, threads_max, ..EntryResources::default() };
+        Binary {
+            hash: ContentHash::of(b"file"),
+            code_hash: ContentHash::of(b"code"),
+            path: PathBuf::new(),
+            resources: vec![entry],
+            toolchain: String::new(),
+            compile_ms: 1.0,
+            cached: false,
+            log: String::new(),
+        }
+    }
+
+    #[test]
+    fn of_several_binaries_the_worst_is_recorded() {
+        let worst = worst(&[binary(Some(64), Some(256)), binary(Some(96), None)]);
+        assert_eq!((worst.len(), worst[0].registers, worst[0].threads_max), (1, Some(96), Some(256)));
+        assert_eq!(super::worst(&[binary(Some(64), None), binary(None, None)])[0].registers, None);
     }
 }

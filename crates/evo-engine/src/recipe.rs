@@ -2,6 +2,16 @@
 
 use std::fs;
 
+use evo_compile::facts;
+use evo_compile::includes::FileReader;
+use evo_compile::search_path::SearchPath;
+use evo_journal::own_folder::OwnFolder;
+use evo_journal::record::ProblemWork;
+use evo_kernel::render::{render, render_for};
+use evo_kernel::resolve::resolve;
+use evo_kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
+use evo_kernel::tiny::{self, DERIVED_HINT, TinyShapes};
+use evo_kernel::{compiler_options, limits, specialize};
 use evo_protocol::binary::{Binary, KernelSource};
 use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
@@ -10,25 +20,11 @@ use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
 use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, InstrumentedBuild, ReferencePlan, SERIES_MS};
 use evo_space::genome::{Configuration, ContentHash};
-
-use super::built::{self, BuiltCode};
-use super::ports::{BuildRecord, CompileAnswer, Identity, JobOrder, Recipe, Refused};
-use super::prepared::{KernelDraft, PreparedKernel, binding, included, one_hash, refusal};
-use evo_compile::facts;
-use evo_compile::includes::FileReader;
-use evo_compile::search_path::SearchPath;
-use evo_journal::own_folder::OwnFolder;
-use evo_journal::record::ProblemWork;
-use evo_kernel::compiler_options;
-use evo_kernel::limits::{copy_engine, launch, memory, resources as compiled_limits};
-use evo_kernel::render::{render, render_for};
-use evo_kernel::resolve::resolve;
-use evo_kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
-use evo_kernel::specialize;
-use evo_kernel::tiny::{self, DERIVED_HINT, TinyShapes};
 use evo_supervise::job::{Job, JobReach, TinyNotes};
 
-/// A kernel on a device.
+use crate::ports::{BuildRecord, CompileAnswer, Identity, JobOrder, Recipe, Refused};
+use crate::prepared::{self, BuiltCode, KernelDraft, PreparedKernel, binding, included, one_hash, refusal};
+
 #[derive(Debug)]
 pub struct KernelRecipe<'a> {
     kernel: &'a KernelSpec,
@@ -43,7 +39,6 @@ pub struct KernelRecipe<'a> {
     reference: Option<CompiledReference>,
     /// The same in single precision.
     reference_single: Option<CompiledReference>,
-    /// The task's kernels that derive inputs from inputs.
     prepare: Option<CompiledReference>,
     check: CheckPlan,
     /// What it runs on: the host watches instrumented builds, and shapes near the timed ones follow the problems.
@@ -62,7 +57,6 @@ struct CompiledReference {
     binary: BinaryRef,
     entries: Vec<String>,
     bytes: Vec<u8>,
-    /// Hash of its machine code.
     code: ContentHash,
 }
 
@@ -165,7 +159,7 @@ impl<'a> KernelRecipe<'a> {
 
     /// The same for a known device: facts then include the occupancy, and problems must fit its memory.
     pub fn on_device(self, info: &DeviceInfo) -> KernelRecipe<'a> {
-        KernelRecipe { arch: info.arch.clone(), memory_cap: Some(memory::cap(info)), ..self }
+        KernelRecipe { arch: info.arch.clone(), memory_cap: Some(limits::memory_cap(info)), ..self }
     }
 
     /// The same for a target whose device is not there.
@@ -192,7 +186,7 @@ impl<'a> KernelRecipe<'a> {
             keep(&mut refused, self.check_plan(plan));
         }
         for plan in &timed {
-            keep(&mut refused, launch::check_timed(plan, self.check.checks));
+            keep(&mut refused, limits::check_timed(plan, self.check.checks));
         }
         let rendered = constants.iter().map(|own| render_for(self.kernel, configuration, own));
         let sources = keep(&mut refused, rendered.collect::<Result<Vec<_>, _>>()).unwrap_or_default();
@@ -227,7 +221,6 @@ impl<'a> KernelRecipe<'a> {
         specialize::check_count(&sets).map(|()| sets)
     }
 
-    /// The small shapes, where their check is not left out.
     fn under_checks(&self, tiny: TinyShapes) -> TinyShapes {
         let check = if tiny.derived { GateCheck::DerivedShapes } else { GateCheck::ListedShapes };
         match self.check.checks.include(check) {
@@ -239,16 +232,13 @@ impl<'a> KernelRecipe<'a> {
     /// Refuses a plan that the device cannot take, as far as that is known before compiling.
     fn check_plan(&self, plan: &ProblemPlan) -> Result<(), Box<Verdict>> {
         if let Some(cap) = self.memory_cap.filter(|_| self.check.checks.include(GateCheck::LimitMemory)) {
-            memory::check(plan, cap)?;
+            limits::check_memory(plan, cap)?;
         }
-        copy_engine::check(plan, &self.arch)?;
-        launch::check(plan, &self.limits, self.check.checks)
+        limits::check_tensor_maps(plan, &self.arch)?;
+        limits::check_launches(plan, &self.limits, self.check.checks)
     }
 
     /// The plan of a problem that the recipe was not made for, refused as a timed one of its own is.
-    ///
-    /// # Errors
-    /// The verdict on the problem at this configuration.
     pub fn plan_of(
         &self,
         configuration: &Configuration,
@@ -257,7 +247,7 @@ impl<'a> KernelRecipe<'a> {
     ) -> Result<ProblemPlan, Box<Verdict>> {
         let plan = resolve(self.kernel, configuration, problem)?;
         self.check_plan(&plan)?;
-        launch::check_timed(&plan, self.check.checks)?;
+        limits::check_timed(&plan, self.check.checks)?;
         let compiled = self.check_compiled(std::iter::once(&plan), built);
         compiled.map(|()| plan).map_err(|refused| refused.verdict)
     }
@@ -277,7 +267,7 @@ impl<'a> KernelRecipe<'a> {
         };
         built
             .iter()
-            .try_for_each(|own| compiled_limits::check_spills(&own.resources, spills))
+            .try_for_each(|own| limits::check_spills(&own.resources, spills))
             .and_then(|()| plans.try_for_each(fits))
             .map_err(|verdict| Refused { gate: Gate::Compile, verdict })
     }
@@ -285,7 +275,7 @@ impl<'a> KernelRecipe<'a> {
     /// Refuses a plan whose code the device cannot launch so, and one for which there is no code.
     fn check_fits(&self, plan: &ProblemPlan, built: &[BuiltCode]) -> Result<(), Box<Verdict>> {
         match built.iter().find(|own| own.constants.serves(&plan.sizes)) {
-            Some(own) => compiled_limits::check(&own.resources, plan, &self.limits),
+            Some(own) => limits::check_resources(&own.resources, plan, &self.limits),
             None => {
                 let message = format!("nothing was compiled for `{}`", plan.name);
                 Err(Box::new(Verdict::new(VerdictKind::HarnessError, message)))
@@ -427,7 +417,7 @@ impl Recipe for KernelRecipe<'_> {
     }
 
     fn record(&self, prepared: &PreparedKernel, binaries: &Vec<Binary>) -> BuildRecord {
-        let resources = built::worst(binaries);
+        let resources = prepared::worst(binaries);
         let known = facts::facts_of(&resources, &prepared.timed, &self.arch);
         BuildRecord {
             compile_ms: binaries.iter().map(|own| own.compile_ms).sum(),
@@ -446,7 +436,7 @@ impl Recipe for KernelRecipe<'_> {
         order: JobOrder,
     ) -> Result<Job, Refused> {
         let plans = binding(&prepared.timed, &prepared.checked, &prepared.tiny);
-        let built = built::of(&prepared.sources, binaries);
+        let built = prepared::built_codes(&prepared.sources, binaries);
         self.check_compiled(plans, &built)?;
         let (tiny, tiny_notes) = self.launchable_shapes(&prepared.tiny, &built);
         let drawn =
@@ -457,7 +447,7 @@ impl Recipe for KernelRecipe<'_> {
             number: order.number,
             candidate: Candidate {
                 label: order.label,
-                builds: built::candidates(&prepared.sources, binaries, &order.variant_hash),
+                builds: prepared::candidates(&prepared.sources, binaries, &order.variant_hash),
                 reference: self.reference.as_ref().map(CompiledReference::whole),
                 reference_single: self.reference_single.as_ref().map(|own| own.whole().0),
                 prepare: self.prepare.as_ref().map(CompiledReference::whole),

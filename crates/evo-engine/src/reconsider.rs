@@ -4,14 +4,16 @@
 //!
 //! A variant that is passed over has its own verdict, which is neither a failure nor a measurement. It
 //! counts against no budget of evaluations, since it cost a compilation and no device time.
+//!
+//! Variants that are passed over: their verdict, what they cost, and what a run makes of them.
 
+use evo_journal::budget::StopReason;
 use evo_protocol::evaluation::Evaluation;
 
-use super::error::EngineError;
-use super::ports::Recipe;
-use super::run::Engine;
-use super::variant::Twin;
-use evo_journal::budget::StopReason;
+use crate::ports::Recipe;
+use crate::run::Engine;
+use crate::trouble::EngineError;
+use crate::variant::Twin;
 
 /// After this many in a row the next variant runs without asking: a wrong model must meet evidence,
 /// and a run must come to its end.
@@ -105,4 +107,310 @@ fn position_after(all: &[Evaluation], counted: u64) -> usize {
         within
     };
     all.iter().take_while(before).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, HashSet};
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    use evo_protocol::facts::Facts;
+    use evo_protocol::verdict::{Gate, GateState, VerdictClass, VerdictKind};
+    use evo_search::registry::{StrategyOptions, create};
+    use evo_search::strategy::{Outcome, Proposal, Strategy};
+    use evo_space::genome::Genome;
+
+    use super::*;
+    use crate::fake::{Ran, Script, TestStudy, all_pass, lane_result};
+
+    /// Passes over what has at least `limit` registers, and checks what it is asked and told.
+    struct Picky<'a> {
+        inner: Box<dyn Strategy + 'a>,
+        limit: f64,
+        asked: HashSet<Genome>,
+        refused: HashSet<Genome>,
+    }
+
+    impl Strategy for Picky<'_> {
+        fn name(&self) -> &str {
+            self.inner.name()
+        }
+
+        fn ask(&mut self, n: usize) -> Vec<Proposal> {
+            self.inner.ask(n)
+        }
+
+        fn tell(&mut self, outcome: &Outcome) {
+            let registers = outcome.facts.and_then(|facts| facts.registers);
+            assert_eq!(registers.is_some(), outcome.class != VerdictClass::Compile, "{outcome:?}");
+            if outcome.class == VerdictClass::PassedOver {
+                assert!(registers >= Some(self.limit) && outcome.objective_ns.is_none(), "{outcome:?}");
+            } else {
+                assert!(!self.refused.contains(&outcome.genome), "passed over, yet {outcome:?}");
+            }
+            self.inner.tell(outcome);
+        }
+
+        fn reconsider(&mut self, genome: &Genome, facts: &Facts) -> bool {
+            assert!(self.asked.insert(genome.clone()), "asked twice of {genome:?}");
+            let worth = facts.registers < Some(self.limit);
+            if !worth {
+                self.refused.insert(genome.clone());
+            }
+            worth
+        }
+
+        fn is_done(&self) -> bool {
+            self.inner.is_done()
+        }
+    }
+
+    fn picky<'a>(inner: Box<dyn Strategy + 'a>, limit: f64) -> Box<dyn Strategy + 'a> {
+        Box::new(Picky { inner, limit, asked: HashSet::new(), refused: HashSet::new() })
+    }
+
+    fn whole(bench: &TestStudy) -> Box<dyn Strategy + '_> {
+        create("exhaustive", &bench.space, StrategyOptions { seed: 1, population: 4 }).unwrap()
+    }
+
+    /// A run that passes over what has at least `limit` registers. Fakes compile to 10 and `A` more.
+    fn run(bench: &TestStudy, limit: f64) -> Ran {
+        bench.run_strategy(picky(whole(bench), limit), |_| all_pass()).unwrap()
+    }
+
+    fn run_backwards(bench: &TestStudy) -> Ran {
+        let inner = Box::new(Backwards { inner: whole(bench), rest: None });
+        bench.run_strategy(picky(inner, 13.0), |_| all_pass()).unwrap()
+    }
+
+    const SPACE: &str = "[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2]\n";
+
+    fn count(verdicts: &BTreeMap<String, String>, verdict: &str) -> usize {
+        verdicts.values().filter(|own| *own == verdict).count()
+    }
+
+    #[test]
+    fn what_is_passed_over_is_compiled_and_never_run() {
+        let bench = TestStudy::new(SPACE);
+        let ran = run(&bench, 13.0);
+        assert_eq!(ran.summary.end.reason, StopReason::SpaceExhausted);
+        assert_eq!((ran.summary.end.evaluations, ran.summary.end.passed_over), (9, 9));
+        assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (18, 9));
+        let verdicts = bench.verdicts();
+        assert!(
+            verdicts.iter().all(|(name, verdict)| (name.as_str() >= "A=3") == (verdict == "passed_over"))
+        );
+        let study = bench.open();
+        let mut evaluations = study.history.evaluations.iter();
+        let one = evaluations.find(|one| one.configuration.to_string() == "A=4 B=1").unwrap();
+        let state = |gate| one.gate(gate).unwrap().state;
+        assert_eq!([state(Gate::Compile), state(Gate::Launch)], [GateState::Pass, GateState::NotRun]);
+        assert_eq!((one.objective_ns, one.measurements.len(), one.device_ms), (None, 0, 0.0));
+        assert_eq!(one.facts.unwrap().registers, Some(14.0));
+        assert_eq!(study.history.ends[0].passed_over, 9);
+    }
+
+    #[test]
+    fn a_budget_of_evaluations_is_spent_on_what_runs() {
+        for (evaluations, generations) in [(Some(7), None), (None, Some(2))] {
+            let mut bench = TestStudy::new(SPACE);
+            bench.options.budget.evaluations = evaluations;
+            bench.options.budget.generations = generations;
+            // The refused ones come first.
+            let ran = run_backwards(&bench);
+            let expected = evaluations.unwrap_or(8);
+            assert_eq!(ran.summary.end.evaluations, expected);
+            assert_eq!(ran.log.evaluated.len() as u64, expected);
+            assert!(ran.summary.end.passed_over >= 9);
+            assert!(!ran.summary.end.reason.is_early());
+        }
+    }
+
+    /// The whole space from its end.
+    struct Backwards<'a> {
+        inner: Box<dyn Strategy + 'a>,
+        rest: Option<Vec<Proposal>>,
+    }
+
+    impl Strategy for Backwards<'_> {
+        fn name(&self) -> &str {
+            "backwards"
+        }
+
+        fn ask(&mut self, _n: usize) -> Vec<Proposal> {
+            let inner = &mut self.inner;
+            self.rest.get_or_insert_with(|| inner.ask(1000)).pop().into_iter().collect()
+        }
+
+        fn tell(&mut self, outcome: &Outcome) {
+            self.inner.tell(outcome);
+        }
+
+        fn is_done(&self) -> bool {
+            self.rest.as_ref().is_some_and(Vec::is_empty)
+        }
+    }
+
+    #[test]
+    fn slices_hold_as_many_evaluations_as_a_generation_has() {
+        let bench = TestStudy::new(SPACE);
+        run_backwards(&bench);
+        let (mut counted, mut passed_over) = (Vec::new(), 0);
+        for generation in 0..3 {
+            let path = bench.journal().with_file_name(format!("gen-{generation:03}.json"));
+            let value: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+            let evaluations = value["evaluations"].as_array().unwrap();
+            assert!(evaluations.iter().all(|one| one["generation"] == generation));
+            let passed = evaluations.iter().filter(|one| one["verdict"]["kind"] == "passed_over").count();
+            counted.push(evaluations.len() - passed);
+            passed_over += passed;
+        }
+        assert_eq!((counted, passed_over), (vec![4, 4, 1], 9));
+    }
+
+    #[test]
+    fn the_default_is_run_and_everything_where_the_user_wants_it() {
+        let mut bench = TestStudy::new("[parameters]\nA = { values = [0, 1, 2, 3, 4], default = 4 }\n");
+        run(&bench, 13.0);
+        let verdicts = bench.verdicts();
+        assert_eq!((verdicts["A=4"].as_str(), verdicts["A=3"].as_str()), ("pass", "passed_over"));
+        bench = TestStudy::new(SPACE);
+        bench.options.run_all = true;
+        assert_eq!(run(&bench, 13.0).summary.end.passed_over, 0);
+        assert_eq!(count(&bench.verdicts(), "pass"), 18);
+    }
+
+    #[test]
+    fn a_strategy_that_refuses_everything_meets_evidence() {
+        let values = (0..70).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
+        let bench = TestStudy::new(&format!("[parameters]\nB = [{values}]\n"));
+        let ran = run(&bench, 0.0);
+        // The default, and each 32nd of the other 69.
+        assert_eq!((ran.summary.end.evaluations, ran.summary.end.passed_over), (3, 67));
+    }
+
+    #[test]
+    fn twins_of_what_is_passed_over_are_not_run_and_those_of_what_ran_are_not_asked_about() {
+        // LATE reaches the source but not the machine code.
+        let bench = TestStudy::new("[parameters]\nA = [0, 5]\nLATE = [0, 1, 2]\n");
+        let ran = run(&bench, 13.0);
+        assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (6, 1));
+        let verdicts = bench.verdicts();
+        assert_eq!((count(&verdicts, "pass"), count(&verdicts, "passed_over")), (3, 3));
+        // DEAD does not reach the source.
+        let bench = TestStudy::new("[parameters]\nA = [0, 5]\nDEAD = [0, 1, 2]\n");
+        let ran = run(&bench, 13.0);
+        assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (2, 1));
+        assert_eq!(count(&bench.verdicts(), "passed_over"), 3);
+    }
+
+    #[test]
+    fn a_resumed_study_leaves_passed_over_what_was() {
+        let mut bench = TestStudy::new(SPACE);
+        bench.options.budget.evaluations = Some(5);
+        let first = run(&bench, 11.0);
+        assert_eq!(first.summary.end.evaluations, 3, "only A = 0 has fewer registers");
+        assert_eq!(first.summary.end.passed_over, 15);
+        bench.options.budget.evaluations = None;
+        let second = bench.run(all_pass());
+        assert!(second.log.compiled.is_empty(), "passed over once is passed over");
+        let (end, verdicts) = (second.summary.end, bench.verdicts());
+        assert_eq!((end.evaluations, end.evaluations_this_run, end.passed_over), (3, 0, 15));
+        assert_eq!((count(&verdicts, "passed_over"), verdicts.len()), (15, 18));
+    }
+
+    #[test]
+    fn facts_are_told_of_what_fails_after_compiling_too() {
+        let bench = TestStudy::new("[parameters]\nA = [0, 1, 2, 6]\nB = [0, 1]\n");
+        // The strategy itself checks that all but what does not compile comes with facts.
+        let hangs: Script = Arc::new(|job| lane_result(job, VerdictKind::Hang));
+        bench.run_strategy(picky(whole(&bench), 13.0), |_| hangs).unwrap();
+        let verdicts = bench.verdicts();
+        assert_eq!((count(&verdicts, "hang"), count(&verdicts, "compile_error")), (6, 2));
+        let history = bench.open().history;
+        let facts = |label: &str| {
+            let one = history.evaluations.iter().find(|one| one.configuration.to_string() == label);
+            one.and_then(|one| one.facts)
+        };
+        assert_eq!(facts("A=2 B=1"), Some(Facts { registers: Some(12.0), ..Facts::default() }));
+        assert_eq!(facts("A=6 B=0"), None);
+    }
+
+    /// Proposes points in a fixed order, and says of what waits for a compiler that it is pointless.
+    struct InOrder {
+        left: Vec<Genome>,
+        asked: Arc<Mutex<Vec<Genome>>>,
+    }
+
+    impl Strategy for InOrder {
+        fn name(&self) -> &str {
+            "in_order"
+        }
+
+        fn ask(&mut self, n: usize) -> Vec<Proposal> {
+            let taken = self.left.len().min(n);
+            let taken = self.left.drain(..taken);
+            taken.map(|genome| Proposal::new(genome, evo_search::Origin::Other("next"))).collect()
+        }
+
+        fn tell(&mut self, _outcome: &Outcome) {}
+
+        fn is_worth_compiling(&mut self, genome: &Genome) -> bool {
+            self.asked.lock().unwrap().push(genome.clone());
+            false
+        }
+
+        fn is_done(&self) -> bool {
+            self.left.is_empty()
+        }
+    }
+
+    /// Runs these values of `A` in order, on two compilers that hold three sources; gives the values that were asked about.
+    fn run_in_order(bench: &mut TestStudy, values: &[i64]) -> (Ran, Vec<String>) {
+        bench.options.budget.wall = Some(Duration::from_secs(60));
+        let played = bench.play_time(0, 0);
+        let genome =
+            |value: &i64| bench.space.iter().find(|one| name(bench, one) == format!("A={value}")).unwrap();
+        let asked = Arc::default();
+        let strategy = InOrder { left: values.iter().map(genome).collect(), asked: Arc::clone(&asked) };
+        // What compiles for ever ends with the budget, which the first evaluations use up.
+        let script: Script = Arc::new(move |job| {
+            played.pass(40_000);
+            lane_result(job, VerdictKind::Pass)
+        });
+        let ran = bench.run_strategy(Box::new(strategy), |_| script).unwrap();
+        let asked = asked.lock().unwrap().iter().map(|genome| name(bench, genome)).collect();
+        (ran, asked)
+    }
+
+    fn name(bench: &TestStudy, genome: &Genome) -> String {
+        bench.space.configuration(genome).to_string()
+    }
+
+    #[test]
+    fn what_a_newer_outcome_made_pointless_is_not_compiled() {
+        let mut bench = TestStudy::new("[parameters]\nA = [0, 1, 2, 3, 5, 7, 99]\n");
+        // Three fill the compilers, 2 waits, and 7 is refused without them, which is news.
+        let (ran, asked) = run_in_order(&mut bench, &[1, 3, 99, 2, 7]);
+        assert_eq!(asked, ["A=2"]);
+        assert!(!ran.log.sources.iter().any(|source| source.starts_with("code 2 ")), "{:?}", ran.log.sources);
+        assert_eq!((bench.verdicts()["A=2"].as_str(), ran.summary.end.passed_over), ("passed_over", 1));
+        let study = bench.open();
+        let one =
+            study.history.evaluations.iter().find(|one| one.configuration.to_string() == "A=2").unwrap();
+        let state = |gate| one.gate(gate).unwrap().state;
+        assert_eq!([state(Gate::StaticLimits), state(Gate::Compile)], [GateState::Pass, GateState::NotRun]);
+    }
+
+    #[test]
+    fn without_news_and_with_run_all_everything_is_compiled() {
+        let mut bench = TestStudy::new("[parameters]\nA = [0, 1, 2, 3, 5, 7, 99]\n");
+        let (ran, asked) = run_in_order(&mut bench, &[1, 3, 99, 2]);
+        assert_eq!((asked.len(), ran.log.compiled.len()), (0, 4), "{:?}", ran.log.sources);
+        let mut bench = TestStudy::new("[parameters]\nA = [0, 1, 2, 3, 5, 7, 99]\n");
+        bench.options.run_all = true;
+        let (ran, asked) = run_in_order(&mut bench, &[1, 3, 99, 2, 7]);
+        assert_eq!((asked.len(), ran.log.compiled.len()), (0, 4), "{:?}", ran.log.sources);
+    }
 }

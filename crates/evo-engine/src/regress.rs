@@ -17,9 +17,6 @@ const AGAINST_BLOCKS: u32 = 4;
 /// A device that compares two jobs in a fresh process.
 pub trait PairOnce<J> {
     /// Times `b` against `a` on timed problems, A B B A.
-    ///
-    /// # Errors
-    /// The process ended without an answer, as a message.
     fn pair_once(
         &mut self,
         a: &J,
@@ -41,7 +38,6 @@ impl PairOnce<Job> for Lane {
     }
 }
 
-/// The comparison on one problem.
 #[derive(Clone, Debug, Default)]
 pub struct ComparedProblem {
     /// Absent where a process gave no answer.

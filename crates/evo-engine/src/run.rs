@@ -1,34 +1,36 @@
 //! The loop itself: when to propose, when to wait, when to end.
+//!
+//! The limits of a run, and its report at the end.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
+use evo_journal::budget::{Budget, StopReason};
+use evo_journal::clock::CommandClock;
+use evo_journal::leaderboard::verdict_mix;
+use evo_journal::record::{RunEnd, SanitizeTally, now};
 use evo_protocol::device::{DeviceKind, Telemetry};
 use evo_protocol::leaderboard::Throughput;
 use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_report::event::{Earlier, Event, Observer};
+use evo_report::study::{EarlierResults, Study};
 use evo_search::insight::Insight;
 use evo_search::strategy::Strategy;
 use evo_space::genome::{Configuration, Genome};
 use evo_space::space::SearchSpace;
-
-use super::ahead::Ahead;
-use super::carry::Inheritance;
-use super::doubt::Troubles;
-use super::error::EngineError;
-use super::fleet::Fleet;
-use super::lane::{LanePool, Task};
-use super::options::{Options, RunSummary};
-use super::ports::{Compilers, Inbox, LaneAnswer, LanePart, Message, Recipe};
-use super::state::{Ending, Flight, Guesses, Ledger, RunClock, Twins};
-use super::variant::Variant;
-use super::wall::Wall;
-use evo_journal::budget::StopReason;
-use evo_journal::leaderboard::verdict_mix;
-use evo_journal::record::{RunEnd, SanitizeTally, now};
-use evo_report::event::{Earlier, Event, Observer};
-use evo_report::study::{EarlierResults, Study};
 use evo_supervise::job::Standing;
+
+use crate::ahead::Ahead;
+use crate::carry::Inheritance;
+use crate::fleet::Fleet;
+use crate::lane::{LanePool, Task};
+use crate::ports::{Compilers, Inbox, LaneAnswer, LanePart, Message, Recipe};
+use crate::state::{Ending, Flight, Guesses, Ledger, RunClock, Twins};
+use crate::trouble::{EngineError, RunTrouble, Troubles};
+use crate::variant::Variant;
+use crate::wall::Wall;
 
 /// How often observers learn how busy the lanes are, and the longest wait between two looks at the
 /// wall clock.
@@ -44,7 +46,6 @@ const SUSPECT: u32 = 2;
 /// A variant that was in flight at this many crashes is given up.
 const GIVEN_UP: u32 = 3;
 
-/// One run of a study.
 pub struct Engine<'a, R: Recipe> {
     pub(super) study: &'a mut Study,
     pub(super) space: &'a SearchSpace,
@@ -89,7 +90,6 @@ pub(super) struct Undone {
     pub left_out: usize,
 }
 
-/// What has passed, and what is left.
 pub(super) struct TimeKeeping {
     pub clock: RunClock,
     pub wall: Wall,
@@ -109,7 +109,6 @@ pub(super) struct SanitizerWork {
     pub tally: Option<SanitizeTally>,
 }
 
-/// The parts that an engine works with.
 pub struct Parts<'a, R: Recipe> {
     pub study: &'a mut Study,
     pub space: &'a SearchSpace,
@@ -127,10 +126,6 @@ pub struct Parts<'a, R: Recipe> {
 }
 
 impl<'a, R: Recipe> Engine<'a, R> {
-    /// An engine that is ready to run.
-    ///
-    /// # Errors
-    /// There is no device, or the system starts no thread for one.
     pub fn new(parts: Parts<'a, R>, options: Options) -> Result<Engine<'a, R>, EngineError> {
         let mut lanes = parts.lanes;
         let first = lanes.first_mut().ok_or(EngineError::Stopped("device lane"))?;
@@ -458,7 +453,6 @@ impl<'a, R: Recipe> Engine<'a, R> {
         }
     }
 
-    /// Results of other studies that this one has.
     fn taken_over(&self) -> u64 {
         self.study.history.evaluations.iter().filter(|one| one.taken_over_from.is_some()).count() as u64
     }
@@ -564,4 +558,65 @@ impl<'a, R: Recipe> Engine<'a, R> {
         let (left_out, trouble) = (self.undone.left_out, self.undone.troubles.stopped);
         Ok(RunSummary { end, confirmed, left_out, insight, trouble })
     }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SanitizePlan {
+    /// The baseline and the finalists.
+    pub finalists: bool,
+    /// The best of every so many generations.
+    pub every: Option<NonZeroU32>,
+    /// Without an answer a finalist is not confirmed.
+    pub demanded: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub budget: Budget,
+    /// Began with the command; the wall budget counts from there.
+    pub clock: CommandClock,
+    /// Evaluations in a generation, a slice of bookkeeping. It is a divisor, so it cannot be 0.
+    pub population: NonZeroU32,
+    /// How many of the best are confirmed in fresh processes; 0 skips confirmation.
+    pub finalists: usize,
+    /// Valid points, for the study's total.
+    pub valid: u128,
+    /// Runs whatever compiles: the strategy is not asked again.
+    pub run_all: bool,
+    /// Takes nothing over: neither from other studies nor from before an edit of this one.
+    pub remeasure: bool,
+    pub sanitize: SanitizePlan,
+}
+
+impl Options {
+    /// The largest number of evaluations that the study may hold, and which limit says so.
+    pub fn evaluations_max(&self) -> Option<(u64, StopReason)> {
+        let by_count = self.budget.evaluations.map(|count| (count, StopReason::Evaluations));
+        let by_generation = self.budget.generations.map(|generations| {
+            (u64::from(generations) * u64::from(self.population.get()), StopReason::Generations)
+        });
+        by_count.into_iter().chain(by_generation).min_by_key(|(count, _)| *count)
+    }
+
+    /// Evaluations that a full run makes, if that is known; `taken_over` are known without one.
+    pub fn total(&self, taken_over: u64) -> Option<u64> {
+        let valid = u64::try_from(self.valid).ok().map(|valid| valid.saturating_sub(taken_over));
+        let limit = self.evaluations_max().map(|(count, _)| count);
+        match (valid, limit) {
+            (Some(valid), Some(limit)) => Some(valid.min(limit)),
+            (one, other) => one.or(other),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct RunSummary {
+    pub end: RunEnd,
+    pub confirmed: usize,
+    /// Finalists that were not confirmed because the wall time was used up.
+    pub left_out: usize,
+    /// What the study says beyond its winner; none where the user did not want to wait.
+    pub insight: Option<Insight>,
+    /// What is wrong with the machine, where that ended the run.
+    pub trouble: Option<RunTrouble>,
 }

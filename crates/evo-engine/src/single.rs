@@ -11,13 +11,11 @@ use super::ports::{CompileAnswer, DeepOrder, Evaluate, PairAnswer, Recipe, Rival
 use super::variant::Variant;
 use evo_supervise::job::Judgement;
 
-/// What became of one configuration.
 #[derive(Debug)]
 pub struct Single {
     pub evaluation: Evaluation,
     /// Attributes of each launch, read back from the device.
     pub attributes: Vec<EntryAttributes>,
-    /// The device is gone.
     pub lost: bool,
 }
 
@@ -69,11 +67,8 @@ impl<P> Begun<P> {
 }
 
 /// Takes one configuration to a job, outside any study: prepares it, compiles it with `compile`, and
-/// checks what came of it.
-///
-/// # Errors
-/// The outer error is that of `compile` itself. A refusal that the variant is to blame for is the
-/// inner error.
+/// checks what came of it. The outer error is that of `compile` itself; a refusal that the variant is to blame for is the
+/// inner one.
 pub fn job<R: Recipe, E>(
     recipe: &R,
     genome: Genome,
@@ -98,7 +93,6 @@ pub fn job<R: Recipe, E>(
     Ok(Ok((Begun(variant), job)))
 }
 
-/// A candidate beside a baseline.
 #[derive(Debug)]
 pub struct AgainstBaseline {
     /// The paired comparison on each timed problem, or why there is none.

@@ -3,26 +3,25 @@
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use evo_protocol::evaluation::{Evaluation, Expectation};
-use evo_protocol::verdict::{Gate, VerdictClass};
-use evo_search::strategy::Outcome;
-use evo_space::genome::{ContentHash, Genome};
-
-use super::ahead::{Ahead, Need, fixed, lane_depth};
-use super::apart;
-use super::carry::standing_of;
-use super::doubt::{RunTrouble, Weight};
-use super::error::EngineError;
-use super::lane::LaneJob;
-use super::ports::{CompileAnswer, Message, Recipe, Refused};
-use super::run::{Engine, TICK};
-use super::state::is_guess;
-use super::variant::{Twin, Variant, code_and_plan};
 use evo_compile::full_cache;
 use evo_journal::budget::StopReason;
 use evo_journal::error::JournalError;
+use evo_protocol::evaluation::{Evaluation, Expectation};
+use evo_protocol::verdict::{Gate, VerdictClass};
 use evo_report::event::Event;
+use evo_search::strategy::Outcome;
+use evo_space::genome::{ContentHash, Genome};
 use evo_supervise::job::{Judgement, Standing};
+
+use crate::ahead::{Ahead, Need, fixed, lane_depth};
+use crate::apart;
+use crate::carry::standing_of;
+use crate::lane::LaneJob;
+use crate::ports::{CompileAnswer, Message, Recipe, Refused};
+use crate::run::{Engine, TICK};
+use crate::state::is_guess;
+use crate::trouble::{EngineError, RunTrouble, Weight};
+use crate::variant::{Twin, Variant, code_and_plan};
 
 impl<R: Recipe> Engine<'_, R> {
     /// Fills the look-ahead with proposals; returns how many were made.
@@ -193,7 +192,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// A compiler's answer.
     pub(super) fn compiled(
         &mut self,
         number: u64,
@@ -330,7 +328,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// A lane's answer to a variant.
     pub(super) fn evaluated(
         &mut self,
         lane: usize,
@@ -414,7 +411,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.settle(evaluation)
     }
 
-    /// Ends a variant that is in flight.
     pub(super) fn settle(&mut self, evaluation: Evaluation) -> Result<(), EngineError> {
         match self.flight.variants.remove(&evaluation.number) {
             Some(variant) => self.record(&variant.genome, evaluation),

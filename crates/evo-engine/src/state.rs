@@ -15,7 +15,6 @@ use evo_protocol::leaderboard::Throughput;
 
 /// Everything between proposal and verdict.
 pub(super) struct Flight<R: Recipe> {
-    /// All of it, by number.
     pub variants: BTreeMap<u64, Variant<R::Prepared>>,
     /// Variants whose source waits to be sent to the compilers, in order.
     pub waiting: VecDeque<u64>,
@@ -82,7 +81,6 @@ impl<B> Twins<B> {
 /// Tickets of guesses begin here; variants are numbered from 0.
 pub(super) const FIRST_TICKET: u64 = 1 << 63;
 
-/// What is compiled without having been proposed.
 #[derive(Debug, Default)]
 pub(super) struct Guesses {
     /// Under way, by ticket: the source's key, and the hash compiled into the binary.
@@ -151,7 +149,6 @@ impl Ledger {
     }
 }
 
-/// How the run ends.
 #[derive(Default)]
 pub(super) struct Ending {
     /// Set once nothing more is proposed; the run ends when nothing is in flight.
@@ -205,7 +202,6 @@ impl RunClock {
         self.gpu_busy = self.utilization.as_ref().and_then(|mean| mean());
     }
 
-    /// How long the search has taken, up to its last verdict.
     pub(super) fn search(&self) -> Duration {
         self.last_verdict
     }

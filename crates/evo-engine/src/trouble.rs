@@ -4,22 +4,33 @@
 //! as `not_final`: it uses no budget, the strategy learns nothing from it, and the next `--resume` tries it
 //! again. A machine on which this happens often gives no results worth having, so the run then stops and says
 //! what is wrong.
+//!
+//! Which verdicts have to be seen twice, and how much trouble is too much for a run: pure decisions, which
+//! `trouble` acts on.
+//!
+//! Errors that stop the engine. A variant cannot cause one.
+//!
+//! Trouble with fake compilers and a fake device: what is tried again, what is kept, and what a resume makes of it.
 
+use std::collections::BTreeMap;
+use std::io;
+
+use evo_compile::FULL_CACHE_HINT;
+use evo_journal::budget::StopReason;
+use evo_journal::error::JournalError;
 use evo_protocol::evaluation::Evaluation;
-use evo_protocol::verdict::{Verdict, VerdictClass};
+use evo_protocol::verdict::{Cause, Verdict, VerdictClass};
+use evo_report::event::Event;
 use evo_search::strategy::Outcome;
 use evo_space::genome::Genome;
+use evo_system::process::EXHAUSTED_HINT;
+use thiserror::Error;
 
-use super::doubt::{RunTrouble, Weight, weigh};
-use super::error::EngineError;
-use super::ports::Recipe;
-use super::run::Engine;
-use super::variant::Variant;
-use evo_journal::budget::StopReason;
-use evo_report::event::Event;
+use crate::ports::Recipe;
+use crate::run::Engine;
+use crate::variant::Variant;
 
 impl<R: Recipe> Engine<'_, R> {
-    /// Weighs a verdict on a variant in flight.
     pub(super) fn weigh(&self, number: u64, verdict: &Verdict) -> Weight {
         let first = self.flight.variants.get(&number).and_then(|variant| variant.trouble.as_deref());
         match weigh(first, verdict) {
@@ -69,7 +80,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.stop_for(stop)
     }
 
-    /// Ends the run because of the machine.
     pub(super) fn stop_for(&mut self, trouble: RunTrouble) -> Result<(), EngineError> {
         self.study.note(trouble.text.clone())?;
         self.undone.troubles.stopped = Some(trouble);
@@ -103,4 +113,438 @@ impl<R: Recipe> Engine<'_, R> {
 
 fn first_line(verdict: &Verdict) -> &str {
     verdict.message.lines().next().unwrap_or_default()
+}
+
+/// The run stops after this many variants without a verdict in a row.
+const IN_A_ROW: u64 = 10;
+
+/// The run stops when more than this share of its variants has no verdict: at least `AT_LEAST` of at least
+/// `TRIED`, so that a run does not end for one unlucky variant, nor at its beginning.
+const SHARE: f64 = 0.05;
+const AT_LEAST: u64 = 5;
+const TRIED: u64 = 20;
+
+/// Letters of a message by which troubles are told apart.
+const SHOWN: usize = 240;
+
+/// Said where a trouble names no better way out.
+const HINT: &str = "`evo preflight` and `evo selftest` look at this machine";
+
+/// What a verdict or a trouble means for a variant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Weight {
+    Final,
+    /// It has to be seen again.
+    Again,
+    /// It was seen twice, and still says nothing about the variant.
+    NotFinal,
+}
+
+/// Why a run stopped early, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunTrouble {
+    pub text: String,
+    pub hint: String,
+}
+
+impl RunTrouble {
+    pub(super) fn new(text: &str) -> RunTrouble {
+        RunTrouble { text: text.to_string(), hint: HINT.to_string() }
+    }
+}
+
+/// What one kind of trouble amounted to.
+#[derive(Clone, Debug, Default)]
+struct SaidTrouble {
+    times: u64,
+    hint: Option<String>,
+}
+
+/// The variants of this run that have no verdict.
+#[derive(Debug, Default)]
+pub(super) struct Troubles {
+    total: u64,
+    in_a_row: u64,
+    row: BTreeMap<String, SaidTrouble>,
+    all: BTreeMap<String, SaidTrouble>,
+    pub stopped: Option<RunTrouble>,
+}
+
+impl Troubles {
+    /// A variant got its verdict.
+    pub(super) fn note_verdict(&mut self) {
+        self.in_a_row = 0;
+        self.row.clear();
+    }
+
+    /// A variant has none; `evaluated` have one in this run. Why the run has to stop, if it has to.
+    pub(super) fn note_trouble(&mut self, verdict: &Verdict, evaluated: u64) -> Option<RunTrouble> {
+        // Without the phase: the same trouble in two phases is one trouble of the machine's.
+        let line = verdict.message.lines().next().unwrap_or_default();
+        let line = line.split_once(" (phase ").map_or(line, |(start, _)| start);
+        let message: String = line.chars().take(SHOWN).collect();
+        let hint = verdict.evidence.get(Verdict::HINT).and_then(|hint| hint.as_str()).map(String::from);
+        for said in [&mut self.row, &mut self.all] {
+            let one = said.entry(message.clone()).or_default();
+            one.times += 1;
+            one.hint = one.hint.take().or_else(|| hint.clone());
+        }
+        self.total += 1;
+        self.in_a_row += 1;
+        if self.in_a_row >= IN_A_ROW {
+            return Some(in_words(&self.row, |times| format!("{times} times in a row"), self.in_a_row));
+        }
+        let tried = self.total + evaluated;
+        let is_known = self.total >= AT_LEAST && tried >= TRIED;
+        let is_too_much = is_known && self.total as f64 > SHARE * tried as f64;
+        is_too_much
+            .then(|| in_words(&self.all, |times| format!("{times} times in {tried} variants"), self.total))
+    }
+}
+
+/// `the C++ compiler was killed by SIGKILL 10 times in a row`; the most frequent trouble first.
+fn in_words(said: &BTreeMap<String, SaidTrouble>, count: impl Fn(u64) -> String, total: u64) -> RunTrouble {
+    let mut all: Vec<(&String, &SaidTrouble)> = said.iter().collect();
+    all.sort_by_key(|(_, one)| std::cmp::Reverse(one.times));
+    let hint = all.iter().find_map(|(_, one)| one.hint.clone()).unwrap_or_else(|| HINT.to_string());
+    let text = match all.as_slice() {
+        [(message, _)] => format!("{message} {}", count(total)),
+        several => {
+            let list = several.iter().map(|(message, one)| format!("{message} ({})", one.times));
+            format!("variants could not be judged, {}: {}", count(total), list.collect::<Vec<_>>().join("; "))
+        }
+    };
+    RunTrouble { text, hint }
+}
+
+/// Decides between a first and a second look. `first` is what the first try ended with, if there was one.
+pub(super) fn weigh(first: Option<&Verdict>, verdict: &Verdict) -> Weight {
+    match first {
+        _ if !verdict.is_trouble() && !verdict.is_in_doubt() => Weight::Final,
+        // The file with the reference does not change by asking again.
+        _ if verdict.is_trouble() && verdict.has_cause(Cause::Task) => Weight::NotFinal,
+        None => Weight::Again,
+        Some(first) if !verdict.is_trouble() && first.label() == verdict.label() => Weight::Final,
+        Some(_) => Weight::NotFinal,
+    }
+}
+
+/// Trouble that is evo's own.
+#[derive(Debug, Error)]
+pub enum EngineError {
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error("{0}")]
+    CacheFull(String),
+    #[error("cannot start a thread for the device")]
+    Thread(#[source] io::Error),
+    /// A thread ended without an answer.
+    #[error("the {0} stopped unexpectedly")]
+    Stopped(&'static str),
+}
+
+impl EngineError {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            EngineError::Journal(error) => error.hint(),
+            EngineError::CacheFull(_) => Some(FULL_CACHE_HINT.to_string()),
+            EngineError::Thread(_) => Some(EXHAUSTED_HINT.to_string()),
+            EngineError::Stopped(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use evo_journal::record::JournalRecord;
+    use evo_journal::writer::JournalWriter;
+    use evo_protocol::verdict::VerdictKind;
+
+    use super::*;
+    use crate::fake::{Script, TestStudy, all_pass, lane_result};
+
+    fn trouble(message: &str) -> Verdict {
+        Verdict::new(VerdictKind::HarnessError, message).with_cause(Cause::Killed)
+    }
+
+    #[test]
+    fn what_is_in_doubt_counts_when_it_is_seen_again() {
+        let crash = Verdict::new(VerdictKind::CompilerCrash, "").in_doubt();
+        let plain = Verdict::new(VerdictKind::CompileError, "");
+        let check = |first: Option<&Verdict>, verdict: &Verdict, expected| {
+            assert_eq!(weigh(first, verdict), expected, "{first:?} {verdict:?}");
+        };
+        check(None, &plain, Weight::Final);
+        check(Some(&crash), &plain, Weight::Final);
+        check(None, &crash, Weight::Again);
+        check(Some(&crash), &crash, Weight::Final);
+        check(Some(&trouble("")), &crash, Weight::NotFinal);
+        check(None, &trouble(""), Weight::Again);
+        check(Some(&trouble("")), &trouble(""), Weight::NotFinal);
+        let task = Verdict::new(VerdictKind::HarnessError, "").with_cause(Cause::Task);
+        check(None, &task, Weight::NotFinal);
+    }
+
+    #[test]
+    fn too_much_trouble_is_said_in_words() {
+        let killed =
+            trouble("the C++ compiler was killed by SIGKILL\nmore").with(Verdict::HINT, "look at dmesg");
+        let mut troubles = Troubles::default();
+        let stops: Vec<Option<RunTrouble>> =
+            (0..10).map(|_| troubles.note_trouble(&killed, 10_000)).collect();
+        assert!(stops[..9].iter().all(Option::is_none));
+        let stop = stops[9].clone().unwrap();
+        assert_eq!(stop.text, "the C++ compiler was killed by SIGKILL 10 times in a row");
+        assert_eq!(stop.hint, "look at dmesg");
+        troubles.note_verdict();
+        assert!(troubles.note_trouble(&killed, 10_000).is_none(), "a verdict ends the row");
+    }
+
+    #[test]
+    fn a_share_stops_a_run_and_a_single_trouble_does_not() {
+        let mut troubles = Troubles::default();
+        let mut after = |message: &str, evaluated| {
+            troubles.note_verdict();
+            troubles.note_trouble(&trouble(message), evaluated)
+        };
+        for _ in 0..4 {
+            assert_eq!(after("one", 60), None);
+        }
+        let stop = after("two", 50).unwrap();
+        assert_eq!(stop.text, "variants could not be judged, 5 times in 55 variants: one (4); two (1)");
+        assert_eq!(stop.hint, HINT);
+        assert_eq!(after("two", 200), None, "6 of 206");
+        assert_eq!(after("two", 12), None, "too early to tell");
+    }
+
+    const PLAIN: &str = "[parameters]\nA = [0, 1, 2, 3, 6, 7]\nB = [0, 1, 2]\n";
+
+    fn killed() -> Verdict {
+        let message = "the C++ compiler was killed by SIGKILL";
+        Verdict::new(VerdictKind::HarnessError, message).with_cause(Cause::Killed)
+    }
+
+    /// The verdicts of an undisturbed run.
+    fn undisturbed(space: &str) -> BTreeMap<String, String> {
+        let bench = TestStudy::new(space);
+        bench.run(all_pass());
+        bench.verdicts()
+    }
+
+    /// A device that fails on the first `times` jobs for which `hits` holds.
+    fn failing(times: usize, hits: fn(&str) -> bool) -> Script {
+        let left = AtomicUsize::new(times);
+        Arc::new(move |job| {
+            let fails = hits(&job.label)
+                && left
+                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                    .is_ok();
+            let mut result =
+                lane_result(job, if fails { VerdictKind::HarnessError } else { VerdictKind::Pass });
+            result.verdict.message =
+                if fails { "the device worker was killed".into() } else { String::new() };
+            result
+        })
+    }
+
+    #[test]
+    fn trouble_that_passes_leaves_no_trace_in_the_verdicts() {
+        let mut bench = TestStudy::new(PLAIN);
+        // Every source but one fails at its first compilation, and that one at its first evaluation.
+        bench.trouble =
+            Some(Arc::new(|source, tries| (tries == 1 && !source.starts_with("code 1 1 ")).then(killed)));
+        let ran = bench.run(failing(1, |label| label == "A=1 B=1"));
+        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
+        assert_eq!((ran.summary.end.not_final, ran.summary.end.reason), (0, StopReason::SpaceExhausted));
+        assert!(ran.events.iter().any(|event| event.contains("is tried again")));
+    }
+
+    #[test]
+    fn trouble_before_the_compilers_is_nobodys_verdict_either() {
+        let bench = TestStudy::new("[parameters]\nA = [0, 8]\nB = [0, 1]\n");
+        let ran = bench.run(all_pass());
+        assert_eq!((ran.summary.end.evaluations, ran.summary.end.not_final), (2, 2));
+        assert!(bench.verdicts().keys().all(|name| name.starts_with("A=0")), "{:?}", bench.verdicts());
+        assert!(ran.events.iter().any(|event| event.contains("is tried again")));
+    }
+
+    #[test]
+    fn a_variant_without_a_verdict_uses_no_budget_and_is_tried_again_by_a_resume() {
+        let mut bench = TestStudy::new(PLAIN);
+        bench.options.budget.evaluations = Some(7);
+        bench.trouble = Some(Arc::new(|source, _| source.starts_with("code 0 2 ").then(killed)));
+        let ran = bench.run(all_pass());
+        assert_eq!((ran.summary.end.evaluations, ran.summary.end.not_final), (7, 1));
+        assert_eq!(ran.summary.end.reason, StopReason::Evaluations);
+        let study = bench.open();
+        let number = study.history.not_final[0].number;
+        assert_eq!(study.history.not_final[0].configuration.to_string(), "A=0 B=2");
+        assert!(!bench.verdicts().contains_key("A=0 B=2"));
+        drop(study);
+        // A resume judges it under its own number although the budget is used up.
+        bench.trouble = None;
+        let ran = bench.run(all_pass());
+        assert_eq!((ran.summary.end.evaluations, ran.summary.end.not_final), (8, 0));
+        assert_eq!(ran.log.evaluated, ["A=0 B=2"]);
+        let study = bench.open();
+        assert_eq!(study.history.evaluations.last().unwrap().number, number);
+        drop(study);
+        bench.options.budget.evaluations = None;
+        bench.run(all_pass());
+        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
+    }
+
+    #[test]
+    fn a_second_try_runs_alone() {
+        let mut bench = TestStudy::new(PLAIN);
+        bench.trouble =
+            Some(Arc::new(|source, tries| (source.starts_with("code 0 2 ") && tries == 1).then(killed)));
+        let ran = bench.run(all_pass());
+        let of_it = |event: &&String| event.contains("[(\"A\", Int(0)), (\"B\", Int(2))]");
+        let is = |event: &String, what: &str| event.starts_with(what) && of_it(&event);
+        let again = ran.events.iter().rposition(|event| is(event, "Compiling")).unwrap();
+        let done = ran.events.iter().position(|event| is(event, "Finished")).unwrap();
+        assert!(again < done);
+        let others = ran.events[again + 1..done].iter().filter(|event| event.starts_with("Compiling"));
+        assert_eq!(others.count(), 0, "{:#?}", ran.events);
+        let compiled = ran.events.iter().filter(|event| is(event, "Compiling")).count();
+        assert_eq!(compiled, 2);
+    }
+
+    #[test]
+    fn twins_of_a_variant_without_a_verdict_are_judged_by_themselves() {
+        for space in
+            ["[parameters]\nA = [0, 1]\nDEAD = [0, 1, 2]\n", "[parameters]\nA = [0, 1]\nLATE = [0, 1, 2]\n"]
+        {
+            let bench = TestStudy::new(space);
+            // The first variant fails for good: twice in the engine's eyes.
+            let ran = bench.run(failing(2, |label| label.starts_with("A=0")));
+            assert_eq!(ran.summary.end.evaluations + ran.summary.end.not_final, 6, "{space}");
+            assert!(ran.summary.end.not_final <= 1, "{space}");
+            bench.run(all_pass());
+            assert_eq!(bench.verdicts(), undisturbed(space), "{space}");
+            // A compiler that fails for the source of all of them.
+            let mut bench = TestStudy::new(space);
+            bench.trouble = Some(Arc::new(|source, _| source.starts_with("code 0").then(killed)));
+            bench.run(all_pass());
+            bench.trouble = None;
+            let ran = bench.run(all_pass());
+            assert_eq!((bench.verdicts(), ran.summary.end.not_final), (undisturbed(space), 0), "{space}");
+        }
+    }
+
+    #[test]
+    fn ten_in_a_row_stop_the_run_and_a_resume_completes_it() {
+        let space = "[parameters]\nA = [0, 1, 2, 3]\nB = [0, 1, 2, 3]\n";
+        let mut bench = TestStudy::new(space);
+        bench.options.finalists = 1;
+        bench.trouble = Some(Arc::new(|_, _| Some(killed())));
+        let ran = bench.run(all_pass());
+        let end = &ran.summary.end;
+        assert_eq!((end.reason, end.evaluations, ran.summary.confirmed), (StopReason::Harness, 0, 0));
+        assert_eq!(end.not_final, 10);
+        let trouble = ran.summary.trouble.unwrap();
+        assert_eq!(trouble.text, "the C++ compiler was killed by SIGKILL 10 times in a row");
+        bench.trouble = None;
+        let ran = bench.run(all_pass());
+        assert_eq!((ran.summary.end.reason, ran.summary.end.not_final), (StopReason::SpaceExhausted, 0));
+        assert_eq!(bench.verdicts(), undisturbed(space));
+    }
+
+    #[test]
+    fn a_crash_counts_when_the_compiler_crashes_again() {
+        let crash = || Verdict::new(VerdictKind::CompilerCrash, "the compiler died (SIGSEGV)").in_doubt();
+        for (times, expected) in [(1, "pass"), (9, "compiler_crash")] {
+            let mut bench = TestStudy::new(PLAIN);
+            let hits =
+                move |source: &str, tries| (source.starts_with("code 2 0 ") && tries <= times).then(crash);
+            bench.trouble = Some(Arc::new(hits));
+            let ran = bench.run(all_pass());
+            assert_eq!((bench.verdicts()["A=2 B=0"].as_str(), ran.summary.end.not_final), (expected, 0));
+            assert_eq!(bench.verdicts().len(), 18);
+        }
+    }
+
+    #[test]
+    fn journals_in_which_trouble_is_a_verdict_are_repaired() {
+        let bench = TestStudy::new(PLAIN);
+        bench.run(all_pass());
+        let study = bench.open();
+        let passed = study.history.evaluations.iter().rfind(|one| one.verdict.is_pass());
+        let mut older = passed.unwrap().clone();
+        drop(study);
+        // As an earlier evo wrote it: the last verdict of the study is trouble.
+        let text = std::fs::read_to_string(bench.journal()).unwrap();
+        let own = format!("\"number\":{},", older.number);
+        let kept: Vec<&str> = text.lines().filter(|line| !line.contains(&own)).collect();
+        std::fs::write(bench.journal(), kept.join("\n") + "\n").unwrap();
+        older.verdict = killed();
+        let length = std::fs::metadata(bench.journal()).unwrap().len();
+        let mut writer = JournalWriter::append_after(&bench.folder(), length).unwrap();
+        writer.append(&JournalRecord::Evaluation(Box::new(older))).unwrap();
+        drop(writer);
+        assert_eq!(bench.verdicts().len(), 17);
+        let ran = bench.run(all_pass());
+        assert_eq!((ran.log.evaluated.len(), ran.summary.end.not_final), (1, 0));
+        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
+    }
+
+    #[test]
+    fn a_finalist_is_not_refused_for_trouble() {
+        let mut bench = TestStudy::new("[parameters]\nA = { values = [0, 1], default = 1 }\n");
+        bench.options.finalists = 1;
+        let deep = AtomicUsize::new(0);
+        // The second deep evaluation fails once, and is made again.
+        let ran = bench.run(Arc::new(move |job| {
+            let fails = job.deep && deep.fetch_add(1, Ordering::Relaxed) == 1;
+            lane_result(job, if fails { VerdictKind::HarnessError } else { VerdictKind::Pass })
+        }));
+        assert_eq!((ran.summary.confirmed, ran.log.deep.len()), (2, 3));
+        let ran = bench.run(Arc::new(|job| {
+            lane_result(job, if job.deep { VerdictKind::HarnessError } else { VerdictKind::Pass })
+        }));
+        assert_eq!(ran.summary.confirmed, 0);
+        assert!(bench.open().history.confirmations.iter().all(|one| one.evaluation.verdict.is_pass()));
+    }
+
+    #[test]
+    fn a_generation_that_cannot_be_written_is_written_at_the_end() {
+        let bench = TestStudy::new(PLAIN);
+        let place = bench.out.path().join("s/gen-000.json");
+        std::fs::create_dir_all(&place).unwrap();
+        let in_the_way = place.clone();
+        let evaluated = AtomicUsize::new(0);
+        let ran = bench.run(Arc::new(move |job| {
+            // After the first generation is complete.
+            if evaluated.fetch_add(1, Ordering::Relaxed) == 8 {
+                std::fs::remove_dir(&in_the_way).unwrap();
+            }
+            lane_result(job, VerdictKind::Pass)
+        }));
+        assert_eq!(ran.summary.end.reason, StopReason::SpaceExhausted);
+        assert!(
+            ran.events.iter().any(|event| event.contains("it is tried again at the end")),
+            "{:#?}",
+            ran.events
+        );
+        assert!(place.is_file());
+    }
+
+    #[test]
+    fn a_worker_that_cannot_be_started_stops_the_run_and_not_the_device() {
+        let bench = TestStudy::new(PLAIN);
+        let ran = bench.run(Arc::new(|job| {
+            let mut result = lane_result(job, VerdictKind::HarnessError);
+            result.verdict.message = "two new workers failed in a row: cannot start the worker".into();
+            result.lost = true;
+            result
+        }));
+        assert_eq!(ran.summary.end.reason, StopReason::Harness);
+        assert!(ran.summary.trouble.unwrap().text.contains("cannot start the worker"));
+        bench.run(all_pass());
+        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
+    }
 }

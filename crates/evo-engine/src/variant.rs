@@ -23,7 +23,6 @@ pub(crate) struct Variant<P> {
     pub expected: Option<Expectation>,
     /// The problem that it was proposed for; none where it was for all.
     pub aimed_at: Option<String>,
-    /// Set by `prepare`.
     pub prepared: Option<(P, Identity)>,
     /// What the compiler reports. Set by `job`.
     pub build: BuildRecord,
@@ -83,7 +82,6 @@ pub(crate) fn code_and_plan(code: &ContentHash, plan: &ContentHash) -> ContentHa
 }
 
 impl<P> Variant<P> {
-    /// A variant at its beginning.
     pub(crate) fn new(
         number: u64,
         genome: Genome,
@@ -269,7 +267,6 @@ impl<P> Variant<P> {
         evaluation
     }
 
-    /// Another variant's result, because the code is the same.
     pub(crate) fn twin_of(&self, original: &Evaluation) -> Evaluation {
         let mut evaluation = self.evaluation(original.verdict.clone(), original.gates.clone());
         evaluation.measurements = original.measurements.clone();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use evo_kernel::cpp_words::CPP_WORDS;
+use evo_kernel::cpp_words::is_cpp_word;
 
 /// Further words that cannot be names there, and names that the templates use themselves.
 const TAKEN: &[&str] = &[
@@ -93,7 +93,7 @@ const TAKEN: &[&str] = &[
 ];
 
 fn is_taken(name: &str) -> bool {
-    CPP_WORDS.contains(&name) || TAKEN.contains(&name)
+    is_cpp_word(name) || TAKEN.contains(&name)
 }
 
 /// Identifiers that are in use.

@@ -20,7 +20,6 @@ pub const SOURCE_MAX: u64 = 16 << 20;
 /// An array that a space names: as much as a large device holds.
 pub const ARRAY_MAX: u64 = 64 << 30;
 
-/// How a space is opened.
 #[derive(Clone, Copy, Debug)]
 pub struct SpaceAccess {
     /// Longest processor time for reading the file and counting its points. On the clock it may be six times
@@ -51,7 +50,6 @@ impl SpaceAccess {
         })
     }
 
-    /// Longest time on the clock.
     pub fn patience(&self) -> Duration {
         self.limit.saturating_mul(PATIENCE)
     }
@@ -60,7 +58,6 @@ impl SpaceAccess {
 /// How much longer than its processor time opening a space may take: six builds may share a core with it.
 const PATIENCE: u32 = 6;
 
-/// Processor time of this thread.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
@@ -90,7 +87,6 @@ pub fn open_beside(folder: &Path, name: &str, limit: u64, allow_outside: bool) -
     Ok(file)
 }
 
-/// The text of a file that a space names.
 pub fn read_beside(folder: &Path, name: &str, allow_outside: bool) -> io::Result<String> {
     let mut text = String::new();
     // The length was checked, but the file may be growing.
@@ -98,7 +94,6 @@ pub fn read_beside(folder: &Path, name: &str, allow_outside: bool) -> io::Result
     Ok(text)
 }
 
-/// Whether a path leads nowhere outside of a folder.
 pub fn is_below(folder: &Path, path: &Path) -> bool {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     match (folder.canonicalize(), path.canonicalize()) {

@@ -30,7 +30,6 @@ const DEADLINE: Duration = Duration::from_secs(20);
 /// The longest source as JSON, each letter of it escaped.
 const ANSWER_MAX: usize = 6 * template::RENDERED_MAX + 4096;
 
-/// Where a template is rendered.
 #[derive(Clone, Debug, Default)]
 pub enum Renderer {
     /// In this process: templates that ship with evo, and programs without workers.
@@ -46,7 +45,6 @@ pub struct RenderProcess(Mutex<Option<Talk>>);
 
 type Talk = Conversation<RenderOrder, RenderAnswer>;
 
-/// A template, and what to do with it.
 #[derive(Debug, Serialize, Deserialize)]
 struct RenderOrder {
     path: PathBuf,
@@ -56,16 +54,13 @@ struct RenderOrder {
 
 #[derive(Debug, Serialize, Deserialize)]
 enum RenderTask {
-    /// Render it with these values.
     Render(Configuration),
     /// Look for what is wrong with it; these names are known. Texts of constants are put together already here.
     Check(Vec<String>),
 }
 
-/// The rendered text, or what is wrong.
 type RenderAnswer = Result<String, Vec<TemplateError>>;
 
-/// Why there is no text.
 #[derive(Debug)]
 pub enum RenderFailure {
     /// The template's fault.
@@ -76,9 +71,6 @@ pub enum RenderFailure {
 
 impl Renderer {
     /// Renders a template with the parameters' values as variables.
-    ///
-    /// # Errors
-    /// What is wrong with the template, or with the machine.
     pub fn render(
         &self,
         path: &Path,
@@ -93,9 +85,6 @@ impl Renderer {
     }
 
     /// What is wrong with a template, as far as that can be told without rendering it.
-    ///
-    /// # Errors
-    /// It cannot be read with the memory that there is, or the machine fails.
     pub fn check(
         &self,
         path: &Path,
@@ -166,7 +155,6 @@ fn start() -> io::Result<Talk> {
     Ok(talk.with_line_max(ANSWER_MAX))
 }
 
-/// Whose fault the end of the process is.
 fn blame(order: &RenderOrder, death: &ProcessDeath) -> RenderFailure {
     let template = |message: String, hint: &str| {
         RenderFailure::Template(TemplateError {
@@ -210,9 +198,6 @@ fn blame(order: &RenderOrder, death: &ProcessDeath) -> RenderFailure {
 const OUT_OF_MEMORY: &str = "memory allocation of";
 
 /// Inside the process: renders what it is asked until stdin ends.
-///
-/// # Errors
-/// A pipe to the parent is broken.
 pub fn serve() -> io::Result<()> {
     let link = ParentLink::take_over(VERSION, Orphaned::Exits)?;
     process::serve(&mut RenderWorker { link })

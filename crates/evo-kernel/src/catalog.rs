@@ -26,7 +26,6 @@ pub fn open(name_or_path: &str) -> Result<SpaceFile, LoadError> {
     open_with(name_or_path, SpaceAccess::default())
 }
 
-/// The same with limits of the caller's.
 pub fn open_with(name_or_path: &str, access: SpaceAccess) -> Result<SpaceFile, LoadError> {
     if let Some((file, text)) = SPACES.iter().find(|(file, _)| file.trim_end_matches(".toml") == name_or_path)
     {

@@ -8,7 +8,6 @@ macro_rules! embedded {
     };
 }
 
-/// Space files by file name.
 pub const SPACES: &[(&str, &str)] = embedded!("search_spaces":
     "attention_simt.toml" "attention_mma.toml" "attention_mma_bf16.toml" "attention_mma_d80.toml" "attention_mma_d96.toml"
     "attention_mma_d128.toml" "attention_mma_d256.toml" "attention_layouts.toml" "attention_ladder.toml"
@@ -26,7 +25,6 @@ pub const TEMPLATES: &[(&str, &str)] = embedded!("templates":
     "transpose.cu.j2" "faults.cu.j2" "faults_naive.cu" "faults_heads.cu.j2" "faults_heads_naive.cu"
     "gates.cu.j2" "gates_naive.cu" "anchors.cu.j2" "anchors_naive.cu");
 
-/// Names of the embedded spaces.
 pub fn names() -> Vec<&'static str> {
     SPACES.iter().map(|(file, _)| file.trim_end_matches(".toml")).collect()
 }

@@ -18,7 +18,6 @@ pub struct LaunchFile {
 }
 
 impl LaunchFile {
-    /// The launches of a kernel at a configuration.
     pub fn of(kernel: &KernelSpec, configuration: &Configuration) -> LaunchFile {
         let mut object = Map::new();
         let mut left_out: Vec<String> = Vec::new();
@@ -35,7 +34,6 @@ impl LaunchFile {
         LaunchFile { object: object.into(), left_out }
     }
 
-    /// The file's text.
     pub fn text(&self) -> String {
         format!("{:#}\n", self.object)
     }

@@ -7,11 +7,9 @@ use evo_protocol::worker::SpecialValues;
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
-use super::resolve::whole;
-use super::spec::{ArgumentSpec, BufferSpec, FillSpec, KernelSpec, ProblemSpec};
-use super::specialize;
-use super::tiny;
-use super::views;
+use crate::resolve::{self, whole};
+use crate::spec::{ArgumentSpec, BufferSpec, FillSpec, KernelSpec, ProblemSpec};
+use crate::{specialize, tiny};
 
 /// Every remark, in the order of the file's sections. `configuration` is the default one.
 pub fn warnings(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
@@ -22,7 +20,7 @@ pub fn warnings(kernel: &KernelSpec, configuration: &Configuration) -> Vec<Strin
     );
     warnings.extend(batches_of_one(kernel, configuration));
     warnings.extend(built_in_values(kernel));
-    warnings.extend(buffers(kernel).filter_map(views::remark));
+    warnings.extend(buffers(kernel).filter_map(resolve::remark));
     warnings.extend(untried_values(kernel));
     warnings.extend(untested_tails(kernel, configuration));
     warnings
@@ -122,7 +120,6 @@ fn built_in_values(kernel: &KernelSpec) -> Option<String> {
     })
 }
 
-/// A wish that nothing fulfills yet.
 fn untried_values(kernel: &KernelSpec) -> Option<String> {
     (kernel.check.special_values == SpecialValues::AsDefault).then(|| {
         "special_values = \"as_default\": NaN, infinite, subnormal and huge inputs are not tried, because the answers \

@@ -68,7 +68,6 @@ pub fn reference_variables(kernel: &KernelSpec) -> Vec<usize> {
     positions(kernel).filter_map(lies_there).collect()
 }
 
-/// Whether the reference's source has the variable in which an argument lies.
 fn has_variable(kernel: &KernelSpec, argument: &ArgumentSpec) -> bool {
     let ReferenceSpec::Kernel { source, .. } = &kernel.check.reference else { return false };
     let ArgumentSpec::Buffer(buffer) = argument else { return false };
@@ -97,7 +96,6 @@ pub struct Swapped<'a> {
 }
 
 impl Swapped<'_> {
-    /// None have.
     pub fn none(kernel: &KernelSpec) -> Swapped<'_> {
         Swapped { kernel, pairs: Vec::new() }
     }
@@ -112,7 +110,6 @@ impl Swapped<'_> {
         self.pairs.iter().find(|(said, _)| *said == place).map_or(place, |(_, now)| *now)
     }
 
-    /// Two of them change places.
     pub fn swap(&mut self, [one, other]: &[String; 2]) {
         // The loader has refused names that do not exist.
         let (Some(one), Some(other)) = (self.place(one), self.place(other)) else { return };

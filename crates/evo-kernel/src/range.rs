@@ -17,7 +17,6 @@ pub(super) struct Misfit {
     pub(super) hint: Option<String>,
 }
 
-/// An end of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Low,

@@ -75,9 +75,6 @@ pub fn render(kernel: &KernelSpec, configuration: &Configuration) -> Result<Kern
 
 /// The text that the compiler gets for problems with these constants, which reach it as parameters do. A candidate's
 /// own text gets them as macros: `EVO_CAUSAL`.
-///
-/// # Errors
-/// As `render`.
 pub fn render_for(
     kernel: &KernelSpec,
     configuration: &Configuration,
@@ -117,7 +114,6 @@ fn header_lines(kernel: &KernelSpec, configuration: &Configuration) -> Vec<Strin
     vec![format!("evo: {} {configuration}", kernel.name), format!("test-one: {}", configuration.positional())]
 }
 
-/// Whether an option is the macro of a constant.
 fn defines_constant(kernel: &KernelSpec, option: &str) -> bool {
     let name = option.strip_prefix("-D").and_then(|own| own.split('=').next()).unwrap_or_default();
     let name = name.strip_prefix(CONSTANT_PREFIX).unwrap_or(name);
@@ -187,7 +183,6 @@ pub fn render_prepare(kernel: &KernelSpec) -> Option<KernelSource> {
     })
 }
 
-/// The include folders of options that every variant has.
 fn include_folders(kernel: &KernelSpec) -> impl Iterator<Item = String> {
     let options = compiler_options::fixed(kernel);
     let search = SearchPath::default().with_options(options.iter().map(String::as_str));
@@ -204,7 +199,6 @@ fn each_entry(launches: &[LaunchSpec]) -> Vec<String> {
     entries
 }
 
-/// A configuration's values and the constants beside them.
 fn with_constants(configuration: &Configuration, constants: &Specialization) -> Configuration {
     let own = configuration.iter().map(|(name, value)| (name.into(), value.clone()));
     let constants = constants.iter().map(|(name, value)| (name.into(), value.into()));

@@ -3,23 +3,25 @@
 //! Every expression that has no value here (a division by zero, a text where a number is meant, a
 //! fraction where a count is meant) refuses the variant with a verdict that names expression and
 //! place; it never ends a run. Limits of devices are not known here: see `kernel::limits`.
+//!
+//! What of an output is compared, with its numbers known.
 
 use std::collections::BTreeMap;
 
 use evo_protocol::plan::{ArgumentRef, BufferPlan, Fill, L2Persist, LaunchPlan, ProblemPlan, ScalarPlan};
 use evo_protocol::tensor_map::{BrokenRule, MapPart, Swizzle, TensorMap, TensorMapPlan};
 use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_protocol::view::{AxisRange, ComparedForm, OutputView};
 use evo_space::expr::{Expr, Scope};
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
-use super::passed::{self, Stream, Swapped};
-use super::range::{self, End};
-use super::spec::{
+use crate::passed::{self, Stream, Swapped};
+use crate::range::{self, End};
+use crate::spec::{
     ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, LoopSpec, PassedSpec, PrepareSpec,
-    ProblemSpec, ReferenceSpec, ScalarSpec, SwizzleSpec, TensorMapSpec,
+    ProblemSpec, RangeSpec, ReferenceSpec, ScalarSpec, SwizzleSpec, TensorMapSpec,
 };
-use super::views;
 
 /// Most launches of a call. Each is a line of the plan, which goes to the worker with every request.
 const LAUNCHES_MAX: i64 = 4096;
@@ -178,7 +180,7 @@ impl Resolver<'_> {
             return Err(self.refuse_shape(buffer, "has more than 2^63 bytes"));
         }
         let fill = self.fill(buffer, elements == Some(0))?;
-        let view = views::resolve(buffer, &shape, self.problem, &|expr, place| self.integer(expr, place))?;
+        let view = view_of(buffer, &shape, self.problem, &|expr, place| self.integer(expr, place))?;
         let (name, symbol) = (buffer.name.clone(), buffer.symbol.clone());
         Ok(BufferPlan { name, dtype: buffer.dtype, shape, role: buffer.role, fill, symbol, view })
     }
@@ -353,7 +355,6 @@ impl Resolver<'_> {
         Ok(launches)
     }
 
-    /// Sizes that the reference reads by name: each is an `int`.
     fn reference_sizes(&self, kernel: &KernelSpec) -> Result<Vec<String>, Box<Verdict>> {
         let ReferenceSpec::Kernel { sizes, .. } = &kernel.check.reference else { return Ok(Vec::new()) };
         let all = self.sizes()?;
@@ -370,7 +371,6 @@ impl Resolver<'_> {
         }
     }
 
-    /// Parameters that the reference sees.
     fn reference_parameters(&self, kernel: &KernelSpec) -> BTreeMap<String, Value> {
         let seen = |name: &String| Some((name.clone(), self.names.configuration.get(name)?.clone()));
         kernel.check.reference_parameters.iter().filter_map(seen).collect()
@@ -522,4 +522,87 @@ fn shown(value: &Value) -> String {
         Value::Text(text) => format!("the text `{text}`"),
         other => other.to_string(),
     }
+}
+
+type Integer<'a> = dyn Fn(&Expr, &str) -> Result<i64, Box<Verdict>> + 'a;
+
+/// The view of a buffer with these extents.
+///
+/// # Errors
+/// A range that leaves the output, or one without elements in an output that has some: nothing would be compared.
+pub(crate) fn view_of(
+    buffer: &BufferSpec,
+    shape: &[u64],
+    problem: &str,
+    integer: &Integer<'_>,
+) -> Result<Option<OutputView>, Box<Verdict>> {
+    let Some(view) = &buffer.view else { return Ok(None) };
+    let refuse = |what: String| {
+        let verdict = Verdict::new(VerdictKind::StaticReject, format!("{what}, in problem `{problem}`"));
+        let verdict = verdict.with_cause("region").with("check_of", buffer.name.clone());
+        Box::new(verdict.with("problem", problem))
+    };
+    let mut region = Vec::new();
+    for (axis, extent) in shape.iter().enumerate() {
+        let place = format!("region[{axis}] of `check` of argument `{}`", buffer.name);
+        region.push(match view.region.as_ref().and_then(|own| own.get(axis)) {
+            Some(spec) => axis_range(spec, (*extent, &place), integer, &refuse)?,
+            None => AxisRange::all(*extent),
+        });
+    }
+    Ok(Some(OutputView { region, form: view.form, axis: view.axis }))
+}
+
+fn axis_range(
+    spec: &RangeSpec,
+    (extent, place): (u64, &str),
+    integer: &Integer<'_>,
+    refuse: &dyn Fn(String) -> Box<Verdict>,
+) -> Result<AxisRange, Box<Verdict>> {
+    let value = |expr: &Option<Expr>, absent: i64| match expr {
+        Some(expr) => integer(expr, place),
+        None => Ok(absent),
+    };
+    let extent = extent as i64;
+    let (first, stop, step) = (value(&spec.first, 0)?, value(&spec.stop, extent)?, value(&spec.step, 1)?);
+    if step < 1 {
+        return Err(refuse(format!("{place} has the step {step}, expected 1 or more")));
+    }
+    if first < 0 || stop > extent {
+        return Err(refuse(format!("{place} is {first}:{stop}, and the extent is {extent}")));
+    }
+    let count = (stop - first).max(0).unsigned_abs().div_ceil(step.unsigned_abs());
+    if count == 0 && extent > 0 {
+        let what = format!("{place} is {first}:{stop}, which is empty: nothing would be compared");
+        return Err(refuse(what));
+    }
+    Ok(AxisRange { first: first as u64, count, step: step as u64 })
+}
+
+/// A remark for each output that is not compared in full, in the words of the file.
+pub(crate) fn remark(buffer: &BufferSpec) -> Option<String> {
+    let view = buffer.view.as_ref()?;
+    let part = |own: &Option<Expr>| own.as_ref().map_or("", |own| own.text()).to_string();
+    let slice = |own: &RangeSpec| {
+        let (first, stop, step) = (part(&own.first), part(&own.stop), part(&own.step));
+        if step.is_empty() { format!("{first}:{stop}") } else { format!("{first}:{stop}:{step}") }
+    };
+    let region = view.region.as_ref().map(|own| own.iter().map(slice).collect::<Vec<_>>().join(", "));
+    let axis = view.axis.map_or(String::new(), |axis| format!(" along axis {axis}"));
+    let form = match view.form {
+        ComparedForm::Elements => None,
+        ComparedForm::Sorted => {
+            Some(format!("in ascending order{axis}: which place holds which element is not checked"))
+        }
+        ComparedForm::Sum => Some(format!("by its sum{axis}: its elements are not checked")),
+    };
+    let name = &buffer.name;
+    Some(match (region, form) {
+        (Some(region), None) => {
+            format!("`{name}` is compared in [{region}] alone: its other elements are not checked")
+        }
+        (None, Some(form)) => format!("`{name}` is compared {form}"),
+        (Some(region), Some(form)) => format!("`{name}` is compared in [{region}] alone, {form}"),
+        (None, None) => return None,
+    })
 }

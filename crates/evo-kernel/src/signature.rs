@@ -21,7 +21,6 @@ pub enum SourceEntry {
     Read(Vec<Vec<SourceParameter>>),
 }
 
-/// A parameter of a `__global__` function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceParameter {
     /// As the source writes it, with single blanks.
@@ -29,7 +28,6 @@ pub struct SourceParameter {
     pub kind: ParameterKind,
 }
 
-/// What a parameter takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterKind {
     Pointer,
@@ -37,11 +35,9 @@ pub enum ParameterKind {
     Scalar(u64),
     /// A tensor map, by value.
     TensorMap,
-    /// A type that is not known here.
     Unknown,
 }
 
-/// Looks for an entry point.
 pub fn find(source: &str, entry: &str) -> SourceEntry {
     let entry = base(entry);
     if !uses_identifier(source, entry) {

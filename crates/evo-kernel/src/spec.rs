@@ -2,6 +2,12 @@
 //!
 //! These are plain values with expressions still in them; `plan` resolves them for one
 //! configuration and one problem. Nothing here knows search or devices.
+//!
+//! The nearest valid point in the place of a default that constraints exclude.
+//!
+//! Many a tuning script has no default at all: its parameters list their values from the smallest, and the first values
+//! together are often not a configuration that can run. Such a file is sound, so the nearest valid point is tried first,
+//! and everybody is told.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,13 +21,13 @@ use evo_protocol::tensor_map::{OutsideFill, Swizzle};
 use evo_protocol::view::ComparedForm;
 use evo_protocol::worker::{CommandReference, SpecialValues, TaskTolerance};
 use evo_space::expr::Expr;
+use evo_space::genome::Configuration;
+use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
 
-use super::apart::Renderer;
-use super::replaced_default::ReplacedDefault;
+use crate::apart::Renderer;
 
-/// A whole space file.
 #[derive(Debug)]
 pub struct SpaceFile {
     /// Where it came from; embedded spaces have a name such as `attention_simt`.
@@ -36,32 +42,23 @@ pub struct SpaceFile {
     pub kernel: Option<KernelSpec>,
 }
 
-/// The kernel part of a space file.
 #[derive(Debug)]
 pub struct KernelSpec {
-    /// The kernel's name, used in leaderboards.
     pub name: String,
-    /// Template or plain source.
     pub source: KernelText,
-    /// Further compiler options.
     pub options: Vec<OptionSpec>,
     /// Sizes and flags that are compile-time constants: one binary for each set of their values.
     pub specialize: Vec<String>,
     /// Its blocks stay on the device and take work by turns, so few of them are meant.
     pub is_persistent: bool,
-    /// What entry points take, in order.
     pub arguments: Vec<ArgumentSpec>,
-    /// The launches of one call, in order.
     pub launches: Vec<LaunchSpec>,
     /// Which of them are made several times.
     pub loops: Vec<LoopSpec>,
     /// Launches of the task's own that derive inputs from inputs before anything is timed.
     pub prepare: Option<PrepareSpec>,
-    /// Named input sizes.
     pub problems: Vec<ProblemSpec>,
-    /// How answers are checked.
     pub check: CheckSpec,
-    /// What is minimized.
     pub objective: ObjectiveSpec,
     /// What a candidate has to reach, for `evo gate --goals`.
     pub goals: Option<GoalsSpec>,
@@ -71,7 +68,6 @@ pub struct KernelSpec {
     pub diagnose: Vec<DiagnoseSpec>,
 }
 
-/// A way to harm a kernel on purpose.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiagnoseSpec {
     pub name: String,
@@ -79,7 +75,6 @@ pub struct DiagnoseSpec {
     pub resource: String,
     /// What one dose more means.
     pub unit: String,
-    /// The opposite.
     pub try_next: String,
     /// It takes work away instead: answers are wrong then, and the time is a bound for any cure.
     pub lightens: bool,
@@ -103,12 +98,10 @@ impl MetricEvidence {
     }
 }
 
-/// What becomes different at a dose.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiagnoseDose {
     /// Parameters and one of their values each.
     pub set: Vec<(String, Value)>,
-    /// Macros and what they stand for.
     pub define: Vec<(String, String)>,
 }
 
@@ -118,7 +111,6 @@ pub struct PeerSpec {
     pub name: String,
     /// Program and arguments; empty for a peer that comes with evo.
     pub command: Vec<String>,
-    /// Where the command runs.
     pub folder: PathBuf,
     /// Longest time for one answer; the usual one when absent.
     pub timeout_s: Option<f64>,
@@ -126,16 +118,11 @@ pub struct PeerSpec {
     pub place: (PathBuf, u32, u32),
 }
 
-/// The kernel's text before rendering.
 #[derive(Clone, Debug)]
 pub struct KernelText {
-    /// Template (rendered by minijinja) or plain `.cu` (parameters arrive as `-D` macros).
     pub kind: SourceKind,
-    /// The file's name, for messages.
     pub path: PathBuf,
-    /// The file's text.
     pub text: String,
-    /// Where a template is rendered.
     pub renderer: Renderer,
 }
 
@@ -159,10 +146,8 @@ impl OptionSpec {
     }
 }
 
-/// How parameters reach the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceKind {
-    /// A minijinja template.
     Template,
     /// Plain source with macros.
     Plain,
@@ -170,7 +155,6 @@ pub enum SourceKind {
     Given,
 }
 
-/// One argument of the entry points.
 #[derive(Debug)]
 pub enum ArgumentSpec {
     /// A device buffer, passed as a pointer.
@@ -187,7 +171,6 @@ impl ArgumentSpec {
         !matches!(self, ArgumentSpec::Buffer(BufferSpec { symbol: Some(_), .. }))
     }
 
-    /// The argument's name.
     pub fn name(&self) -> &str {
         match self {
             ArgumentSpec::Buffer(buffer) => &buffer.name,
@@ -197,7 +180,6 @@ impl ArgumentSpec {
     }
 }
 
-/// A buffer.
 #[derive(Debug)]
 pub struct BufferSpec {
     pub name: String,
@@ -243,12 +225,7 @@ pub enum FillSpec {
     /// The same for every problem.
     Fixed(Fill),
     /// Uniform between two ends over problem sizes. The range is hard: no input family leaves it.
-    Uniform {
-        low: Expr,
-        high: Expr,
-        /// Whether the upper end itself may occur.
-        inclusive: bool,
-    },
+    Uniform { low: Expr, high: Expr, inclusive: bool },
 }
 
 /// A scalar; its value may read parameters and problem sizes.
@@ -264,7 +241,6 @@ pub struct ScalarSpec {
 #[derive(Debug)]
 pub struct TensorMapSpec {
     pub name: String,
-    /// The buffer that it describes.
     pub of: String,
     /// Extents of the tensor: 1 to 5.
     pub dims: Vec<Expr>,
@@ -312,10 +288,8 @@ pub struct LaunchSpec {
     pub in_loop: Option<usize>,
 }
 
-/// What an entry point is given.
 #[derive(Clone, Debug)]
 pub enum PassedSpec {
-    /// One of `[[arguments]]`.
     Named(String),
     /// A number of this launch alone.
     Literal(ScalarSpec),
@@ -343,13 +317,11 @@ pub struct PrepareSpec {
 /// A window of the L2 cache for a launch.
 #[derive(Clone, Debug)]
 pub struct L2PersistSpec {
-    /// A buffer argument.
     pub argument: String,
     /// Share of its accesses that are kept, 0 to 1; where it is 0 there is no window.
     pub ratio: Expr,
 }
 
-/// A named input size.
 #[derive(Clone, Debug)]
 pub struct ProblemSpec {
     pub name: String,
@@ -357,7 +329,6 @@ pub struct ProblemSpec {
     pub sizes: BTreeMap<String, Value>,
     /// Weight in the objective's mean.
     pub weight: f64,
-    /// Whether it is timed.
     pub timed: bool,
     /// Whether `evo evaluate` decides by it. All timed problems are canonical where the file marks none.
     pub canonical: bool,
@@ -369,10 +340,8 @@ pub struct ProblemSpec {
     pub on_request: bool,
 }
 
-/// How answers are checked.
 #[derive(Debug)]
 pub struct CheckSpec {
-    /// Where the right answer comes from.
     pub reference: ReferenceSpec,
     /// Parameters on which the right answer depends, such as the layout of an output; the reference sees them.
     pub reference_parameters: Vec<String>,
@@ -412,7 +381,6 @@ pub struct CheckSpec {
     pub has_host_twin: bool,
 }
 
-/// Where the small shapes of the first correctness gate come from.
 #[derive(Clone, Debug)]
 pub enum TinySpec {
     /// evo derives them from sizes, grids and the configuration's tiles.
@@ -424,7 +392,6 @@ pub enum TinySpec {
     None,
 }
 
-/// Where the right answer comes from.
 #[derive(Clone, Debug)]
 pub enum ReferenceSpec {
     /// A built-in fp64 function by name (`worker::judge::reference`), with its options.
@@ -458,7 +425,6 @@ impl ReferenceSpec {
     }
 }
 
-/// What is minimized.
 #[derive(Debug)]
 pub struct ObjectiveSpec {
     /// Which mode ranks: `hot` or `cold`.
@@ -471,7 +437,6 @@ pub struct ObjectiveSpec {
     pub allow_trade: bool,
 }
 
-/// What a candidate has to reach.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GoalsSpec {
     pub faster_than: Vec<FasterGoal>,
@@ -489,7 +454,6 @@ pub struct FasterGoal {
     pub problems: usize,
 }
 
-/// A bound of a profile's metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricGoal {
     pub metric: String,
@@ -500,7 +464,6 @@ pub struct MetricGoal {
     pub text: String,
 }
 
-/// How a metric relates to its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricRelation {
     AtLeast,
@@ -510,7 +473,6 @@ pub enum MetricRelation {
 }
 
 impl MetricGoal {
-    /// Whether a value meets the goal.
     pub fn holds(&self, value: f64) -> bool {
         match self.relation {
             MetricRelation::AtLeast => value >= self.bound,
@@ -518,5 +480,82 @@ impl MetricGoal {
             MetricRelation::Above => value > self.bound,
             MetricRelation::Below => value < self.bound,
         }
+    }
+}
+
+/// The default configuration that a file states, and what took its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReplacedDefault {
+    /// What the file states; it is not valid.
+    pub stated: Configuration,
+    /// The nearest valid point, which is the default from now on.
+    pub taken: Configuration,
+    /// The constraints that exclude the stated one, as written.
+    pub violated: Vec<String>,
+}
+
+impl ReplacedDefault {
+    /// A space whose default is valid, and what was replaced for that. Nothing changes where the default is valid
+    /// already, or where no valid point is found.
+    pub fn mend(space: SearchSpace) -> (SearchSpace, Option<ReplacedDefault>) {
+        let stated = space.default_genome();
+        if space.contains(&stated) {
+            return (space, None);
+        }
+        // The seed breaks ties alone, so that a file has the same default in every run.
+        let Some(nearest) = space.repair(&stated, &mut seeded(0)) else { return (space, None) };
+        let violated = space.violations(&stated).iter().map(|one| one.expr.text().to_string()).collect();
+        let replaced = ReplacedDefault {
+            stated: space.configuration(&stated),
+            taken: space.configuration(&nearest),
+            violated,
+        };
+        (space.with_default(&nearest), Some(replaced))
+    }
+
+    /// The replacement in one sentence, with the parameters that changed.
+    pub fn note(&self) -> String {
+        let changed = self.stated.iter().zip(self.taken.iter()).filter(|(old, new)| old.1 != new.1);
+        let changed: Vec<String> =
+            changed.map(|((name, old), (_, new))| format!("{name}={new} instead of {old}")).collect();
+        let violated: Vec<String> = self.violated.iter().map(|text| format!("`{text}`")).collect();
+        format!(
+            "the default configuration violates {}, so the nearest valid point takes its place: {}",
+            violated.join(" and "),
+            changed.join(", ")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space(text: &str) -> SearchSpace {
+        SearchSpace::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_valid_default_stays() {
+        let (own, replaced) =
+            ReplacedDefault::mend(space("constraints = ['A < 3']\n[parameters]\nA = [1, 2, 4]\n"));
+        assert_eq!(replaced, None);
+        assert_eq!(own.configuration(&own.default_genome()).to_string(), "A=1");
+    }
+
+    #[test]
+    fn the_nearest_valid_point_is_the_default() {
+        let text =
+            "constraints = ['A * B >= 8', 'A > 1']\n[parameters]\nA = [1, 2, 4, 8]\nB = [2, 4]\nC = [5, 6]\n";
+        let (own, replaced) = ReplacedDefault::mend(space(text));
+        let replaced = replaced.unwrap();
+        assert_eq!(own.configuration(&own.default_genome()), replaced.taken);
+        assert!(own.contains(&own.default_genome()));
+        assert_eq!(own.count(), space(text).count());
+        assert_eq!(
+            replaced.note(),
+            "the default configuration violates `A * B >= 8` and `A > 1`, so the nearest valid point takes its \
+             place: A=4 instead of 1"
+        );
     }
 }

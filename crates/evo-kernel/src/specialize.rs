@@ -13,7 +13,6 @@ use super::spec::{KernelSpec, ProblemSpec, TinySpec};
 /// Most sets of values: each is a compilation of every variant, and each is judged by every gate.
 pub const CONSTANTS_MAX: usize = 16;
 
-/// The values that a problem has for the names.
 pub fn constants_of(names: &[String], problem: &ProblemSpec) -> Specialization {
     let sizes = problem.sizes.iter();
     // The loader has refused sizes that are not whole.
@@ -58,9 +57,6 @@ pub fn narrow(kernel: &mut KernelSpec, constants: &Specialization) {
 }
 
 /// Refuses more sets than there may be, which listed small shapes can ask for.
-///
-/// # Errors
-/// `static_reject`, cause `specialize`.
 pub fn check_count(sets: &[Specialization]) -> Result<(), Box<Verdict>> {
     if sets.len() <= CONSTANTS_MAX {
         return Ok(());

@@ -24,7 +24,6 @@ const FUEL: u64 = 20_000_000;
 /// Depth of macros that call each other; each level takes a few kilobytes of stack.
 const RECURSION: usize = 100;
 
-/// A rendered source.
 pub const RENDERED_MAX: usize = 16 << 20;
 
 /// Names that templates may call besides those of minijinja itself.
@@ -34,13 +33,10 @@ pub const FUNCTIONS: &[&str] = &["ceil_div", "min", "max", "abs", "fail"];
 #[derive(Clone, Debug, PartialEq, Error, Serialize, Deserialize)]
 #[error("{}: {message}", place(.file, *.line))]
 pub struct TemplateError {
-    /// The template file's name.
     pub file: String,
     /// Line in the template, from 1.
     pub line: Option<usize>,
-    /// What is wrong.
     pub message: String,
-    /// A way out, if one is near.
     pub hint: Option<String>,
     /// The unknown name, where that is the cause.
     pub name: Option<String>,
@@ -117,7 +113,6 @@ pub fn check(path: &Path, text: &str, known: &[&str]) -> Vec<TemplateError> {
     unknown.iter().map(|name| unknown_name(&file, text, known, name)).collect()
 }
 
-/// The name of a text's file without its folders.
 pub(super) fn file_name(path: &Path) -> String {
     match path.file_name() {
         Some(name) => name.to_string_lossy().into_owned(),

@@ -20,8 +20,7 @@ use crate::cli::exit_code::ExitCode;
 use crate::cli::{opened, output};
 use crate::kernel::limits::constraints;
 use crate::kernel::lint;
-use crate::kernel::replaced_default::ReplacedDefault;
-use crate::kernel::spec::{ProblemSpec, SpaceFile};
+use crate::kernel::spec::{ProblemSpec, ReplacedDefault, SpaceFile};
 
 /// More samples than anybody reads; each is a line.
 const MAX_SAMPLES: usize = 1_000_000;

@@ -7,7 +7,7 @@ use crate::cli::args::SpaceArgs;
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
 use crate::cli::words;
-use crate::kernel::replaced_default::ReplacedDefault;
+use crate::kernel::spec::ReplacedDefault;
 
 /// A space, and the arguments that ask about it.
 pub struct SpaceInquiry<'a> {

@@ -15,7 +15,7 @@ use super::stage::{Stage, StudyIdentity};
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
 use crate::cli::{described, environment, progress};
-use crate::engine::{Engine, Inbox, Parts, Recipe, RunSummary, interrupt};
+use crate::engine::{Engine, Inbox, Parts, Recipe, RunSummary, live};
 use crate::event::{Event, Observer};
 use crate::journal::champion::Succession;
 use crate::journal::own_folder::OwnFolder;
@@ -68,7 +68,7 @@ fn execute_on<'a, R: Recipe>(
     let apart = apart::of(plan, &stage.recipe, problems, device);
     let header = header(plan, stage.identity, apart.is_on);
     let mut study = Study::open(&plan.request(), header, plan.clock.clone())?;
-    interrupt::watch(inbox.sender())
+    live::watch_signals(inbox.sender())
         .map_err(|error| CliError::harness(format!("cannot watch for Ctrl-C: {error}")))?;
     // Until the engine is done, it ends the run in order.
     call.leave_signals(true);

@@ -28,16 +28,15 @@ use crate::cli::rehearsal;
 use crate::cli::session::{self, DeviceSetup};
 use crate::cli::trial;
 use crate::compile::VariantFarm;
+use crate::engine::live_sanitizer::TwinLooks;
 use crate::engine::prepared::PreparedKernel;
 use crate::engine::recipe::KernelRecipe;
-use crate::engine::twin_looks::TwinLooks;
 use crate::engine::{Inbox, LaneIdentity, LanePart, Message, SanitizePlan, Utilization, single};
 use crate::journal::conditions::Conditions;
 use crate::journal::record::space_hash;
 use crate::kernel::limits::constraints::DeviceSpace;
 use crate::kernel::lint;
-use crate::kernel::replaced_default::ReplacedDefault;
-use crate::kernel::spec::{KernelSpec, SpaceFile};
+use crate::kernel::spec::{KernelSpec, ReplacedDefault, SpaceFile};
 use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
 

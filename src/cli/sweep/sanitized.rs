@@ -10,7 +10,7 @@ use crate::cli::error::CliError;
 use crate::cli::sanitize::tool_on;
 use crate::cli::sanitize_args::SanitizeWhen;
 use crate::engine::live_sanitizer::DeviceSanitizer;
-use crate::engine::twin_looks::TwinLooks;
+use crate::engine::live_sanitizer::TwinLooks;
 use crate::engine::{NoSanitizer, SanitizePlan, Sanitizer};
 use crate::inspect::sanitize::SanitizerCheck;
 use crate::supervise::job::Job;

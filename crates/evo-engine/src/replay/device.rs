@@ -7,16 +7,16 @@
 
 use std::sync::mpsc::Sender;
 
+use evo_journal::record::ProblemWork;
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
 use evo_protocol::verdict::{Gate, GateReport, Verdict, VerdictKind};
 use evo_space::genome::{Configuration, ContentHash};
+use evo_supervise::job::{Judgement, Standing};
 
-use super::recording::{Recording, Row};
+use super::{Recording, Row};
 use crate::ports::{
     BuildRecord, Compilers, Evaluate, Identity, JobOrder, Message, PairAnswer, Recipe, Refused, Rivals,
 };
-use evo_journal::record::ProblemWork;
-use evo_supervise::job::{Judgement, Standing};
 
 /// The beginning of every replayed device's name.
 pub const PREFIX: &str = "replay:";
@@ -48,23 +48,19 @@ pub fn info(recording: &Recording) -> DeviceInfo {
     }
 }
 
-/// Looks configurations up in a recording.
 #[derive(Debug)]
 pub struct ReplayRecipe<'a> {
     recording: &'a Recording,
 }
 
 impl<'a> ReplayRecipe<'a> {
-    /// A recipe for a recording's configurations.
     pub fn new(recording: &'a Recording) -> ReplayRecipe<'a> {
         ReplayRecipe { recording }
     }
 }
 
-/// A configuration with its row.
 #[derive(Clone, Debug)]
 pub struct ReplayedVariant {
-    /// Hash of the configuration.
     hash: ContentHash,
     /// `None` where the configuration was not recorded.
     row: Option<Row>,
@@ -154,12 +150,10 @@ impl Compilers<ReplayedVariant> for ReplayCompilers {
 /// Answers each row with its verdict.
 #[derive(Debug)]
 pub struct ReplayDevice {
-    /// Names the recording in every verdict.
     provenance: String,
 }
 
 impl ReplayDevice {
-    /// The device of a recording.
     pub fn new(recording: &Recording) -> ReplayDevice {
         let (name, format) = (&recording.name, recording.format.as_str());
         ReplayDevice { provenance: format!("replayed from a recording of `{name}` ({format})") }

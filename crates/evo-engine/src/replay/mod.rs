@@ -1,23 +1,273 @@
 //! Recorded spaces: the result and the cost of every configuration of a kernel on a GPU, read from files.
 //!
-//! `recording` is the common form of all formats. `open` reads a file; the reader for its format (`readers`) makes
-//! a `draft` of it, and `finish` checks the draft against its own parameters and constraints (`place`). `device`
-//! answers the engine from a recording, and `prior` gives a recording to a search as an earlier study.
+//! The reader for a file's format (`readers`) makes a draft of it, and `finish` checks the draft against its own parameters
+//! and constraints. `device` answers the engine from a recording.
+
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use evo_protocol::verdict::{VerdictClass, VerdictKind};
+use evo_search::strategy::PriorStudy;
+use evo_space::genome::{ContentHash, Genome};
+use evo_space::space::SearchSpace;
+use flate2::read::MultiGzDecoder;
+use thiserror::Error;
+
+use crate::replay::finish::finish;
 
 pub mod device;
-mod draft;
-pub mod error;
 mod finish;
-mod format;
-mod open;
-mod place;
-pub mod prior;
 mod readers;
-mod recording;
-
-pub use error::RecordingError;
-pub use format::Format;
-pub use recording::{Cost, Recording, Row};
 
 #[cfg(test)]
 mod tests;
+
+/// Measurements of one kernel on one GPU: of all its configurations, or of some.
+#[derive(Debug)]
+pub struct Recording {
+    /// `kernel__gpu`.
+    pub name: String,
+    pub kernel: String,
+    pub gpu: String,
+    /// The problem size as text, such as `4096 4096`; empty if the file does not say.
+    pub problem: String,
+    pub format: Format,
+    pub space: SearchSpace,
+    /// Nanoseconds in one unit of the file's objective.
+    pub unit_ns: f64,
+    /// Whether every valid point of the space has a row.
+    pub exhaustive: bool,
+    pub content: ContentHash,
+    /// What a person should know about how the file was read.
+    pub notices: Vec<String>,
+    pub(super) rows: Vec<Row>,
+    pub(super) genomes: Vec<Genome>,
+    pub(super) lookup: RowLookup,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Position in the file, counted from 0; rows that were left out do not count.
+    pub number: usize,
+    pub class: VerdictClass,
+    /// The verdict, as precisely as the file tells.
+    pub kind: VerdictKind,
+    pub objective_ns: Option<f64>,
+    /// What its evaluation took.
+    pub cost: Cost,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    pub compile_ms: f64,
+    pub validate_ms: f64,
+    /// Sum of the benchmark runs; 0 if there were none.
+    pub runs_ms: f64,
+    /// Overhead of the tuner that recorded it. It does not count as part of the evaluation.
+    pub framework_ms: f64,
+}
+
+impl Cost {
+    /// The cost of the first evaluation of a configuration: compiling, validation, runs.
+    pub fn total_ms(&self) -> f64 {
+        self.compile_ms + self.validate_ms + self.runs_ms
+    }
+}
+
+#[derive(Debug)]
+pub(super) enum RowLookup {
+    /// A row's number is the canonical index of its point.
+    Canonical,
+    /// Rows are in another order, or some are missing.
+    Map(HashMap<Genome, u32>),
+}
+
+impl Recording {
+    /// The row of a point; `None` if it was not recorded.
+    pub fn row(&self, genome: &Genome) -> Option<&Row> {
+        let number = match &self.lookup {
+            RowLookup::Canonical => usize::try_from(self.space.index_of(genome)?).ok()?,
+            RowLookup::Map(map) => *map.get(genome)? as usize,
+        };
+        self.rows.get(number)
+    }
+
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// The point of a row, by the row's number, which must be below `rows().len()`.
+    pub fn genome(&self, number: usize) -> Genome {
+        self.genomes[number].clone()
+    }
+}
+
+/// The first bytes of a gzip stream.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// A recording, unpacked. The largest public ones have some ten megabytes.
+const TEXT_MAX: u64 = 512 << 20;
+
+impl Recording {
+    /// Reads a recording, compressed or not, or the folder of a study. The format is recognized by the content.
+    pub fn open(path: &Path) -> Result<Recording, RecordingError> {
+        Recording::open_with(path, None)
+    }
+
+    /// The same on a space of the caller's. Rows outside it are left out, and a notice says how many.
+    pub fn open_in(path: &Path, space: SearchSpace) -> Result<Recording, RecordingError> {
+        Recording::open_with(path, Some(space))
+    }
+
+    /// Reads the text of a recording; `stem` is the file's name without `.json`.
+    pub fn of_text(text: &str, stem: &str) -> Result<Recording, RecordingFault> {
+        Recording::read(text, stem, None)
+    }
+
+    fn read(text: &str, stem: &str, space: Option<SearchSpace>) -> Result<Recording, RecordingFault> {
+        // The hash is of the text, so that a recording is the same whether or not it is compressed.
+        readers::read_any(text, stem).and_then(|draft| finish(draft, space, ContentHash::of(text.as_bytes())))
+    }
+
+    fn open_with(path: &Path, space: Option<SearchSpace>) -> Result<Recording, RecordingError> {
+        let file = if path.is_dir() { path.join("journal.jsonl") } else { path.to_path_buf() };
+        let text = read_text(&file)?;
+        let stem = stem(&file);
+        let content = |fault| RecordingError::Content { path: file, fault };
+        Recording::read(&text, &stem, space).map_err(content)
+    }
+}
+
+/// The file's name without `.json` and `.gz`, for formats that do not name kernel and GPU.
+fn stem(path: &Path) -> String {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    name.strip_suffix(".json").unwrap_or(name).to_string()
+}
+
+fn too_large(path: &Path) -> RecordingError {
+    let fault = RecordingFault::new(format!("it is larger than {} MiB", TEXT_MAX >> 20))
+        .with_hint("split the recording, or keep the rows that matter");
+    RecordingError::Content { path: path.to_path_buf(), fault }
+}
+
+fn read_text(path: &Path) -> Result<String, RecordingError> {
+    let own = || PathBuf::from(path);
+    let read = |source| RecordingError::Read { path: own(), source };
+    let mut bytes = Vec::new();
+    let file = evo_system::regular::open(path).map_err(read)?;
+    file.take(TEXT_MAX + 1).read_to_end(&mut bytes).map_err(read)?;
+    if bytes.len() as u64 > TEXT_MAX {
+        return Err(too_large(path));
+    }
+    // A gzip file may have several members, as when a tool appends to it.
+    let bytes = if bytes.starts_with(&GZIP_MAGIC) {
+        let mut unpacked = Vec::new();
+        // A few kilobytes of gzip can unpack to as many gigabytes.
+        let result = MultiGzDecoder::new(bytes.as_slice()).take(TEXT_MAX + 1).read_to_end(&mut unpacked);
+        result.map_err(|source| RecordingError::Compressed { path: own(), source })?;
+        if unpacked.len() as u64 > TEXT_MAX {
+            return Err(too_large(path));
+        }
+        unpacked
+    } else {
+        bytes
+    };
+    String::from_utf8(bytes).map_err(|_| RecordingError::Content {
+        path: own(),
+        fault: RecordingFault::new("it is not text")
+            .with_hint("recordings are JSON, plain or compressed by gzip"),
+    })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// `tuning-data/1`: one JSON object with parameters, constraints and a list per column.
+    TuningData,
+    /// A cache file of Kernel Tuner.
+    KernelTunerCache,
+    /// Results in T4, the auto-tuning community's exchange format.
+    T4,
+    Journal,
+}
+
+impl Format {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Format::TuningData => "tuning-data/1",
+            Format::KernelTunerCache => "Kernel Tuner cache",
+            Format::T4 => "T4 results",
+            Format::Journal => "evo journal",
+        }
+    }
+}
+
+/// A file that does not read as its format. serde does not know the row.
+pub(super) fn unreadable(format: Format, error: &serde_json::Error) -> RecordingFault {
+    RecordingFault::new(error.to_string()).with_hint(format!("it does not read as {}", format.as_str()))
+}
+
+#[derive(Debug, Error)]
+pub enum RecordingError {
+    #[error("cannot read the recording `{}`", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot unpack the recording `{}`: {source}", path.display())]
+    Compressed { path: PathBuf, source: io::Error },
+    /// Well-formed or not, its content is not a recording.
+    #[error("cannot use the recording `{}`: {}", path.display(), fault)]
+    Content { path: PathBuf, fault: RecordingFault },
+}
+
+impl RecordingError {
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            RecordingError::Read { .. } => {
+                Some("`replay:` takes a file, or the folder of a study with its journal")
+            }
+            RecordingError::Compressed { .. } => Some("the file may be cut off; fetch it again"),
+            RecordingError::Content { fault, .. } => fault.hint.as_deref(),
+        }
+    }
+}
+
+/// What is wrong inside a file, where, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[error("{}{cause}", place(row))]
+pub struct RecordingFault {
+    /// The row as its file counts or names it.
+    pub row: Option<String>,
+    /// Lower case, present tense.
+    pub cause: String,
+    pub hint: Option<String>,
+}
+
+impl RecordingFault {
+    pub fn new(cause: impl Into<String>) -> RecordingFault {
+        RecordingFault { row: None, cause: cause.into(), hint: None }
+    }
+
+    pub fn with_hint(self, hint: impl Into<String>) -> RecordingFault {
+        RecordingFault { hint: Some(hint.into()), ..self }
+    }
+
+    pub fn in_row(self, row: impl ToString) -> RecordingFault {
+        RecordingFault { row: Some(row.to_string()), ..self }
+    }
+}
+
+fn place(row: &Option<String>) -> String {
+    row.as_ref().map(|row| format!("row {row}: ")).unwrap_or_default()
+}
+
+impl Recording {
+    /// The outcomes of these rows, by number, as points of another space with the same parameters. Rows with values
+    /// that the other space does not have are left out.
+    pub fn study(&self, rows: impl Iterator<Item = usize>, space: &SearchSpace) -> PriorStudy {
+        let outcome = |row: &Row| {
+            let configuration = self.space.configuration(&self.genome(row.number));
+            Some((space.genome(&configuration)?, row.objective_ns))
+        };
+        PriorStudy { outcomes: rows.filter_map(|number| outcome(self.rows().get(number)?)).collect() }
+    }
+}

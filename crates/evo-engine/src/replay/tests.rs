@@ -289,7 +289,7 @@ fn a_space_of_the_callers_selects_rows() {
 /// A recording of a whole space: it must hold every valid point, in canonical order.
 fn check_whole(recording: &Recording) {
     let (rows, name) = (recording.rows(), recording.name.as_str());
-    assert!(recording.exhaustive && matches!(recording.lookup, recording::RowLookup::Canonical), "{name}");
+    assert!(recording.exhaustive && matches!(recording.lookup, RowLookup::Canonical), "{name}");
     assert_eq!(recording.space.count(), rows.len() as u128, "{name}");
     for (row, genome) in rows.iter().zip(recording.space.iter()) {
         assert_eq!(genome, recording.genome(row.number), "{name}");
@@ -345,4 +345,18 @@ fn measured_spaces_match_their_constraints_row_by_row() {
             assert_eq!(failures(&recording), expected, "{name}");
         }
     }
+}
+
+#[test]
+fn outcomes_move_to_a_space_that_has_their_values() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/stencil__invented.json");
+    let recording = Recording::open(Path::new(path)).unwrap();
+    let all = recording.study(0..recording.rows().len(), &recording.space);
+    assert_eq!(all.outcomes.len(), recording.rows().len());
+    assert_eq!(all.best(), recording.rows().iter().filter_map(|row| row.objective_ns).min_by(f64::total_cmp));
+    let some = recording.study([3, 5, 1_000_000].into_iter(), &recording.space);
+    assert_eq!(some.outcomes[1], (recording.genome(5), recording.rows()[5].objective_ns));
+    assert_eq!(some.outcomes.len(), 2);
+    let other = SearchSpace::parse("[parameters]\nQ = [1, 2]\n").unwrap();
+    assert!(recording.study(0..10, &other).outcomes.is_empty());
 }

@@ -1,6 +1,6 @@
 //! What a device's limits exclude, as constraints of the space.
 //!
-//! A launch plan is checked for each configuration (`launch`). Where its expressions read parameters and sizes alone, the
+//! A launch plan is checked for each configuration (`check_launches`). Where its expressions read parameters and sizes alone, the
 //! same limits can be said of the whole space: then the points that the device cannot launch are not counted or drawn.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,8 +10,7 @@ use evo_space::expr::Expr;
 use evo_space::space::{Constraint, Parameter, SearchSpace};
 use evo_space::value::Value;
 
-use crate::replaced_default::ReplacedDefault;
-use crate::spec::{LaunchSpec, ProblemSpec};
+use crate::spec::{LaunchSpec, ProblemSpec, ReplacedDefault};
 
 /// The space without the points that a device with these limits cannot launch at some of the problems, as far as
 /// expressions tell.
@@ -24,7 +23,6 @@ pub fn within(
     with(space, constraints(space.parameters(), launches, problems, limits))
 }
 
-/// The space with further constraints behind its own.
 fn with(space: &SearchSpace, more: Vec<Constraint>) -> SearchSpace {
     let all = space.constraints().iter().cloned().chain(more).collect();
     SearchSpace::new(space.parameters().to_vec(), all)
@@ -80,14 +78,12 @@ impl DeviceSpace {
         })
     }
 
-    /// What is not tried and why, in one sentence.
     pub fn note(&self) -> String {
         let (limits, verb) = (self.limits.join("; "), if self.excluded == 1 { "is" } else { "are" });
         format!("{} of {} valid points {verb} not tried: beyond {limits}", self.excluded, self.of)
     }
 }
 
-/// The limits as constraints, each once.
 fn constraints(
     parameters: &[Parameter],
     launches: &[LaunchSpec],

@@ -1,8 +1,598 @@
-//! What a device cannot take, as far as it is known without running anything: before compiling
-//! (`launch`, `memory`, `copy_engine`) and from what the compiler reports (`resources`).
+//! What a device cannot take, as far as it is known without running anything: before compiling (launches, memory, tensor
+//! maps) and from what the compiler reports (resources). `constraints` says the same of a whole space.
+//!
+//! Everything here is arithmetic on a plan, so a configuration that cannot be launched costs microseconds instead of a
+//! compile, and a scratch of terabytes never drives a machine into its swap. Each refusal says the number, the limit, the
+//! launch and the problem, because "too much shared memory" alone has sent people hunting hangs.
+
+use evo_protocol::binary::EntryResources;
+use evo_protocol::check::{CheckSet, GateCheck};
+use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
+use evo_protocol::plan::{BufferPlan, LaunchPlan, ProblemPlan};
+use evo_protocol::verdict::{Verdict, VerdictKind};
 
 pub mod constraints;
-pub mod copy_engine;
-pub mod launch;
-pub mod memory;
-pub mod resources;
+
+const AXES: [&str; 3] = ["x", "y", "z"];
+
+/// Refuses a plan that the device cannot launch (`static_reject` with the cause `threads`, `grid`, `smem`,
+/// `cluster` or `cooperative`). A plan without launches is legal: a call at a size of 0 may have nothing to do.
+pub fn check_launches(
+    plan: &ProblemPlan,
+    limits: &DeviceLimits,
+    checks: CheckSet,
+) -> Result<(), Box<Verdict>> {
+    let limit =
+        |check, answer: Result<(), Box<Verdict>>| answer.or_else(|verdict| pass(checks, check, verdict));
+    for launch in &plan.launches {
+        let check = LaunchCheck { plan, launch, limits };
+        limit(GateCheck::LimitThreads, check.threads())?;
+        limit(GateCheck::LimitGrid, check.grid())?;
+        limit(GateCheck::LimitShared, check.shared_memory())?;
+        limit(GateCheck::LimitCluster, check.cluster())?;
+        check.cooperative()?;
+    }
+    Ok(())
+}
+
+/// The verdict, unless its check is left out.
+fn pass(checks: CheckSet, check: GateCheck, verdict: Box<Verdict>) -> Result<(), Box<Verdict>> {
+    if checks.include(check) { Err(verdict) } else { Ok(()) }
+}
+
+/// Refuses a timed problem without launches (`static_reject:zero_work`): there is nothing to time.
+pub fn check_timed(plan: &ProblemPlan, checks: CheckSet) -> Result<(), Box<Verdict>> {
+    if plan.launches.is_empty() && checks.include(GateCheck::LimitWork) {
+        let message =
+            format!("no launch of timed problem `{}` takes place: every `when` is false", plan.name);
+        return Err(refusal(plan, "zero_work", message));
+    }
+    Ok(())
+}
+
+fn refusal(plan: &ProblemPlan, cause: &str, message: String) -> Box<Verdict> {
+    let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause(cause);
+    Box::new(verdict.with("problem", plan.name.clone()))
+}
+
+struct LaunchCheck<'a> {
+    plan: &'a ProblemPlan,
+    launch: &'a LaunchPlan,
+    limits: &'a DeviceLimits,
+}
+
+impl LaunchCheck<'_> {
+    /// A refusal whose sentence ends in the launch and the problem, with the number and its limit
+    /// as evidence under `name` and `name_limit`.
+    fn refuse(&self, cause: &str, what: String, name: &str, value: i64, limit: u64) -> Box<Verdict> {
+        let message = format!("{what}, in launch `{}` of problem `{}`", self.launch.entry, self.plan.name);
+        let verdict = *refusal(self.plan, cause, message);
+        let verdict = verdict.with("entry", self.launch.entry.clone());
+        Box::new(verdict.with(name, value).with(&format!("{name}_limit"), limit))
+    }
+
+    fn threads(&self) -> Result<(), Box<Verdict>> {
+        let limit = u64::from(self.limits.threads_per_block);
+        for (axis, &extent) in self.launch.block.iter().enumerate() {
+            let name = AXES[axis];
+            if extent < 1 {
+                let what = format!("a block of {extent} threads in {name} does no work");
+                return Err(self.refuse("threads", what, "block", extent, self.limits.block[axis].into()));
+            }
+        }
+        // From here on the extents are positive, which `product` and the casts below rely on.
+        let threads = product(self.launch.block);
+        let threads_shown = threads.unwrap_or(i64::MAX);
+        if threads.is_none_or(|threads| threads as u64 > limit) {
+            let what =
+                format!("a block of {} threads exceeds the limit of {limit}", extents(self.launch.block));
+            return Err(self.refuse("threads", what, "threads", threads_shown, limit));
+        }
+        for (axis, &extent) in self.launch.block.iter().enumerate() {
+            let limit = u64::from(self.limits.block[axis]);
+            if extent as u64 > limit {
+                let what =
+                    format!("a block of {extent} threads in {} exceeds the limit of {limit}", AXES[axis]);
+                return Err(self.refuse("threads", what, "block", extent, limit));
+            }
+        }
+        Ok(())
+    }
+
+    fn grid(&self) -> Result<(), Box<Verdict>> {
+        for (axis, &extent) in self.launch.grid.iter().enumerate() {
+            let (name, limit) = (AXES[axis], u64::from(self.limits.grid[axis]));
+            let what = match extent {
+                ..=-1 => format!("a grid of {extent} blocks in {name} is negative"),
+                0 => format!("a grid of 0 blocks in {name} does no work"),
+                _ if extent as u64 > limit => {
+                    format!("a grid of {extent} blocks in {name} exceeds the limit of {limit}")
+                }
+                _ => continue,
+            };
+            let verdict = self.refuse("grid", what, "grid", extent, limit);
+            let hint = "a launch with `when` is left out where there is nothing to do: when = \"N > 0\"";
+            return Err(if extent == 0 { Box::new(verdict.with("hint", hint)) } else { verdict });
+        }
+        Ok(())
+    }
+
+    fn shared_memory(&self) -> Result<(), Box<Verdict>> {
+        let (bytes, limit) = (self.launch.shared_bytes, self.limits.shared_optin_bytes);
+        let what = match bytes {
+            ..=-1 => format!("{bytes} bytes of dynamic shared memory are negative"),
+            _ if bytes as u64 > limit => {
+                format!("{bytes} bytes of dynamic shared memory exceed the limit of {limit}")
+            }
+            _ => return Ok(()),
+        };
+        Err(self.refuse("smem", what, "shared_bytes", bytes, limit))
+    }
+
+    fn cluster(&self) -> Result<(), Box<Verdict>> {
+        let Some(cluster) = self.launch.cluster else { return Ok(()) };
+        let limit = u64::from(self.limits.cluster);
+        for (axis, (&extent, &blocks)) in cluster.iter().zip(&self.launch.grid).enumerate() {
+            let name = AXES[axis];
+            if extent < 1 {
+                let what = format!("a cluster of {extent} blocks in {name} does no work");
+                return Err(self.refuse("cluster", what, "cluster", extent, limit));
+            }
+            if blocks % extent != 0 {
+                let what =
+                    format!("a cluster of {extent} blocks in {name} does not divide the grid of {blocks}");
+                return Err(self.refuse("cluster", what, "cluster", extent, limit));
+            }
+        }
+        let blocks = product(cluster);
+        if blocks.is_none_or(|blocks| blocks as u64 > limit) {
+            let what = match limit {
+                1 => format!("a cluster of {} blocks needs a device with clusters", extents(cluster)),
+                _ => format!("a cluster of {} blocks exceeds the limit of {limit}", extents(cluster)),
+            };
+            return Err(self.refuse("cluster", what, "cluster", blocks.unwrap_or(i64::MAX), limit));
+        }
+        Ok(())
+    }
+
+    fn cooperative(&self) -> Result<(), Box<Verdict>> {
+        if !self.launch.cooperative || self.limits.cooperative {
+            return Ok(());
+        }
+        let what = "a cooperative launch needs a device that supports it".to_string();
+        Err(self.refuse("cooperative", what, "cooperative", 1, 0))
+    }
+}
+
+/// The product of positive extents; `None` past 63 bits.
+fn product(extents: [i64; 3]) -> Option<i64> {
+    extents[0].checked_mul(extents[1])?.checked_mul(extents[2])
+}
+
+/// `32`, `32x4` or `32x4x2`.
+fn extents(extents: [i64; 3]) -> String {
+    let used = extents.iter().rposition(|extent| *extent != 1).map_or(1, |last| last + 1);
+    extents[..used].iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
+}
+
+/// Bytes that the buffers of one problem may take together: the device's memory, or three quarters of the
+/// machine's where that is the device.
+pub fn memory_cap(info: &DeviceInfo) -> u64 {
+    match info.kind {
+        DeviceKind::Host => info.memory_bytes / 4 * 3,
+        DeviceKind::Cuda | DeviceKind::Replay => info.memory_bytes,
+    }
+}
+
+/// Refuses a plan whose buffers exceed the cap together (`static_reject` with the cause `memory`).
+pub fn check_memory(plan: &ProblemPlan, cap: u64) -> Result<(), Box<Verdict>> {
+    let bytes = |buffer: &BufferPlan| buffer.bytes();
+    let total = plan.buffers.iter().map(bytes).fold(0, u64::saturating_add);
+    let Some(largest) = plan.buffers.iter().max_by_key(|buffer| buffer.bytes()) else { return Ok(()) };
+    if total <= cap {
+        return Ok(());
+    }
+    let message = format!(
+        "the buffers of problem `{}` need {}, of which `{}` takes {}; the limit here is {}",
+        plan.name,
+        with_unit(total),
+        largest.name,
+        with_unit(largest.bytes()),
+        with_unit(cap)
+    );
+    let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause("memory");
+    let verdict = verdict.with("problem", plan.name.clone()).with("argument", largest.name.clone());
+    Err(Box::new(verdict.with("bytes", total).with("bytes_limit", cap)))
+}
+
+/// Bytes with a decimal unit and three digits: `1.65 TB`.
+fn with_unit(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    let mut unit = "bytes";
+    for larger in ["kB", "MB", "GB", "TB", "PB", "EB"] {
+        if value < 1000.0 {
+            break;
+        }
+        (value, unit) = (value / 1000.0, larger);
+    }
+    match value {
+        _ if unit == "bytes" => format!("{bytes} bytes"),
+        value if value < 10.0 => format!("{value:.2} {unit}"),
+        value if value < 100.0 => format!("{value:.1} {unit}"),
+        value => format!("{value:.0} {unit}"),
+    }
+}
+
+/// First compute capability with tensor maps (CUDA driver API, "Tensor Map Object Management").
+const TENSOR_MAPS_FIRST: u32 = 90;
+
+/// Refuses a plan with tensor maps for a GPU without them (`static_reject` with the cause `tensor_map`). The host
+/// device has them, and so has a target that is not known.
+pub fn check_tensor_maps(plan: &ProblemPlan, arch: &str) -> Result<(), Box<Verdict>> {
+    let capability = arch.strip_prefix("sm_").map(|digits| digits.trim_end_matches(['a', 'f']));
+    let lacks =
+        capability.and_then(|digits| digits.parse::<u32>().ok()).is_some_and(|own| own < TENSOR_MAPS_FIRST);
+    let Some(map) = plan.tensor_maps.first().filter(|_| lacks) else { return Ok(()) };
+    let message = format!(
+        "argument `{}` is a tensor map, which `{arch}` does not have: sm_{TENSOR_MAPS_FIRST} is the first with them, in problem `{}`",
+        map.name, plan.name
+    );
+    let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause("tensor_map");
+    Err(Box::new(verdict.with("argument", map.name.clone()).with("problem", plan.name.clone())))
+}
+
+/// Registers are given to warps in units of this many (8 per thread).
+const REGISTER_UNIT: u64 = 256;
+/// Threads of a warp.
+const WARP: u64 = 32;
+
+/// Refuses a launch that the device cannot take (`static_reject` with the cause `smem`, `registers` or
+/// `threads`). Entries without a report pass: their kernel is judged at launch.
+pub fn check_resources(
+    resources: &[EntryResources],
+    plan: &ProblemPlan,
+    limits: &DeviceLimits,
+) -> Result<(), Box<Verdict>> {
+    for launch in &plan.launches {
+        let Some(entry) = resources.iter().find(|entry| entry.entry == launch.entry) else { continue };
+        check_entry(entry, launch, limits).map_err(|verdict| {
+            Box::new(verdict.with("entry", launch.entry.clone()).with("problem", plan.name.clone()))
+        })?;
+    }
+    Ok(())
+}
+
+/// Refuses entries that spill more than the space's rule allows (`spill_excess`).
+pub fn check_spills(resources: &[EntryResources], spill_bytes_max: Option<u64>) -> Result<(), Box<Verdict>> {
+    let Some(limit) = spill_bytes_max else { return Ok(()) };
+    for entry in resources {
+        let (Some(stored), Some(loaded)) = (entry.spill_store_bytes, entry.spill_load_bytes) else {
+            continue;
+        };
+        let spilled = stored + loaded;
+        if spilled > limit {
+            let message = format!("`{}` spills {spilled} bytes; the space allows {limit}", entry.entry);
+            let verdict = Verdict::new(VerdictKind::SpillExcess, message).with("entry", entry.entry.clone());
+            return Err(Box::new(verdict.with("spill_bytes", spilled).with("spill_bytes_max", limit)));
+        }
+    }
+    Ok(())
+}
+
+fn check_entry(entry: &EntryResources, launch: &LaunchPlan, limits: &DeviceLimits) -> Result<(), Verdict> {
+    let (name, threads) = (&entry.entry, threads_of(launch));
+    let refuse = |cause: &str, message: String, value: u64, limit: u64| {
+        let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause(cause);
+        Err(verdict.with("value", value).with("limit", limit))
+    };
+    // Nothing reported means nothing to object to here: the launch gate asks the driver.
+    let fixed = entry.shared_static_bytes.unwrap_or(0);
+    if fixed > limits.shared_static_bytes {
+        let limit = limits.shared_static_bytes;
+        let optin = limits.shared_optin_bytes;
+        let message = format!(
+            "`{name}` holds {fixed} bytes of static shared memory; the limit is {limit}, and {optin} for dynamic \
+             shared memory"
+        );
+        return refuse("smem", message, fixed, limit);
+    }
+    let asked = u64::try_from(launch.shared_bytes).unwrap_or(0);
+    if fixed + asked > limits.shared_optin_bytes {
+        let limit = limits.shared_optin_bytes;
+        let message = format!(
+            "`{name}` needs {fixed} static and {asked} dynamic bytes of shared memory; the limit is {limit}"
+        );
+        return refuse("smem", message, fixed + asked, limit);
+    }
+    if let Some(limit) = entry.threads_max.map(u64::from).filter(|&limit| threads > limit) {
+        let message = format!("`{name}` is launched with {threads} threads; its launch bounds allow {limit}");
+        return refuse("threads", message, threads, limit);
+    }
+    let needed = registers_of(entry, threads);
+    if needed > u64::from(limits.registers_per_block) {
+        let limit = u64::from(limits.registers_per_block);
+        let each = entry.registers.unwrap_or(0);
+        let message = format!(
+            "{threads} threads of `{name}` need {needed} registers ({each} each); the limit is {limit}"
+        );
+        return refuse("registers", message, needed, limit);
+    }
+    Ok(())
+}
+
+/// Threads of a block; 0 for a block that `check_launches` refuses anyway.
+fn threads_of(launch: &LaunchPlan) -> u64 {
+    let extent = |extent: &i64| u64::try_from(*extent).unwrap_or(0);
+    launch.block.iter().map(extent).fold(1, u64::saturating_mul)
+}
+
+/// Registers of a block, as they are allocated: whole warps, in units.
+fn registers_of(entry: &EntryResources, threads: u64) -> u64 {
+    let per_warp = (u64::from(entry.registers.unwrap_or(0)) * WARP).next_multiple_of(REGISTER_UNIT);
+    per_warp.saturating_mul(threads.div_ceil(WARP))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use evo_protocol::dtype::DType;
+    use evo_protocol::plan::{Fill, Role};
+    use serde_json::json;
+
+    use super::*;
+
+    fn launch() -> LaunchPlan {
+        LaunchPlan {
+            entry: "k".into(),
+            grid: [4, 2, 1],
+            block: [32, 4, 1],
+            shared_bytes: 0,
+            cluster: None,
+            cooperative: false,
+            programmatic: false,
+            l2_persist: None,
+            arguments: Vec::new(),
+        }
+    }
+
+    fn plan(launches: Vec<LaunchPlan>) -> ProblemPlan {
+        ProblemPlan {
+            name: "p".into(),
+            sizes: BTreeMap::new(),
+            weight: 1.0,
+            buffers: Vec::new(),
+            scalars: Vec::new(),
+            tensor_maps: Vec::new(),
+            launches,
+            reference_launches: Vec::new(),
+            reference_variables: Vec::new(),
+            prepare_launches: Vec::new(),
+            reference_sizes: Vec::new(),
+            reference_parameters: Default::default(),
+            literals: Vec::new(),
+            flops: None,
+            bytes: None,
+        }
+    }
+
+    #[track_caller]
+    fn check_on(arch: &str, change: impl FnOnce(&mut LaunchPlan), expected: &str) {
+        let mut changed = launch();
+        change(&mut changed);
+        let limits = DeviceLimits::of_arch(arch).unwrap();
+        // A good launch goes first: every launch counts, not only the first.
+        let shown = match check_launches(&plan(vec![launch(), changed]), &limits, CheckSet::default()) {
+            Ok(()) => "ok".to_string(),
+            Err(verdict) => {
+                assert_eq!(verdict.kind, VerdictKind::StaticReject);
+                format!("{}: {}", verdict.cause.unwrap(), verdict.message)
+            }
+        };
+        assert_eq!(shown.replace(", in launch `k` of problem `p`", " @"), expected);
+    }
+
+    #[test]
+    fn limits_are_met_exactly() {
+        check_on("sm_90a", |_| {}, "ok");
+        check_on("sm_90a", |l| l.block = [1024, 1, 1], "ok");
+        check_on("sm_90a", |l| l.grid = [2_147_483_647, 65_535, 65_535], "ok");
+        check_on("sm_89", |l| l.shared_bytes = 101_376, "ok");
+        check_on("sm_90a", |l| l.cluster = Some([4, 2, 1]), "ok");
+        check_on("sm_89", |l| l.cluster = Some([1, 1, 1]), "ok");
+        check_on("sm_89", |l| l.cooperative = true, "ok");
+    }
+
+    #[test]
+    fn threads() {
+        check_on("sm_90a", |l| l.block[1] = 0, "threads: a block of 0 threads in y does no work @");
+        check_on("sm_90a", |l| l.block[0] = -32, "threads: a block of -32 threads in x does no work @");
+        check_on(
+            "sm_90a",
+            |l| l.block = [256, 8, 1],
+            "threads: a block of 256x8 threads exceeds the limit of 1024 @",
+        );
+        check_on(
+            "sm_90a",
+            |l| l.block = [1, 1, 128],
+            "threads: a block of 128 threads in z exceeds the limit of 64 @",
+        );
+        check_on(
+            "sm_90a",
+            |l| l.block = [i64::MAX, 2, 1],
+            "threads: a block of 9223372036854775807x2 threads exceeds the limit of 1024 @",
+        );
+    }
+
+    #[test]
+    fn grid() {
+        check_on("sm_90a", |l| l.grid[0] = 0, "grid: a grid of 0 blocks in x does no work @");
+        check_on("sm_90a", |l| l.grid[2] = -1, "grid: a grid of -1 blocks in z is negative @");
+        check_on(
+            "sm_90a",
+            |l| l.grid[1] = 65_536,
+            "grid: a grid of 65536 blocks in y exceeds the limit of 65535 @",
+        );
+        check_on(
+            "sm_90a",
+            |l| l.grid[0] = 1 << 40,
+            "grid: a grid of 1099511627776 blocks in x exceeds the limit of 2147483647 @",
+        );
+    }
+
+    #[test]
+    fn shared_memory_depends_on_the_device() {
+        check_on(
+            "sm_89",
+            |l| l.shared_bytes = 101_377,
+            "smem: 101377 bytes of dynamic shared memory exceed the limit of 101376 @",
+        );
+        check_on("sm_90a", |l| l.shared_bytes = 101_377, "ok");
+        check_on("sm_90a", |l| l.shared_bytes = -4, "smem: -4 bytes of dynamic shared memory are negative @");
+    }
+
+    #[test]
+    fn cluster_and_cooperative() {
+        check_on(
+            "sm_90a",
+            |l| l.cluster = Some([3, 1, 1]),
+            "cluster: a cluster of 3 blocks in x does not divide the grid of 4 @",
+        );
+        check_on(
+            "sm_90a",
+            |l| (l.grid, l.cluster) = ([16, 2, 1], Some([16, 1, 1])),
+            "cluster: a cluster of 16 blocks exceeds the limit of 8 @",
+        );
+        check_on(
+            "sm_89",
+            |l| l.cluster = Some([2, 1, 1]),
+            "cluster: a cluster of 2 blocks needs a device with clusters @",
+        );
+        check_on(
+            "sm_90a",
+            |l| l.cluster = Some([2, 0, 1]),
+            "cluster: a cluster of 0 blocks in y does no work @",
+        );
+        let mut limits = DeviceLimits::of_arch("sm_90a").unwrap();
+        limits.cooperative = false;
+        let verdict = check_launches(
+            &plan(vec![LaunchPlan { cooperative: true, ..launch() }]),
+            &limits,
+            CheckSet::default(),
+        )
+        .unwrap_err();
+        assert_eq!(verdict.label(), "static_reject:cooperative");
+    }
+
+    #[test]
+    fn no_launch_is_zero_work_and_evidence_has_numbers() {
+        let limits = DeviceLimits::of_arch("sm_90a").unwrap();
+        assert!(check_launches(&plan(vec![]), &limits, CheckSet::default()).is_ok());
+        assert_eq!(
+            check_timed(&plan(vec![]), CheckSet::default()).unwrap_err().label(),
+            "static_reject:zero_work"
+        );
+        assert!(check_timed(&plan(vec![launch()]), CheckSet::default()).is_ok());
+        let too_much = LaunchPlan { shared_bytes: 300_000, ..launch() };
+        let verdict = check_launches(&plan(vec![too_much]), &limits, CheckSet::default()).unwrap_err();
+        assert_eq!(verdict.evidence.get("shared_bytes"), Some(&300_000.into()));
+        assert_eq!(verdict.evidence.get("shared_bytes_limit"), Some(&232_448.into()));
+        assert_eq!(verdict.evidence.get("problem"), Some(&"p".into()));
+    }
+
+    #[test]
+    fn gpus_before_sm_90_have_no_tensor_maps() {
+        let plan = |maps: serde_json::Value| -> ProblemPlan {
+            let plan = json!({"name": "p", "sizes": {}, "weight": 1.0, "buffers": [], "scalars": [],
+                "tensor_maps": maps, "launches": [], "flops": null, "bytes": null});
+            serde_json::from_value(plan).unwrap()
+        };
+        let map = json!({"dtype": "f32", "dims": [4], "strides": [], "box": [4], "swizzle": "none", "fill": "zero"});
+        let with = plan(json!([{"name": "m", "of": 0, "map": map}]));
+        for arch in ["sm_90a", "sm_90", "sm_100a", "sm_120", "host", ""] {
+            assert!(check_tensor_maps(&with, arch).is_ok(), "{arch}");
+        }
+        let refused = check_tensor_maps(&with, "sm_89").unwrap_err();
+        assert_eq!(refused.label(), "static_reject:tensor_map");
+        assert_eq!(
+            refused.message,
+            "argument `m` is a tensor map, which `sm_89` does not have: sm_90 is the first with them, in problem `p`"
+        );
+        assert!(check_tensor_maps(&plan(json!([])), "sm_89").is_ok());
+    }
+
+    fn check_one(entry: EntryResources, threads: i64, shared_bytes: i64) -> String {
+        let launch = LaunchPlan {
+            entry: "k".to_string(),
+            grid: [1, 1, 1],
+            block: [threads, 1, 1],
+            shared_bytes,
+            cluster: None,
+            cooperative: false,
+            programmatic: false,
+            l2_persist: None,
+            arguments: Vec::new(),
+        };
+        let limits = DeviceLimits::of_arch("sm_89").unwrap();
+        match check_entry(&EntryResources { entry: "k".to_string(), ..entry }, &launch, &limits) {
+            Ok(()) => "fits".to_string(),
+            Err(verdict) => verdict.label(),
+        }
+    }
+
+    #[test]
+    fn sums_are_held_against_the_limits() {
+        let shared = |bytes| EntryResources { shared_static_bytes: Some(bytes), ..EntryResources::default() };
+        let registers = |count| EntryResources { registers: Some(count), ..EntryResources::default() };
+        assert_eq!(check_one(shared(30 << 10), 256, 69 << 10), "fits");
+        assert_eq!(check_one(shared(30 << 10), 256, 70 << 10), "static_reject:smem");
+        assert_eq!(check_one(shared(64 << 10), 256, 0), "static_reject:smem");
+        assert_eq!(check_one(registers(64), 1024, 0), "fits");
+        // 65 registers are allocated as 72.
+        assert_eq!(check_one(registers(65), 896, 0), "fits");
+        assert_eq!(check_one(registers(65), 928, 0), "static_reject:registers");
+        let bounded = EntryResources { threads_max: Some(128), ..EntryResources::default() };
+        assert_eq!(check_one(bounded.clone(), 128, 0), "fits");
+        assert_eq!(check_one(bounded, 256, 0), "static_reject:threads");
+        assert_eq!(check_one(EntryResources::default(), 1024, 99 << 10), "fits");
+    }
+
+    fn plan_of(elements: &[u64]) -> ProblemPlan {
+        let buffer = |(position, elements): (usize, &u64)| BufferPlan {
+            name: format!("b{position}"),
+            dtype: DType::F32,
+            shape: vec![*elements],
+            role: Role::Scratch,
+            fill: Fill::Unrestricted,
+            symbol: None,
+            view: None,
+        };
+        let buffers = elements.iter().enumerate().map(buffer).collect();
+        ProblemPlan { buffers, ..plan(Vec::new()) }
+    }
+
+    #[test]
+    fn the_sum_of_all_buffers_counts() {
+        assert!(check_memory(&plan_of(&[100, 100]), 800).is_ok());
+        assert!(check_memory(&plan_of(&[]), 0).is_ok());
+        let verdict = check_memory(&plan_of(&[100, 101]), 800).unwrap_err();
+        assert_eq!(verdict.label(), "static_reject:memory");
+        let huge = check_memory(&plan_of(&[10, 411_000_000_000]), 141_000_000_000).unwrap_err();
+        assert_eq!(
+            huge.message,
+            "the buffers of problem `p` need 1.64 TB, of which `b1` takes 1.64 TB; the limit here is 141 GB"
+        );
+        // Sums beyond 64 bits are too large as well.
+        assert!(check_memory(&plan_of(&[1 << 61, 1 << 61, 1 << 61]), u64::MAX - 1).is_err());
+    }
+
+    #[test]
+    fn sizes_for_people() {
+        let check = |bytes, expected: &str| assert_eq!(with_unit(bytes), expected);
+        check(0, "0 bytes");
+        check(999, "999 bytes");
+        check(1_500, "1.50 kB");
+        check(24_000_000, "24.0 MB");
+        check(150_000_000_000, "150 GB");
+    }
+}

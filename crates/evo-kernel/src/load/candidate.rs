@@ -1,21 +1,26 @@
 //! Files that describe a candidate beside a space file: a configuration, and the geometry of a source's launches. Both
 //! are JSON; their errors point at line and column as those of a space file do.
+//!
+//! A file of problems beyond those of a space: `[[problems]]` as a space file has them, over the same sizes. Another
+//! form of grid would become the same list here.
 
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use evo_space::diagnostic::{Diagnostics, nearest};
+use evo_space::diagnostic::Diagnostics;
 use evo_space::document::{self, Data, Node};
 use evo_space::expr::Expr;
 use evo_space::genome::Configuration;
 use evo_space::space::Parameter;
 use evo_space::value::Value;
 
-use super::LoadError;
-use super::fields::Reader;
-use super::names::KnownNames;
+use super::fields::{KnownNames, Reader, suggestion};
+use super::{LoadError, problems};
 use crate::apart::Renderer;
-use crate::spec::{KernelSpec, SpaceFile};
+use crate::spec::{KernelSpec, ProblemSpec, SpaceFile};
 
 /// The key under which files of evo's keep a configuration: rows of the leaderboard, records, `config.json`.
 const CONFIGURATION: &str = "configuration";
@@ -34,9 +39,6 @@ pub struct LaunchGeometry {
 
 /// Reads `{"ENTRY": {"grid": […], "block": […], "shared_bytes": …}}`: expressions over sizes and parameters, for entries
 /// that the kernel has. `shown` names the file in messages.
-///
-/// # Errors
-/// All of the file's errors, rendered with their places.
 pub fn launch_geometry(
     shown: &str,
     text: &str,
@@ -70,27 +72,21 @@ pub fn launch_geometry(
 
 fn geometry(reader: &mut Reader, node: &Node, entry: &str, names: &KnownNames) -> Option<LaunchGeometry> {
     let fields = reader.fields(node, &format!("launch `{entry}`"), &["grid", "block", "shared_bytes"])?;
-    let extents = |reader: &mut Reader, key: &str| match fields.get(key) {
-        Some(node) => reader.extents(node, &fields.name(key), names).map(Some),
-        None => Some(None),
+    let extents = |reader: &mut Reader, key: &str| {
+        reader.optional(&fields, key, |reader, node, what| reader.extents(node, what, names))
     };
     if node.entries().is_some_and(<[_]>::is_empty) {
         let hint = "give \"grid\", \"block\" or \"shared_bytes\"; what is left out stays as the space has it";
         reader.hinted(&node.span, format!("launch `{entry}` gives no geometry"), Some(hint.into()));
     }
     let (grid, block) = (extents(reader, "grid"), extents(reader, "block"));
-    let shared_bytes = match fields.get("shared_bytes") {
-        Some(node) => reader.expression(node, &fields.name("shared_bytes"), names).map(Some),
-        None => Some(None),
-    };
+    let shared_bytes =
+        reader.optional(&fields, "shared_bytes", |reader, node, what| reader.expression(node, what, names));
     Some(LaunchGeometry { entry: entry.to_string(), grid: grid?, block: block?, shared_bytes: shared_bytes? })
 }
 
 /// Reads a configuration: an object of parameters and values, by itself or as the `configuration` of an object such as a
 /// row of the leaderboard. What it leaves out takes its default. It may violate constraints.
-///
-/// # Errors
-/// All of the file's errors, rendered with their places.
 pub fn configuration(shown: &str, text: &str, parameters: &[Parameter]) -> Result<Configuration, LoadError> {
     let names: Vec<&str> = parameters.iter().map(|own| &*own.name).collect();
     read(shown, text, |reader, root| {
@@ -113,10 +109,9 @@ pub fn configuration(shown: &str, text: &str, parameters: &[Parameter]) -> Resul
         let mut chosen: Vec<Option<Value>> = vec![None; parameters.len()];
         for entry in entries {
             let Some(at) = names.iter().position(|name| *name == entry.key) else {
-                let hint = match nearest(&entry.key, names.iter().copied()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("parameters are {}", names.join(", ")),
-                };
+                let hint = suggestion(&entry.key, names.iter().copied(), || {
+                    format!("parameters are {}", names.join(", "))
+                });
                 let message = format!("there is no parameter `{}`", entry.key);
                 reader.hinted(&entry.key_span, message, Some(hint));
                 continue;
@@ -130,7 +125,6 @@ pub fn configuration(shown: &str, text: &str, parameters: &[Parameter]) -> Resul
     })
 }
 
-/// Reads a JSON object with a reader of its own.
 fn read<T>(
     shown: &str,
     text: &str,
@@ -160,6 +154,86 @@ fn read<T>(
             Err(LoadError::Invalid { path, count, rendered, first })
         }
     }
+}
+
+/// Shapes of a grid. More would take a day.
+const SHAPES_MAX: usize = 10_000;
+/// Some hundred bytes a shape.
+const GRID_MAX: u64 = 8 << 20;
+
+/// The text of a grid's file.
+pub fn read_grid_text(file: File) -> io::Result<String> {
+    let mut text = String::new();
+    file.take(GRID_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > GRID_MAX {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 8 MiB"));
+    }
+    Ok(text)
+}
+
+/// The problems of a grid, for a space whose kernel takes its sizes. `shown` names the file in messages.
+pub fn grid_problems(shown: &str, text: &str, space: &SpaceFile) -> Result<Vec<ProblemSpec>, LoadError> {
+    let mut diagnostics = Diagnostics::default();
+    // The space file was read before, so it has no errors.
+    let names = document::parse(&space.text, &mut Diagnostics::default())
+        .map(|root| KnownNames::of_file(&root))
+        .unwrap_or_default();
+    let root = document::parse(text, &mut diagnostics);
+    let found = root.and_then(|root| {
+        let renderer = Renderer::Here;
+        let mut reader =
+            Reader { text, folder: None, allow_outside: false, renderer, diagnostics: &mut diagnostics };
+        read_grid(&mut reader, &root, &names, space)
+    });
+    match found {
+        Some(found) if diagnostics.is_empty() => Ok(found),
+        _ => {
+            let (path, count) = (PathBuf::from(shown), diagnostics.list().len());
+            let (rendered, first) = (diagnostics.render(shown, text), diagnostics.first_place(text));
+            Err(LoadError::Invalid { path, count, rendered, first })
+        }
+    }
+}
+
+fn read_grid(
+    reader: &mut Reader,
+    root: &Node,
+    names: &KnownNames,
+    space: &SpaceFile,
+) -> Option<Vec<ProblemSpec>> {
+    let fields = reader.fields(root, "the grid", &["problems"])?;
+    let node = reader.required(&fields, "problems", "add [[problems]] with name and sizes")?;
+    if let Data::List(items) = &node.data
+        && items.len() > SHAPES_MAX
+    {
+        let message = format!("the grid has {} shapes, and at most {SHAPES_MAX} are judged", items.len());
+        reader.error(&node.span, message);
+        return None;
+    }
+    let found = problems::read(reader, node, names)?;
+    let own = space.kernel.as_ref().map(|kernel| &kernel.problems[..]).unwrap_or_default();
+    let known: BTreeSet<&String> = own.iter().flat_map(|problem| problem.sizes.keys()).collect();
+    let known_names: BTreeSet<&str> = own.iter().map(|problem| problem.name.as_str()).collect();
+    let items = reader.list(node, "`problems`", "tables")?;
+    let mut sound = true;
+    for (problem, item) in found.iter().zip(items) {
+        let sizes: BTreeSet<&String> = problem.sizes.keys().collect();
+        let span = &item.get("sizes").unwrap_or(item).span;
+        if sizes != known {
+            let list = |names: &BTreeSet<&String>| {
+                names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+            };
+            let message = format!("problem `{}` has the sizes {}", problem.name, list(&sizes));
+            reader.hinted(span, message, Some(format!("the space takes {}", list(&known))));
+            sound = false;
+        }
+        if known_names.contains(problem.name.as_str()) {
+            let message = format!("the space has a problem `{}` already", problem.name);
+            reader.hinted(&item.get("name").unwrap_or(item).span, message, Some("rename it here".into()));
+            sound = false;
+        }
+    }
+    sound.then_some(found)
 }
 
 #[cfg(test)]
@@ -237,5 +311,32 @@ mod tests {
         assert!(shown(&text).contains("unknown name `QQ`"), "{}", shown(&text));
         assert!(shown("{}").contains("the file gives no geometry"));
         assert!(shown(&format!("{{\"{entry}\": {{}}}}")).contains("gives no geometry"));
+    }
+
+    #[track_caller]
+    fn check_grid(text: &str, expected: Result<usize, &str>) {
+        let space = catalog::open("gemm").unwrap();
+        match (grid_problems("g.toml", text, &space), expected) {
+            (Ok(found), Ok(count)) => assert_eq!(found.len(), count),
+            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "no `{part}` in {error}"),
+            (found, expected) => panic!("{found:?}, expected {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn a_grid_has_the_sizes_of_its_space() {
+        let space = catalog::open("gemm").unwrap();
+        let own = &space.kernel.as_ref().unwrap().problems[0];
+        let sizes: Vec<String> = own.sizes.keys().map(|name| format!("{name} = 64")).collect();
+        let one =
+            |name: &str| format!("[[problems]]\nname = \"{name}\"\nsizes = {{ {} }}\n", sizes.join(", "));
+        check_grid(&format!("{}{}", one("a"), one("b")), Ok(2));
+        check_grid("", Err("has no `problems`"));
+        check_grid("problems = []", Err("is empty"));
+        check_grid(&one(&own.name), Err("already"));
+        check_grid("[[problems]]\nname = \"a\"\nsizes = { Q = 1 }", Err("the space takes"));
+        check_grid(&format!("{}[check]\n", one("a")), Err("unknown key `check`"));
+        let many: String = (0..=SHAPES_MAX).map(|at| one(&format!("p{at}"))).collect();
+        check_grid(&many, Err("at most 10000"));
     }
 }

@@ -1,20 +1,22 @@
 //! `[check]`: where the right answer comes from, and how closely it is compared.
+//!
+//! `reference = { command = […] }`: a program of the task's that computes expected outputs.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use evo_protocol::sanitizer::SanitizerCheck;
-use evo_protocol::worker::{SpecialValues, TaskTolerance};
-use evo_space::diagnostic::nearest;
+use evo_protocol::worker::{CommandReference, SpecialValues, TaskTolerance};
 use evo_space::document::{Data, Node};
 use evo_space::expr::Expr;
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
 
-use super::command;
-use super::fields::{Fields, Reader};
+use super::fields::{Fields, KnownNames, Reader, suggestion};
 use super::launches;
-use super::names::KnownNames;
 use super::source::{self, Files};
+use crate::access::{self, ARRAY_MAX};
 use crate::spec::{ArgumentSpec, CheckSpec, KernelText, ReferenceSpec, SourceKind, TinySpec};
 use crate::words::uses_identifier;
 
@@ -92,17 +94,14 @@ pub(super) fn read(
     let fields = reader.fields(node, "`check`", KEYS)?;
     let reference = reader.required(&fields, "reference", REFERENCE_HINT);
     let reference = reference.and_then(|node| read_reference(reader, node, names, arguments, files));
-    let tolerance = |reader: &mut Reader, key: &str, absent: Option<f64>| match fields.get(key) {
-        Some(node) => reader.positive(node, &fields.name(key), true).map(Some),
-        None => Some(absent),
+    let tolerance = |reader: &mut Reader, key: &str, absent: Option<f64>| {
+        reader.value(&fields, key, absent, |reader, node, what| reader.positive(node, what, true).map(Some))
     };
     let (atol, rtol) = (tolerance(reader, "atol", None), tolerance(reader, "rtol", None));
     let trusted_factor = tolerance(reader, "trusted_factor", Some(3.0)).flatten();
     let task = read_task(reader, &fields);
-    let flag = |reader: &mut Reader, key: &str, absent: bool| match fields.get(key) {
-        Some(node) => reader.boolean(node, &fields.name(key)),
-        None => Some(absent),
-    };
+    let flag =
+        |reader: &mut Reader, key: &str, absent: bool| reader.value(&fields, key, absent, Reader::boolean);
     let deterministic = flag(reader, "deterministic", true);
     let spill_bytes_max = spill_bytes_max(reader, &fields);
     let seeds = count(reader, &fields, "seeds", 1, 3);
@@ -116,17 +115,14 @@ pub(super) fn read(
         None => Some(BTreeMap::new()),
     };
     let allow_state = flag(reader, "allow_state", false);
-    let special_values = match fields.get("special_values") {
-        Some(node) => reader.choice(node, &fields.name("special_values"), SPECIAL_VALUES),
-        None => Some(SpecialValues::default()),
-    };
+    let special_values =
+        reader.value(&fields, "special_values", SpecialValues::default(), |reader, node, what| {
+            reader.choice(node, what, SPECIAL_VALUES)
+        });
     let demands_sanitizer = demands_sanitizer(reader, &fields);
     let sanitizers = read_sanitizers(reader, &fields);
     let has_host_twin = flag(reader, "host_twin", true);
-    let families = match fields.get("families") {
-        Some(node) => read_families(reader, node, &fields.name("families")),
-        None => Some(Vec::new()),
-    };
+    let families = reader.value(&fields, "families", Vec::new(), read_families);
     let reference_parameters = seen_parameters(reader, &fields, names);
     Some(CheckSpec {
         reference: reference?,
@@ -150,7 +146,6 @@ pub(super) fn read(
     })
 }
 
-/// No limit where there is none.
 fn spill_bytes_max(reader: &mut Reader, fields: &Fields) -> Option<Option<u64>> {
     let Some(node) = fields.get("spill_bytes_max") else { return Some(None) };
     reader.integer(node, &fields.name("spill_bytes_max"), 0).map(|bytes| Some(bytes as u64))
@@ -178,7 +173,6 @@ fn read_task(reader: &mut Reader, check: &Fields) -> Option<Option<TaskTolerance
     Some(Some(own))
 }
 
-/// The parameters that the reference sees.
 fn seen_parameters(reader: &mut Reader, fields: &Fields, names: &KnownNames) -> Option<Vec<String>> {
     match fields.get("reference").and_then(|node| node.get("parameters")) {
         Some(node) => {
@@ -206,10 +200,7 @@ fn read_families(reader: &mut Reader, node: &Node, what: &str) -> Option<Vec<Str
 }
 
 fn demands_sanitizer(reader: &mut Reader, fields: &Fields) -> Option<bool> {
-    match fields.get("sanitize") {
-        Some(node) => reader.choice(node, &fields.name("sanitize"), SANITIZE),
-        None => Some(false),
-    }
+    reader.value(&fields, "sanitize", false, |reader, node, what| reader.choice(node, what, SANITIZE))
 }
 
 /// In the order in which they are made, each once.
@@ -222,8 +213,7 @@ fn read_sanitizers(reader: &mut Reader, fields: &Fields) -> Option<Vec<Sanitizer
     let named: Vec<SanitizerCheck> = named.into_iter().collect::<Option<_>>()?;
     if named.is_empty() {
         let hint = "`evo sweep --sanitize off` makes none of them; leave `sanitizers` out for all";
-        reader.hinted(&node.span, format!("{what} is an empty list"), Some(hint.to_string()));
-        return None;
+        return reader.refuse(&node.span, format!("{what} is an empty list"), hint);
     }
     Some(SanitizerCheck::ALL.into_iter().filter(|check| named.contains(check)).collect())
 }
@@ -237,15 +227,13 @@ fn read_tiny(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Tin
     if items.is_empty() {
         let hint = "leave `tiny` out, and evo derives shapes; \"none\" is for a kernel that supports only the \
                     sizes of its problems";
-        reader.hinted(&node.span, format!("{what} is an empty list"), Some(hint.to_string()));
-        return None;
+        return reader.refuse(&node.span, format!("{what} is an empty list"), hint);
     }
     let what = format!("an entry of {what}");
     let shapes: Vec<_> = items.iter().map(|item| size_table(reader, item, &what, names)).collect();
     shapes.into_iter().collect::<Option<_>>().map(TinySpec::Listed)
 }
 
-/// A table from sizes of the first problem to expressions.
 fn size_table(
     reader: &mut Reader,
     node: &Node,
@@ -260,10 +248,9 @@ fn size_table(
     let mut table = Some(BTreeMap::new());
     for entry in entries {
         if !sizes.contains(entry.key.as_str()) {
-            let hint = match nearest(&entry.key, sizes.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("its sizes: {}", sizes.iter().copied().collect::<Vec<_>>().join(", ")),
-            };
+            let hint = suggestion(&entry.key, sizes.iter().copied(), || {
+                format!("its sizes: {}", sizes.iter().copied().collect::<Vec<_>>().join(", "))
+            });
             let message = format!("the first problem has no size `{}`", entry.key);
             reader.hinted(&entry.key_span, message, Some(hint));
             table = None;
@@ -288,13 +275,12 @@ fn read_reference(
         Data::Text(_) => builtin(reader, node, arguments),
         Data::Table(_) if node.get("npy").is_some() => expected_files(reader, node, arguments),
         Data::Table(_) if node.get("command").is_some() => {
-            command::read(reader, node).map(ReferenceSpec::Command)
+            read_command(reader, node).map(ReferenceSpec::Command)
         }
         Data::Table(_) => kernel(reader, node, names, arguments, files),
         _ => {
             let message = format!("`reference` of `check` is {}", node.kind());
-            reader.hinted(&node.span, message, Some(REFERENCE_HINT.to_string()));
-            None
+            reader.refuse(&node.span, message, REFERENCE_HINT)
         }
     }
 }
@@ -384,10 +370,8 @@ fn kernel(
     let text =
         text.and_then(|node| source::read_text(reader, node, &fields, "source", SourceKind::Plain, files));
     let launches = launches::read_beside(reader, &fields, &names, &known);
-    let sizes = match fields.get("sizes") {
-        Some(node) => named(reader, node, &fields.name("sizes"), "sizes", &names),
-        None => Some(Vec::new()),
-    };
+    let sizes = reader
+        .value(&fields, "sizes", Vec::new(), |reader, node, what| named(reader, node, what, "sizes", &names));
     let text = text?;
     let real = is_real(reader, &fields, &text);
     let (launches, loops) = launches?;
@@ -446,8 +430,139 @@ fn is_real(reader: &mut Reader, fields: &Fields, text: &KernelText) -> Option<bo
         let message =
             format!("{} is true, and `{}` never uses `{REAL}`", fields.name("real"), text.path.display());
         let hint = format!("write its floating-point types as `{REAL}`: evo defines it as `double`");
-        reader.hinted(&node.span, message, Some(hint));
-        return None;
+        return reader.refuse(&node.span, message, hint);
     }
     Some(real)
+}
+
+const COMMAND_KEYS: &[&str] = &["command", "files", "dtype", "serve", "timeout_s", "parameters"];
+
+/// Seconds for one case where the file does not say it, and at most: the worker that waits for it has 300.
+const TIMEOUT_S: f64 = 60.0;
+const TIMEOUT_MAX_S: f64 = 240.0;
+
+/// Words of a command, and files beside it.
+const WORDS_MAX: usize = 100;
+
+fn read_command(reader: &mut Reader, node: &Node) -> Option<CommandReference> {
+    let fields = reader.fields(node, "`reference` of `check`", COMMAND_KEYS)?;
+    let Some(folder) = reader.folder.map(Path::to_path_buf) else {
+        let hint = "write the space to a file, beside the files of its command";
+        return reader.refuse(&node.span, "an embedded space cannot have a reference by command", hint);
+    };
+    let words = fields.get("command").and_then(|node| words(reader, node, &fields, "command"));
+    let named = words.as_ref().and_then(|words| named_files(reader, fields.get("command")?, words));
+    let more = match fields.get("files") {
+        Some(node) => files(reader, node, &fields),
+        None => Some(Vec::new()),
+    };
+    let single = match fields.get("dtype") {
+        Some(node) => {
+            let known = [("float64", false), ("f64", false), ("float32", true), ("f32", true)];
+            reader.choice(node, &fields.name("dtype"), &known)
+        }
+        None => Some(false),
+    };
+    let serve = reader.value(&fields, "serve", false, Reader::boolean);
+    let timeout = reader.value(&fields, "timeout_s", TIMEOUT_S, timeout);
+    let mut files = named?;
+    files.extend(more?);
+    files.sort();
+    files.dedup();
+    // A worker does not run in the folder from which the space file was named.
+    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    Some(CommandReference {
+        command: words?,
+        folder: absolute(folder),
+        single: single?,
+        serve: serve?,
+        timeout_ms: (timeout? * 1e3) as u64,
+        files: files.into_iter().map(absolute).collect(),
+    })
+}
+
+fn timeout(reader: &mut Reader, node: &Node, what: &str) -> Option<f64> {
+    let seconds = reader.positive(node, what, false)?;
+    if !(0.1..=TIMEOUT_MAX_S).contains(&seconds) {
+        let message = format!("{what} is {seconds}, expected 0.1 to {TIMEOUT_MAX_S} seconds");
+        reader.error(&node.span, message);
+        return None;
+    }
+    Some(seconds)
+}
+
+fn words(reader: &mut Reader, node: &Node, fields: &Fields, key: &str) -> Option<Vec<String>> {
+    let what = fields.name(key);
+    let items = reader.list(node, &what, "words, such as [\"python3\", \"ref.py\"]")?;
+    if items.is_empty() || items.len() > WORDS_MAX {
+        let message = format!("{what} has {} words, expected 1 to {WORDS_MAX}", items.len());
+        reader.error(&node.span, message);
+        return None;
+    }
+    let words: Vec<_> = items.iter().map(|item| reader.string(item, &what)).collect();
+    let words: Vec<String> = words.into_iter().collect::<Option<_>>()?;
+    if words.iter().any(|word| word.contains('\0')) {
+        reader.error(&node.span, format!("{what} has a zero character"));
+        return None;
+    }
+    Some(words)
+}
+
+/// The words that name files below the space's folder: an edit of one makes other answers. Other words are arguments,
+/// unless they lead out of the folder.
+fn named_files(reader: &mut Reader, node: &Node, words: &[String]) -> Option<Vec<PathBuf>> {
+    let folder = reader.folder?;
+    let mut found = Vec::new();
+    for (position, word) in words.iter().enumerate() {
+        let is_program = position == 0;
+        // A program without a slash is looked for in `PATH`, and an absolute one is the machine's.
+        if is_program && (!word.contains('/') || word.starts_with('/')) {
+            continue;
+        }
+        match access::open_beside(folder, word, ARRAY_MAX, reader.allow_outside) {
+            Ok(_) => found.push(reader.path_beside(word)),
+            Err(cause) if access::is_outside(&cause) && folder.join(word).is_file() => {
+                let path = folder.join(word);
+                let hint =
+                    "copy the file beside the space file, or pass `--allow-outside` if you trust the space";
+                let message = format!("`command` of `reference` names `{}`: {cause}", path.display());
+                return reader.refuse(&node.span, message, hint);
+            }
+            Err(cause) if is_program => {
+                let path = folder.join(word);
+                let message = format!("`command` of `reference`: cannot use `{}`: {cause}", path.display());
+                let hint = "a program with a `/` is taken from the space file's folder";
+                return reader.refuse(&node.span, message, hint);
+            }
+            Err(_)
+                if evo_system::regular::irregular(&folder.join(word))
+                    .is_some_and(|what| what != "a folder") =>
+            {
+                let what = evo_system::regular::irregular(&folder.join(word)).unwrap_or_default();
+                let message = format!("`command` of `reference` names `{word}`, which is {what}");
+                return reader.refuse(&node.span, message, "name a regular file");
+            }
+            Err(cause) => {
+                // Looks like a file, and is none: said now, and not by a Python that cannot open it.
+                let is_path = word.ends_with(".py") || word.ends_with(".sh");
+                if is_path && cause.kind() == ErrorKind::NotFound {
+                    let message = format!("`command` of `reference`: there is no file `{word}`");
+                    let hint = format!("looked for `{}`", reader.path_beside(word).display());
+                    return reader.refuse(&node.span, message, hint);
+                }
+            }
+        }
+    }
+    Some(found)
+}
+
+fn files(reader: &mut Reader, node: &Node, fields: &Fields) -> Option<Vec<PathBuf>> {
+    let what = fields.name("files");
+    let items = reader.list(node, &what, "file names")?;
+    if items.len() > WORDS_MAX {
+        reader.error(&node.span, format!("{what} has {} entries, expected at most {WORDS_MAX}", items.len()));
+        return None;
+    }
+    let found: Vec<_> = items.iter().map(|item| reader.existing_file(item, &what)).collect();
+    found.into_iter().collect()
 }

@@ -2,7 +2,10 @@
 //!
 //! A reader that gets `None` has already been complained for; it only stops building that part, so
 //! that one pass over a file finds all of its errors.
+//!
+//! Which names an expression of a space file may read: parameters, and sizes that every problem has.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use evo_space::diagnostic::{Diagnostic, Diagnostics, nearest};
@@ -11,7 +14,6 @@ use evo_space::expr::{Expr, ExprError};
 use evo_space::space::Parameter;
 use evo_space::value::Value;
 
-use super::names::KnownNames;
 use crate::access;
 use crate::apart::Renderer;
 use crate::label::{LABEL_HINT, is_label};
@@ -19,7 +21,6 @@ use crate::label::{LABEL_HINT, is_label};
 /// Values shown of a parameter with many.
 const SHOWN_VALUES: usize = 24;
 
-/// One file being read.
 pub(super) struct Reader<'a> {
     /// The file's text, for places inside texts.
     pub(super) text: &'a str,
@@ -27,7 +28,6 @@ pub(super) struct Reader<'a> {
     pub(super) folder: Option<&'a Path>,
     /// Whether they may be outside that folder.
     pub(super) allow_outside: bool,
-    /// Where templates of files are rendered.
     pub(super) renderer: Renderer,
     pub(super) diagnostics: &'a mut Diagnostics,
 }
@@ -51,6 +51,15 @@ impl<'n> Fields<'n> {
     }
 }
 
+/// A hint for a name that is unknown: the known one that was meant, if one is near.
+pub(super) fn suggestion<'k>(
+    name: &str,
+    known: impl IntoIterator<Item = &'k str>,
+    otherwise: impl FnOnce() -> String,
+) -> String {
+    nearest(name, known).map_or_else(otherwise, |near| format!("did you mean `{near}`?"))
+}
+
 impl Reader<'_> {
     pub(super) fn error(&mut self, span: &Span, message: impl Into<String>) {
         self.diagnostics.error(span.clone(), message);
@@ -58,6 +67,17 @@ impl Reader<'_> {
 
     pub(super) fn hinted(&mut self, span: &Span, message: impl Into<String>, hint: Option<String>) {
         self.diagnostics.push(Diagnostic { message: message.into(), span: Some(span.clone()), hint });
+    }
+
+    /// Complains, and gives nothing.
+    pub(super) fn refuse<T>(
+        &mut self,
+        span: &Span,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Option<T> {
+        self.hinted(span, message, Some(hint.into()));
+        None
     }
 
     fn wrong_kind(&mut self, node: &Node, what: &str, expected: &str) {
@@ -74,10 +94,8 @@ impl Reader<'_> {
             if self.diagnostics.is_full() {
                 break;
             }
-            let hint = match nearest(&entry.key, known.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known keys: {}", known.join(", ")),
-            };
+            let hint =
+                suggestion(&entry.key, known.iter().copied(), || format!("known keys: {}", known.join(", ")));
             self.hinted(&entry.key_span, format!("unknown key `{}` in {what}", entry.key), Some(hint));
         }
         Some(Fields { node, entries, what: what.to_string() })
@@ -91,6 +109,51 @@ impl Reader<'_> {
             self.hinted(&fields.node.span, message, Some(hint.to_string()));
         }
         found
+    }
+
+    /// What `read` makes of a key that must be there.
+    pub(super) fn need<T>(
+        &mut self,
+        fields: &Fields,
+        key: &str,
+        hint: &str,
+        read: impl FnOnce(&mut Self, &Node, &str) -> Option<T>,
+    ) -> Option<T> {
+        let node = self.required(fields, key, hint)?;
+        read(self, node, &fields.name(key))
+    }
+
+    /// What `read` makes of a key, or what stands for an absent one.
+    pub(super) fn value<T>(
+        &mut self,
+        fields: &Fields,
+        key: &str,
+        absent: T,
+        read: impl FnOnce(&mut Self, &Node, &str) -> Option<T>,
+    ) -> Option<T> {
+        fields.get(key).map_or(Some(absent), |node| read(self, node, &fields.name(key)))
+    }
+
+    /// What `read` makes of a key that may be absent; the outer `None` is a complaint.
+    pub(super) fn optional<T>(
+        &mut self,
+        fields: &Fields,
+        key: &str,
+        read: impl FnOnce(&mut Self, &Node, &str) -> Option<T>,
+    ) -> Option<Option<T>> {
+        self.value(fields, key, None, |reader, node, what| read(reader, node, what).map(Some))
+    }
+
+    /// What `read` makes of a list's items. All of them are read, so that one pass shows the errors of all.
+    pub(super) fn each<T>(
+        &mut self,
+        node: &Node,
+        what: &str,
+        items: &str,
+        mut read: impl FnMut(&mut Self, &Node) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let found: Vec<_> = self.list(node, what, items)?.iter().map(|item| read(self, item)).collect();
+        found.into_iter().collect()
     }
 
     pub(super) fn list<'n>(&mut self, node: &'n Node, what: &str, items: &str) -> Option<&'n [Node]> {
@@ -115,18 +178,15 @@ impl Reader<'_> {
         }
     }
 
-    /// The name of an argument, one of `known`.
     pub(super) fn argument_name(&mut self, node: &Node, what: &str, known: &[String]) -> Option<String> {
         let name = self.string(node, what)?;
         if known.contains(&name) {
             return Some(name);
         }
-        let hint = match nearest(&name, known.iter().map(String::as_str)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("arguments: {}", known.join(", ")),
-        };
-        self.hinted(&node.span, format!("{what}: no argument is called `{name}`"), Some(hint));
-        None
+        let hint = suggestion(&name, known.iter().map(String::as_str), || {
+            format!("arguments: {}", known.join(", "))
+        });
+        self.refuse(&node.span, format!("{what}: no argument is called `{name}`"), hint)
     }
 
     /// The parameter's own value that a node means.
@@ -153,8 +213,7 @@ impl Reader<'_> {
             Some(other) => format!("{other} is not a value of `{name}`"),
             None => format!("`{name}` is {}", node.kind()),
         };
-        self.hinted(&node.span, message, Some(format!("allowed are {}", values.join(", "))));
-        None
+        self.refuse(&node.span, message, format!("allowed are {}", values.join(", ")))
     }
 
     pub(super) fn boolean(&mut self, node: &Node, what: &str) -> Option<bool> {
@@ -165,7 +224,6 @@ impl Reader<'_> {
         None
     }
 
-    /// An integer of at least `least`.
     pub(super) fn integer(&mut self, node: &Node, what: &str, least: i64) -> Option<i64> {
         match &node.data {
             Data::Int(value) if *value >= least => return Some(*value),
@@ -202,19 +260,15 @@ impl Reader<'_> {
         None
     }
 
-    /// One of some words.
     pub(super) fn choice<T: Copy>(&mut self, node: &Node, what: &str, words: &[(&str, T)]) -> Option<T> {
         let word = self.string(node, what)?;
         if let Some((_, value)) = words.iter().find(|(own, _)| *own == word) {
             return Some(*value);
         }
         let names = words.iter().map(|(own, _)| *own);
-        let hint = match nearest(&word, names.clone()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("one of: {}", names.collect::<Vec<_>>().join(", ")),
-        };
-        self.hinted(&node.span, format!("{what} is `{word}`, which is unknown"), Some(hint));
-        None
+        let hint =
+            suggestion(&word, names.clone(), || format!("one of: {}", names.collect::<Vec<_>>().join(", ")));
+        self.refuse(&node.span, format!("{what} is `{word}`, which is unknown"), hint)
     }
 
     /// An expression over `names`, written as a text, a number or a boolean.
@@ -278,7 +332,6 @@ impl Reader<'_> {
         list.into_iter().collect()
     }
 
-    /// A file named in this one: relative to its folder.
     pub(super) fn path_beside(&self, name: &str) -> PathBuf {
         access::path_beside(self.folder, name)
     }
@@ -289,11 +342,153 @@ impl Reader<'_> {
         if is_label(&text) {
             return Some(text);
         }
-        self.hinted(
-            &node.span,
-            format!("{what} is `{text}`, which cannot be a name"),
-            Some(LABEL_HINT.into()),
+        self.refuse(&node.span, format!("{what} is `{text}`, which cannot be a name"), LABEL_HINT)
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct KnownNames {
+    parameters: Vec<String>,
+    /// Name and sizes of each problem that the expression is evaluated for.
+    problems: Vec<(String, BTreeSet<String>)>,
+    /// The number of a loop's turn.
+    index: Option<String>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) struct Complaint {
+    pub(super) message: String,
+    pub(super) hint: Option<String>,
+}
+
+impl KnownNames {
+    /// The names in a file, read before anything else, so that a mistake in a parameter does not
+    /// make its uses look unknown.
+    pub(super) fn of_file(root: &Node) -> KnownNames {
+        let keys = |node: Option<&Node>| -> Vec<String> {
+            node.and_then(Node::entries).into_iter().flatten().map(|entry| entry.key.clone()).collect()
+        };
+        let mut problems = Vec::new();
+        if let Some(Data::List(list)) = root.get("problems").map(|node| &node.data) {
+            for (position, problem) in list.iter().enumerate() {
+                let name = match problem.get("name").map(|node| &node.data) {
+                    Some(Data::Text(name)) => format!("`{name}`"),
+                    _ => format!("number {}", position + 1),
+                };
+                problems.push((name, keys(problem.get("sizes")).into_iter().collect()));
+            }
+        }
+        KnownNames { parameters: keys(root.get("parameters")), problems, index: None }
+    }
+
+    /// Without the parameters: for a reference, which no configuration may change.
+    pub(super) fn sizes_only(&self) -> KnownNames {
+        KnownNames { parameters: Vec::new(), ..self.clone() }
+    }
+
+    /// Without the sizes: for what is compiled once for all problems.
+    pub(super) fn parameters_only(&self) -> KnownNames {
+        KnownNames { problems: Vec::new(), ..self.clone() }
+    }
+
+    /// With the sizes of the first problem only: for tiny shapes.
+    pub(super) fn first_problem(&self) -> KnownNames {
+        KnownNames { problems: self.problems.iter().take(1).cloned().collect(), ..self.clone() }
+    }
+
+    /// With the number of a loop's turn.
+    pub(super) fn with_index(&self, name: Option<String>) -> KnownNames {
+        KnownNames { index: name.filter(|own| self.complaint(own).is_some()), ..self.clone() }
+    }
+
+    pub(super) fn parameters(&self) -> Vec<&str> {
+        self.parameters.iter().map(String::as_str).collect()
+    }
+
+    pub(super) fn is_parameter(&self, name: &str) -> bool {
+        self.parameters.iter().any(|own| own == name)
+    }
+
+    /// Sizes that any problem has.
+    pub(super) fn sizes(&self) -> BTreeSet<&str> {
+        self.problems.iter().flat_map(|(_, sizes)| sizes).map(String::as_str).collect()
+    }
+
+    pub(super) fn complaint(&self, name: &str) -> Option<Complaint> {
+        if self.is_parameter(name) || self.index.as_deref() == Some(name) {
+            return None;
+        }
+        let (with, without): (Vec<_>, Vec<_>) =
+            self.problems.iter().partition(|(_, sizes)| sizes.contains(name));
+        match (with.first(), without.first()) {
+            (Some(_), None) => None,
+            (Some((other, _)), Some((lacking, _))) => Some(Complaint {
+                message: format!("problem {lacking} has no size `{name}`"),
+                hint: Some(format!("problem {other} has it; an expression is evaluated for every problem")),
+            }),
+            (None, _) => Some(Complaint {
+                message: format!("unknown name `{name}`"),
+                hint: Some(self.suggestion(name)),
+            }),
+        }
+    }
+
+    fn suggestion(&self, name: &str) -> String {
+        let sizes = self.sizes();
+        let known: Vec<&str> =
+            self.parameters().into_iter().chain(sizes).chain(self.index.as_deref()).collect();
+        // Any two names of one letter are one slip apart, so for those only the case may differ.
+        let likely = |near: &&str| name.len() > 1 || near.eq_ignore_ascii_case(name);
+        match nearest(name, known.iter().copied()).filter(likely) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if known.is_empty() => "no names are known here".to_string(),
+            None => format!("known names: {}", known.join(", ")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_space::diagnostic::Diagnostics;
+    use evo_space::document;
+
+    use super::*;
+
+    const FILE: &str = "parameters = { BLOCK = [1], VEC = [2] }\n\
+        problems = [{ name = \"a\", sizes = { N = 1, K = 2 } }, { sizes = { N = 3 } }]\n";
+
+    fn names() -> KnownNames {
+        KnownNames::of_file(&document::parse(FILE, &mut Diagnostics::default()).unwrap())
+    }
+
+    #[track_caller]
+    fn check(names: &KnownNames, name: &str, expected: &str) {
+        let shown = match names.complaint(name) {
+            Some(complaint) => format!("{} | {}", complaint.message, complaint.hint.unwrap_or_default()),
+            None => "fine".to_string(),
+        };
+        assert_eq!(shown, expected, "{name}");
+    }
+
+    #[test]
+    fn parameters_and_common_sizes_are_known() {
+        let all = names();
+        check(&all, "BLOCK", "fine");
+        check(&all, "N", "fine");
+        check(
+            &all,
+            "K",
+            "problem number 2 has no size `K` | problem `a` has it; an expression is evaluated for every problem",
         );
-        None
+        check(&all, "BLOK", "unknown name `BLOK` | did you mean `BLOCK`?");
+        check(&all, "n", "unknown name `n` | did you mean `N`?");
+        check(&all, "M", "unknown name `M` | known names: BLOCK, VEC, K, N");
+    }
+
+    #[test]
+    fn references_and_tiny_shapes_know_less_and_more() {
+        check(&names().sizes_only(), "BLOCK", "unknown name `BLOCK` | known names: K, N");
+        check(&names().first_problem(), "K", "fine");
+        check(&KnownNames::default(), "K", "unknown name `K` | no names are known here");
     }
 }

@@ -2,30 +2,11 @@
 //!
 //! `space::load` reads parameters and constraints; the files here read the kernel's part, a section
 //! each. A file may describe a space alone (no `kernel`); then nothing below `kernel` may be there.
+//!
+//! Files that people name where a space file is wanted: a kernel's source, or a file in another notation. Read as TOML,
+//! they would give an error for each line and not the one that helps.
 
-mod arguments;
-pub mod candidate;
-mod check;
-mod command;
-mod diagnose;
-mod fields;
-pub mod goals;
-pub mod grid;
-mod include_dirs;
-mod launches;
-mod loops;
-mod names;
-mod objective;
-mod other_kind;
-pub mod peers;
-mod prepare;
-mod problems;
-mod prove;
-mod source;
-mod specialize;
-mod tensor_maps;
-mod views;
-
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,17 +15,25 @@ use evo_space::SpaceWatch;
 use evo_space::diagnostic::{Diagnostic, Diagnostics};
 use evo_space::document::{self, Node};
 use evo_space::load::read_space;
-use fields::Reader;
-use names::KnownNames;
-use other_kind::OtherKind;
-use peers::PeerFile;
 use thiserror::Error;
 
-use super::access::SpaceAccess;
-use super::apart::Renderer;
-use super::embedded;
-use super::replaced_default::ReplacedDefault;
-use super::spec::{KernelSpec, ReferenceSpec, SpaceFile};
+use crate::access::SpaceAccess;
+use crate::apart::Renderer;
+use crate::embedded;
+use crate::load::fields::{KnownNames, Reader};
+use crate::load::peers::PeerFile;
+use crate::spec::{KernelSpec, ReferenceSpec, ReplacedDefault, SpaceFile};
+
+mod arguments;
+pub mod candidate;
+mod check;
+mod fields;
+pub mod goals;
+mod launches;
+pub mod peers;
+mod problems;
+mod prove;
+mod source;
 
 /// Sections of a file that has a kernel, beside the space itself.
 const KERNEL_KEYS: &[&str] =
@@ -71,7 +60,6 @@ pub enum LoadError {
         /// Line and column of the first one, from 1; absent where it concerns the file as a whole.
         first: Option<(u32, u32)>,
     },
-    /// The file cannot be read.
     #[error("cannot read the space file `{}`: {cause}", .path.display())]
     Unreadable {
         path: PathBuf,
@@ -114,9 +102,8 @@ pub fn load_file(path: &Path) -> Result<SpaceFile, LoadError> {
     load_file_with(path, SpaceAccess::default())
 }
 
-/// The same with limits of the caller's.
 pub fn load_file_with(path: &Path, access: SpaceAccess) -> Result<SpaceFile, LoadError> {
-    if let Some(OtherKind { what, hint }) = other_kind::of(path) {
+    if let Some(OtherKind { what, hint }) = other_kind(path) {
         return Err(LoadError::NotASpace { path: path.to_path_buf(), what, hint });
     }
     let text = read_text(path).map_err(|cause| {
@@ -216,7 +203,7 @@ fn read(path: &Path, reader: &mut Reader, watch: &SpaceWatch) -> Option<SpaceFil
     // Both parts are read before either ends this, so that one pass shows the errors of both.
     let (space, mut kernel) = (space?, kernel?);
     if let Some(kernel) = &mut kernel {
-        let found = diagnose::read(reader, root.get("diagnose"), space.parameters());
+        let found = goals::read_diagnose(reader, root.get("diagnose"), space.parameters());
         kernel.diagnose = found.unwrap_or_default();
     }
     // Only in a sound file, whose default cannot fail for a reason that is already reported.
@@ -265,14 +252,14 @@ fn read_kernel(path: &Path, reader: &mut Reader, root: &Node) -> Option<KernelSp
     if let (Some(node), Some(launches), Some(arguments)) = (root.get("launches"), &launches, &arguments) {
         launches::check_use(reader, node, (&launches.0, &launches.1), arguments);
     }
-    let prepare = arguments.as_deref().and_then(|own| prepare::read(reader, root, &names, own, files));
+    let prepare = arguments.as_deref().and_then(|own| source::read_prepare(reader, root, &names, own, files));
     let problems = problems.and_then(|node| problems::read(reader, node, &names));
     let check = check.and_then(|node| check::read(reader, node, &names, arguments.as_deref(), files));
-    let objective = objective::read(reader, root.get("objective"), &names);
+    let objective = goals::read_objective(reader, root.get("objective"), &names);
     let shown = reader.folder.map_or_else(PathBuf::new, |_| path.to_path_buf());
     let place = PeerFile { path: &shown, text: reader.text, folder: reader.folder };
     let peers = peers::read(root.get("peers"), &place, reader.diagnostics);
-    let goals = goals::read(reader, root.get("goals"));
+    let goals = goals::read_goals(reader, root.get("goals"));
     let header = header?;
     let (launches, loops) = launches?;
     let check = check?;
@@ -284,11 +271,11 @@ fn read_kernel(path: &Path, reader: &mut Reader, root: &Node) -> Option<KernelSp
         };
         let own = prepare.iter().flatten().map(|own| &own.source);
         let texts = std::iter::once(&header.source).chain(reference).chain(own);
-        options.extend(include_dirs::options(&header.include_dirs, texts));
+        options.extend(source::include_options(&header.include_dirs, texts));
     }
     let specialized = root.get("kernel").and_then(|node| node.get("specialize"));
     if let (Some(node), Some(problems)) = (specialized, &problems) {
-        specialize::check_count(reader, node, &header.specialize, problems);
+        problems::check_specialize(reader, node, &header.specialize, problems);
     }
     Some(KernelSpec {
         name: header.name,
@@ -320,4 +307,108 @@ fn argument_names(root: &Node) -> Vec<String> {
         _ => None,
     };
     items.iter().filter_map(name).collect()
+}
+
+/// Files of a folder that are looked at for one that names a source, and the longest that is.
+const LOOKED_AT: usize = 200;
+const SPACE_BYTES: u64 = 1 << 20;
+
+/// What a file is instead of a space, and what to do.
+#[derive(Debug)]
+pub(super) struct OtherKind {
+    pub what: &'static str,
+    pub hint: String,
+}
+
+/// What the name of a file says that it is, if that rules out a space; `None` where there is no such file.
+fn other_kind(path: &Path) -> Option<OtherKind> {
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    let what = match extension.as_str() {
+        "cu" | "cuh" => "CUDA source",
+        "c" | "cc" | "cpp" | "cxx" | "h" | "hpp" => "C++ source",
+        "j2" | "jinja" => "a template",
+        "ptx" | "cubin" | "so" => "compiled code",
+        "py" => "Python",
+        "yaml" | "yml" => "YAML",
+        "jsonl" => "a list of JSON objects",
+        _ => return None,
+    };
+    if !path.is_file() {
+        return None;
+    }
+    let hint = match what {
+        "CUDA source" | "C++ source" | "a template" => about_source(path, what),
+        "compiled code" => {
+            "evo compiles variants from source: name a space file with `source = \"my.cu\"`".to_string()
+        }
+        "YAML" => "write the same keys as TOML or JSON".to_string(),
+        _ => "name the space file, `my_space.toml` or `my_space.json`".to_string(),
+    };
+    Some(OtherKind { what, hint })
+}
+
+/// The space files beside a source that name it, else how such a file begins.
+fn about_source(path: &Path, what: &str) -> String {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+        return "name the space file".to_string();
+    };
+    let spaces = spaces_of(path, name);
+    if let Some(first) = spaces.first() {
+        return format!("`{first}` is a space file that names it");
+    }
+    if what == "CUDA source" {
+        return format!(
+            "a space file says what is tuned, how the kernel is launched and what a correct answer is; `evo init {name}` \
+             writes a first one"
+        );
+    }
+    let key = if what == "a template" { "template" } else { "source" };
+    format!(
+        "a space file says what is tuned, how the kernel is launched and what a correct answer is; write one with \
+         `{key} = \"{name}\"` in `[kernel]` and name that"
+    )
+}
+
+fn spaces_of(path: &Path, name: &str) -> Vec<String> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let quoted = format!("\"{name}\"");
+    let is_space = |own: &Path| own.extension().is_some_and(|end| end == "toml" || end == "json");
+    let names_it = |own: &Path| {
+        let is_short = fs::metadata(own).is_ok_and(|found| found.is_file() && found.len() <= SPACE_BYTES);
+        is_short
+            && fs::read_to_string(own).is_ok_and(|text| text.contains("kernel") && text.contains(&quoted))
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().take(LOOKED_AT).flatten();
+    let paths = entries.map(|entry| path.with_file_name(entry.file_name()));
+    let mut found: Vec<String> =
+        paths.filter(|own| is_space(own) && names_it(own)).map(|own| own.display().to_string()).collect();
+    found.sort();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_told_from_a_space_and_leads_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            let OtherKind { what, hint } = other_kind(&path).unwrap();
+            let told = format!("{what}; {hint}");
+            told.replace(&folder.path().display().to_string(), "")
+        };
+        let kernel = "extern \"C\" __global__ void k() {}";
+        assert_eq!(
+            said("k.cu", kernel),
+            "CUDA source; a space file says what is tuned, how the \
+             kernel is launched and what a correct answer is; `evo init k.cu` writes a first one"
+        );
+        std::fs::write(folder.path().join("mine.toml"), "[kernel]\nsource = \"k.cu\"\n").unwrap();
+        assert!(said("k.cu", kernel).ends_with("; `/mine.toml` is a space file that names it"));
+        assert!(other_kind(&folder.path().join("none.cu")).is_none(), "a file that is not there");
+        assert_eq!(said("k.yaml", "kernel:\n  name: k\n"), "YAML; write the same keys as TOML or JSON");
+    }
 }

@@ -9,12 +9,10 @@ use crate::label::{LABEL_HINT, is_label};
 use crate::spec::PeerSpec;
 
 const KEYS: &[&str] = &["name", "command", "timeout_s"];
-/// Words of a command.
 const WORDS_MAX: usize = 100;
 /// Seconds that one answer may take at most.
 const TIMEOUT_MAX_S: f64 = 3600.0;
 
-/// The file in which peers stand.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerFile<'a> {
     pub path: &'a Path,
@@ -23,7 +21,6 @@ pub struct PeerFile<'a> {
     pub folder: Option<&'a Path>,
 }
 
-/// Reads the list; `None` after a complaint.
 pub fn read(
     node: Option<&Node>,
     file: &PeerFile<'_>,

@@ -1,4 +1,6 @@
 //! `[[problems]]`: named input sizes, which are timed and which only checked.
+//!
+//! `specialize` of `[kernel]`: sizes that become compile-time constants.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +8,19 @@ use evo_space::document::{Data, Node, TableEntry};
 use evo_space::expr::is_name;
 use evo_space::value::Value;
 
-use super::fields::{Fields, Reader};
-use super::names::KnownNames;
+use super::fields::{Fields, KnownNames, Reader};
 use crate::resolve::whole;
 use crate::spec::ProblemSpec;
+use crate::specialize::{CONSTANTS_MAX, constants_of, distinct};
 
 const KEYS: &[&str] = &["name", "sizes", "weight", "timed", "canonical", "checked", "device", "on_request"];
 
-/// Reads the list; `None` after a complaint about any of them.
 pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Vec<ProblemSpec>> {
     let items = reader.list(node, "`problems`", "tables")?;
     if items.is_empty() {
         let message = "`problems` is empty: there is nothing to check or to time";
         let hint = "write for example `[[problems]]` and below it `name` and `sizes`";
-        reader.hinted(&node.span, message, Some(hint.to_string()));
-        return None;
+        return reader.refuse(&node.span, message, hint);
     }
     let mut problems: Vec<Option<ProblemSpec>> = Vec::new();
     for item in items {
@@ -41,10 +41,9 @@ pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames) -> Opti
         return None;
     }
     if !problems.iter().any(|problem| problem.timed && !problem.on_request) {
-        let hint = "leave `on_request` out of one of the timed problems".to_string();
+        let hint = "leave `on_request` out of one of the timed problems";
         let message = "all timed problems are for commands that name them: others could rank nothing";
-        reader.hinted(&node.span, message, Some(hint));
-        return None;
+        return reader.refuse(&node.span, message, hint);
     }
     Some(problems)
 }
@@ -55,14 +54,11 @@ fn problem(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Probl
         _ => "a problem".to_string(),
     };
     let fields = reader.fields(node, &what, KEYS)?;
-    let name = reader.required(&fields, "name", "add name = \"…\"");
-    let name = name.and_then(|node| reader.label(node, &fields.name("name")));
+    let name = reader.need(&fields, "name", "add name = \"…\"", Reader::label);
     let sizes = reader.required(&fields, "sizes", "add sizes = { N = 1024 }");
     let sizes = sizes.and_then(|node| read_sizes(reader, node, &fields, names));
-    let weight = match fields.get("weight") {
-        Some(node) => reader.positive(node, &fields.name("weight"), false),
-        None => Some(1.0),
-    };
+    let weight =
+        reader.value(&fields, "weight", 1.0, |reader, node, what| reader.positive(node, what, false));
     let timed = flag(reader, &fields, "timed", true);
     let checked = flag(reader, &fields, "checked", true);
     if timed == Some(true)
@@ -98,10 +94,7 @@ fn problem(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Probl
 }
 
 fn flag(reader: &mut Reader, fields: &Fields, key: &str, absent: bool) -> Option<bool> {
-    match fields.get(key) {
-        Some(node) => reader.boolean(node, &fields.name(key)),
-        None => Some(absent),
-    }
+    reader.value(&fields, key, absent, Reader::boolean)
 }
 
 fn read_sizes(
@@ -156,5 +149,72 @@ fn size(
             reader.error(&entry.value.span, format!("{what} {why}"));
             None
         }
+    }
+}
+
+const SETS_SHOWN: usize = 4;
+
+pub(super) fn read_specialize(
+    reader: &mut Reader,
+    node: &Node,
+    what: &str,
+    names: &KnownNames,
+) -> Option<Vec<String>> {
+    let items = reader.list(node, what, "names of sizes")?;
+    let mut found: Vec<Option<String>> = Vec::new();
+    for item in items {
+        let name = reader.string(item, what);
+        let name = name.filter(|name| is_specialized(reader, item, what, name, &found, names));
+        found.push(name);
+    }
+    found.into_iter().collect()
+}
+
+fn is_specialized(
+    reader: &mut Reader,
+    item: &Node,
+    what: &str,
+    name: &String,
+    before: &[Option<String>],
+    names: &KnownNames,
+) -> bool {
+    if before.iter().flatten().any(|own| own == name) {
+        reader.hinted(&item.span, format!("{what} names `{name}` twice"), None);
+        return false;
+    }
+    if names.is_parameter(name) {
+        let hint = "a parameter is a compile-time constant already; name sizes of problems".to_string();
+        reader.hinted(&item.span, format!("{what} names the parameter `{name}`"), Some(hint));
+        return false;
+    }
+    match names.sizes_only().complaint(name) {
+        Some(complaint) => {
+            reader.hinted(&item.span, format!("{what}: {}", complaint.message), complaint.hint);
+            false
+        }
+        None => true,
+    }
+}
+
+/// Complains if a device has problems with more sets of values than there may be binaries.
+pub(super) fn check_specialize(reader: &mut Reader, node: &Node, names: &[String], problems: &[ProblemSpec]) {
+    for kind in ["cuda", "host"] {
+        let own = problems.iter().filter(|own| own.device.as_deref().is_none_or(|device| device == kind));
+        let sets = distinct(own.map(|problem| constants_of(names, problem)));
+        if sets.len() <= CONSTANTS_MAX {
+            continue;
+        }
+        let shown: Vec<String> = sets.iter().take(SETS_SHOWN).map(|set| format!("`{set}`")).collect();
+        let message = format!(
+            "`specialize` asks for {} binaries of every variant on `{kind}`, at most {CONSTANTS_MAX} are possible",
+            sets.len()
+        );
+        let hint = format!(
+            "the problems have {} and {} other sets of values; name fewer sizes, such as flags and head dimensions",
+            shown.join(", "),
+            sets.len() - SETS_SHOWN
+        );
+        reader.hinted(&node.span, message, Some(hint));
+        return;
     }
 }

@@ -3,7 +3,7 @@
 use evo_protocol::dtype::DType;
 
 use super::definitions::is_name;
-use super::model::{SketchArgument, SketchError, SketchGuess, SketchRole, guessed};
+use super::{SketchArgument, SketchError, SketchGuess, SketchRole, guessed};
 use crate::signature::SourceParameter;
 
 /// Words of a type that say nothing about its values.
@@ -96,7 +96,6 @@ const SMALL: &[&str] = &[
 const PLACES: &[&str] =
     &["idx", "index", "indices", "col", "cols", "col_idx", "columns", "offsets", "row_ptr", "map", "perm"];
 
-/// Reads the parameters of a kernel.
 pub(super) fn read(
     entry: &str,
     parameters: &[SourceParameter],
@@ -194,7 +193,6 @@ fn dtype_of(words: &[&str]) -> Option<(DType, u64)> {
     })
 }
 
-/// What a body does with an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Uses {
     reads: bool,

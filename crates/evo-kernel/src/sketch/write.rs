@@ -1,16 +1,16 @@
 //! The text of a first space file.
+//!
+//! What first space files have in common, whatever they are made from: their texts in TOML, and a reference that is the
+//! kernel itself at its defaults.
 
 use std::fmt::Write;
 
 use super::arguments::word;
-use super::model::{
+use super::{
     KernelSketch, SketchArgument, SketchGuess, SketchLaunch, SketchRequest, SketchRole, SketchTunable,
     guessed,
 };
 
-use crate::first_file::{self, REFERENCE_NOTE, list, quoted};
-
-/// What is drawn.
 pub(super) struct Drawing<'a> {
     pub(super) request: SketchRequest<'a>,
     pub(super) entry: &'a str,
@@ -24,7 +24,7 @@ pub(super) struct Drawing<'a> {
 /// The value of sizes that measure no array.
 const SMALL: u64 = 3;
 
-/// IndexExtents on a GPU and on the host device, by how many sizes there are: no two are equal, so that swapped ones show.
+/// Extents on a GPU and on the host device, by how many sizes there are: no two are equal, so that swapped ones show.
 const EXTENTS: [(&[u64], &[u64]); 4] = [
     (&[4_194_304], &[65_536]),
     (&[2048, 3072], &[192, 256]),
@@ -32,10 +32,9 @@ const EXTENTS: [(&[u64], &[u64]); 4] = [
     (&[16, 24, 32, 40, 48, 56], &[4, 6, 8, 10, 12, 14]),
 ];
 
-/// IndexExtents of three sizes that measure matrices.
+/// Extents of three sizes that measure matrices.
 const MATRICES: (&[u64], &[u64]) = (&[1024, 1280, 768], &[64, 96, 48]);
 
-/// Writes the file.
 pub(super) fn written(drawing: &Drawing<'_>, mut guesses: Vec<SketchGuess>) -> KernelSketch {
     let undefined = drawing.tunables.iter().any(|own| own.is_undefined);
     let reference = undefined.then(|| drawing.reference());
@@ -211,16 +210,71 @@ impl Drawing<'_> {
         );
     }
 
-    /// An expression with the parameters' defaults in the place of their names.
     fn at_defaults(&self, expression: &str) -> String {
         let default = |name: &str| self.tunables.iter().find(|own| own.name == name);
-        first_file::at_values(expression, &|name| default(name).map(|own| own.default.to_string()))
+        at_values(expression, &|name| default(name).map(|own| own.default.to_string()))
     }
 
-    /// A source that gives the macros their defaults and includes the kernel.
     fn reference(&self) -> (String, String) {
         let undefined = self.tunables.iter().filter(|own| own.is_undefined);
         let macros: Vec<_> = undefined.map(|own| (own.name.clone(), own.default.to_string())).collect();
-        first_file::reference("evo init", self.request.path, &macros)
+        reference("evo init", self.request.path, &macros)
+    }
+}
+
+/// What stands above such a reference in a space file.
+pub(crate) const REFERENCE_NOTE: &str = "# The kernel at its defaults is the reference: this finds variants that break it, and no mistake that it has itself.\n";
+
+/// A text as TOML has it, whose escapes include those of JSON.
+pub(crate) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// The inside of a list of texts.
+pub(crate) fn list<T: AsRef<str>>(all: &[T]) -> String {
+    all.iter().map(|own| quoted(own.as_ref())).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a text may stand in a comment, in an `#include` and on a line of its own.
+pub(crate) fn is_plain(text: &str) -> bool {
+    !text.contains(|c: char| c.is_control() || c == '"' || c == '\\')
+}
+
+/// An expression with values in the place of the names that have one.
+pub(crate) fn at_values(expression: &str, value_of: &dyn Fn(&str) -> Option<String>) -> String {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut text = String::new();
+    for piece in expression.split_inclusive(|c: char| !is_word(c)) {
+        let name = piece.trim_end_matches(|c: char| !is_word(c));
+        text.push_str(value_of(name).as_deref().unwrap_or(name));
+        text.push_str(&piece[name.len()..]);
+    }
+    text
+}
+
+/// A source that gives the kernel's macros one value each and includes it: its file's name and its text.
+pub(crate) fn reference(command: &str, path: &str, macros: &[(String, String)]) -> (String, String) {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    let stem = file.strip_suffix(".cu").unwrap_or(file);
+    let mut text = format!(
+        "// The reference of `{command}`: {file} with one value for each of its macros. It finds variants that differ from\n\
+         // this one; a simple kernel of your own in its place finds the mistakes of this one, too.\n"
+    );
+    for (name, value) in macros {
+        let _ = writeln!(text, "#define {name} {value}");
+    }
+    let _ = writeln!(text, "#include \"{path}\"");
+    (format!("{stem}_reference.cu"), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_take_the_place_of_whole_names() {
+        let value_of = |name: &str| (name == "B").then(|| "64".to_string());
+        assert_eq!(at_values("ceil_div(N, B * BB) + B", &value_of), "ceil_div(N, 64 * BB) + 64");
+        assert_eq!(at_values("", &value_of), "");
     }
 }

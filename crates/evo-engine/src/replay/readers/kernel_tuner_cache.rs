@@ -9,11 +9,8 @@ use evo_space::value::Value;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-use super::json_values;
-use crate::replay::draft::{Draft, DraftRow, Valid};
-use crate::replay::error::RecordingFault;
-use crate::replay::format::{Format, unreadable};
-use crate::replay::recording::Cost;
+use crate::replay::finish::{Draft, DraftRow, Valid};
+use crate::replay::{Cost, Format, RecordingFault, readers, unreadable};
 
 /// The time of a failed configuration in files that are older than the error words, milliseconds.
 const FAILED_MS: f64 = 1e20;
@@ -56,7 +53,6 @@ pub fn say_unfinished(mut draft: Draft) -> Draft {
     draft
 }
 
-/// Reads a file of this format.
 pub fn read(text: &str) -> Result<Draft, RecordingFault> {
     let file: CacheFile =
         serde_json::from_str(text).map_err(|error| unreadable(Format::KernelTunerCache, &error))?;
@@ -67,7 +63,7 @@ pub fn read(text: &str) -> Result<Draft, RecordingFault> {
     let parameters = file.parameters()?;
     let objective = match &file.objective {
         Json::Null => "time".to_string(),
-        other => json_values::problem_words(other),
+        other => readers::problem_words(other),
     };
     let mut notices = Vec::new();
     if objective != "time" {
@@ -80,7 +76,7 @@ pub fn read(text: &str) -> Result<Draft, RecordingFault> {
     Ok(Draft {
         kernel: file.kernel_name,
         gpu: file.device_name,
-        problem: json_values::problem_words(&file.problem_size),
+        problem: readers::problem_words(&file.problem_size),
         format: Format::KernelTunerCache,
         unit_ns: UNIT_NS,
         parameters,
@@ -98,7 +94,7 @@ impl CacheFile {
             let Some(Json::Array(values)) = self.tune_params.get(name) else {
                 return Err(RecordingFault::new(format!("`tune_params` has no list of values for `{name}`")));
             };
-            let values = values.iter().map(|json| json_values::value(name, json));
+            let values = values.iter().map(|json| readers::value(name, json));
             Ok((name.clone(), values.collect::<Result<Vec<Value>, RecordingFault>>()?))
         };
         self.tune_params_keys.iter().map(parameter).collect()
@@ -110,7 +106,7 @@ fn row(parameters: &[(String, Vec<Value>)], key: &str, entry: &Json) -> Result<D
         let Some(json) = entry.get(name) else {
             return Err(RecordingFault::new(format!("the entry has no `{name}`")));
         };
-        let value = json_values::value(name, json)?;
+        let value = readers::value(name, json)?;
         let position = values.iter().position(|own| *own == value);
         position.map(|position| position as u16).ok_or_else(|| {
             RecordingFault::new(format!("the value `{value}` of `{name}` is not in its `tune_params`"))
@@ -120,7 +116,7 @@ fn row(parameters: &[(String, Vec<Value>)], key: &str, entry: &Json) -> Result<D
     let (kind, time_ms) = outcome(parameters, entry)?;
     let milliseconds = |name: &str| entry.get(name).and_then(Json::as_f64);
     // Some versions do not list the runs and give only the time of the whole benchmark phase.
-    let runs_ms = json_values::sum(entry.get("times"))
+    let runs_ms = readers::sum(entry.get("times"))
         .or_else(|| milliseconds("benchmark_time").filter(|_| time_ms.is_some()));
     let cost = Cost {
         compile_ms: milliseconds("compile_time").unwrap_or(0.0),

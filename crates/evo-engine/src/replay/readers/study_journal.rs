@@ -1,22 +1,19 @@
 //! Reads the journal of an earlier study. The space comes from the space file that the journal names, if the file
 //! is still there and unchanged; else the recorded configurations are the space.
 
+use evo_journal::reader;
+use evo_journal::record::{FORMAT, InputRole, StudyHeader};
+use evo_journal::replay::History;
+use evo_kernel::catalog;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::{Gate, VerdictClass};
 use evo_space::genome::ContentHash;
 use evo_space::space::SearchSpace;
 
-use super::observed::Observed;
-use crate::replay::draft::{Draft, DraftRow, Valid};
-use crate::replay::error::RecordingFault;
-use crate::replay::format::Format;
-use crate::replay::recording::Cost;
-use evo_journal::reader;
-use evo_journal::record::{FORMAT, InputRole, StudyHeader};
-use evo_journal::replay::History;
-use evo_kernel::catalog;
+use super::Observed;
+use crate::replay::finish::{Draft, DraftRow, Valid};
+use crate::replay::{Cost, Format, RecordingFault};
 
-/// Reads a journal's text.
 pub fn read(text: &str) -> Result<Draft, RecordingFault> {
     let journal = reader::parse(text.as_bytes());
     let mut notices = Vec::new();

@@ -9,12 +9,9 @@ use evo_space::value::Value;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-use super::json_values;
-use super::observed::Observed;
-use crate::replay::draft::{Draft, DraftRow, Valid};
-use crate::replay::error::RecordingFault;
-use crate::replay::format::{Format, unreadable};
-use crate::replay::recording::Cost;
+use super::Observed;
+use crate::replay::finish::{Draft, DraftRow, Valid};
+use crate::replay::{Cost, Format, RecordingFault, readers, unreadable};
 
 #[derive(Deserialize)]
 struct T4File {
@@ -51,7 +48,7 @@ pub fn read(text: &str, stem: &str) -> Result<Draft, RecordingFault> {
     let mut observed = Observed::default();
     let mut rows = Vec::with_capacity(file.results.len());
     for (number, entry) in file.results.iter().enumerate() {
-        let named = |(name, json): (&String, &Json)| Ok((name.clone(), json_values::value(name, json)?));
+        let named = |(name, json): (&String, &Json)| Ok((name.clone(), readers::value(name, json)?));
         let pairs: Result<Vec<(String, Value)>, RecordingFault> =
             entry.configuration.iter().map(named).collect();
         let row = pairs.and_then(|pairs| {
@@ -97,7 +94,7 @@ impl T4Result {
         };
         let objective_ns = if kind == VerdictKind::Pass { Some(self.objective_ns()?) } else { None };
         let milliseconds = |name: &str| self.times.get(name).and_then(Json::as_f64);
-        let runs = json_values::sum(self.times.get("runtimes")).or_else(|| milliseconds("benchmark"));
+        let runs = readers::sum(self.times.get("runtimes")).or_else(|| milliseconds("benchmark"));
         let cost = Cost {
             // Kernel Tuner's own files leave out the `_time` that the schema has.
             compile_ms: milliseconds("compilation_time")
@@ -119,7 +116,7 @@ impl T4Result {
             .filter_map(|name| self.measurements.iter().find(|one| one.name == name))
             .find_map(|one| Some(one.value.as_f64()? * unit_ns(&one.unit, &one.name)?));
         let runs = self.times.get("runtimes").and_then(Json::as_array).map_or(0, Vec::len);
-        let mean = json_values::sum(self.times.get("runtimes")).map(|sum| sum / runs as f64 * 1e6);
+        let mean = readers::sum(self.times.get("runtimes")).map(|sum| sum / runs as f64 * 1e6);
         match measured.or(mean) {
             Some(time) if time > 0.0 => Ok(time),
             Some(time) => Err(RecordingFault::new(format!("{time} ns is not a time"))),

@@ -6,13 +6,10 @@ use evo_protocol::verdict::VerdictKind;
 use evo_space::value::Value;
 use serde::Deserialize;
 
-use super::json_values::problem_words;
-use crate::replay::draft::{Draft, DraftRow, Valid};
-use crate::replay::error::RecordingFault;
-use crate::replay::format::{Format, unreadable};
-use crate::replay::recording::Cost;
+use super::problem_words;
+use crate::replay::finish::{Draft, DraftRow, Valid};
+use crate::replay::{Cost, Format, RecordingFault, unreadable};
 
-/// The format that this reader knows.
 const FORMAT: &str = "tuning-data/1";
 
 #[derive(Deserialize)]
@@ -60,7 +57,6 @@ struct RowColumns {
     framework_ms: Vec<Option<f64>>,
 }
 
-/// Reads a file of this format.
 pub fn read(text: &str) -> Result<Draft, RecordingFault> {
     // The format first: a file of a newer version may differ in any other key.
     let head: Head = serde_json::from_str(text).map_err(|error| unreadable(Format::TuningData, &error))?;

@@ -1,13 +1,212 @@
-//! How much of a pathology a kernel gets, and what that changes.
+//! Kernels made worse on purpose, one resource at a time, to see what binds them.
+//!
+//! A [`Pathology`] takes something away from any kernel: registers, resident blocks, a level of the compiler. It comes in
+//! doses, so that a steep answer can be told from a flat one. What is harmed is a copy of the kernel that nobody keeps: it
+//! is compared with the unharmed one and thrown away. A space file may declare further ones (`[[diagnose]]`). A [`HarmPlan`] is
+//! either kind, made for one kernel on one device.
 
 use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes};
+use evo_protocol::invert::MetricDirection;
+use evo_space::expr::Expr;
 use evo_space::value::Value;
 
-use super::pathology::Pathology;
+use crate::signature;
+use crate::spec::{DiagnoseDose, DiagnoseSpec, KernelSpec, LaunchSpec, MetricEvidence, OptionSpec};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pathology {
+    /// Fewer registers a thread, so that values are spilled to local memory.
+    RegisterCap,
+    /// Shared memory that nothing uses, so that fewer blocks are resident.
+    ResidentBlocks,
+    /// Every `__syncthreads()` several times.
+    Barriers,
+    /// Loads of global memory that pass by the L1 cache.
+    L1Bypass,
+    /// A lower level of optimization.
+    CompilerLevel,
+    /// A delay before the first statement of each block.
+    EntryDelay,
+    /// A branch at the beginning that splits each warp in two.
+    DivergentEntry,
+}
+
+impl Pathology {
+    /// All of them, in the order of `docs/INVERT.md`.
+    pub const ALL: [Pathology; 7] = [
+        Pathology::RegisterCap,
+        Pathology::ResidentBlocks,
+        Pathology::Barriers,
+        Pathology::L1Bypass,
+        Pathology::CompilerLevel,
+        Pathology::EntryDelay,
+        Pathology::DivergentEntry,
+    ];
+
+    /// As `--only` and files name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pathology::RegisterCap => "register_cap",
+            Pathology::ResidentBlocks => "resident_blocks",
+            Pathology::Barriers => "barriers",
+            Pathology::L1Bypass => "l1_bypass",
+            Pathology::CompilerLevel => "compiler_level",
+            Pathology::EntryDelay => "entry_delay",
+            Pathology::DivergentEntry => "divergent_entry",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Pathology> {
+        Pathology::ALL.into_iter().find(|own| own.name() == name)
+    }
+
+    /// What a kernel lacks that suffers from it.
+    pub fn resource(self) -> &'static str {
+        match self {
+            Pathology::RegisterCap => "registers",
+            Pathology::ResidentBlocks => "resident blocks that hide latency",
+            Pathology::Barriers => "barriers",
+            Pathology::L1Bypass => "reuse in the L1 cache",
+            Pathology::CompilerLevel => "instruction scheduling",
+            Pathology::EntryDelay => "the time until a block has begun its work",
+            Pathology::DivergentEntry => "issue slots of the prologue",
+        }
+    }
+
+    /// One unit of its doses.
+    pub fn unit(self, kind: DeviceKind) -> &'static str {
+        match (self, kind) {
+            (Pathology::RegisterCap, _) => "halving of the registers a thread",
+            (Pathology::ResidentBlocks, _) => "halving of the resident blocks",
+            (Pathology::Barriers, _) => "as many barriers again",
+            (Pathology::L1Bypass, _) => "all loads",
+            (Pathology::CompilerLevel, _) => "level of optimization",
+            (Pathology::EntryDelay, DeviceKind::Cuda) => "1800 cycles (about 1 µs)",
+            (Pathology::EntryDelay, _) => "500 steps of one thread (about 1 µs)",
+            (Pathology::DivergentEntry, _) => "8 steps of each half of a warp",
+        }
+    }
+
+    /// By what a profiler sees that it happened; nothing where no metric goes one way for certain.
+    pub fn moves(self) -> Option<MetricEvidence> {
+        use MetricDirection::{Down, Up};
+        let (metric, direction) = match self {
+            Pathology::RegisterCap => ("local_load_sectors", Up),
+            Pathology::ResidentBlocks => ("occupancy_percent", Down),
+            Pathology::Barriers | Pathology::EntryDelay => ("instructions", Up),
+            Pathology::L1Bypass => ("l1_hit_percent", Down),
+            // Another schedule may have more instructions or fewer.
+            Pathology::CompilerLevel => return None,
+            Pathology::DivergentEntry => ("threads_per_instruction", Down),
+        };
+        Some(MetricEvidence::of(metric, direction))
+    }
+
+    /// The opposite: what to try where it costs much.
+    pub fn try_next(self) -> &'static str {
+        match self {
+            Pathology::RegisterCap => {
+                "give threads more registers: fewer threads a block, a lower second argument of __launch_bounds__, a smaller \
+                 tile a thread"
+            }
+            Pathology::ResidentBlocks => {
+                "more resident blocks: less shared memory or fewer registers a block, smaller tiles; or more stages of \
+                 loads in flight"
+            }
+            Pathology::Barriers => {
+                "fewer barriers: warp-level synchronization, double buffering, larger steps between barriers"
+            }
+            Pathology::L1Bypass => {
+                "more reuse close by: staging in shared memory or registers, __ldg, neighboring threads on \
+                 neighboring data"
+            }
+            Pathology::CompilerLevel => {
+                "unroll and reorder by hand what the compiler schedules; --use_fast_math"
+            }
+            Pathology::EntryDelay => {
+                "longer blocks: persistent blocks, more work a block, a shorter prologue, programmatic dependent launch"
+            }
+            Pathology::DivergentEntry => {
+                "a shorter prologue: precomputed indices, fewer branches, more work a thread"
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct HarmPlan {
+    pub name: String,
+    pub resource: String,
+    pub unit: String,
+    pub try_next: String,
+    /// It takes work away instead, so that answers are wrong.
+    pub lightens: bool,
+    /// By what a change of this kind shows.
+    pub shows_as: &'static str,
+    /// Metrics of a profiler of which one moves where it happened; none where nobody can say.
+    pub moves: Vec<MetricEvidence>,
+    /// The smallest first, or why there are none here.
+    pub doses: Result<Vec<Dose>, String>,
+}
+
+pub fn names(kernel: &KernelSpec) -> Vec<&str> {
+    let own = Pathology::ALL.into_iter().map(|own| -> &str { own.name() });
+    own.chain(kernel.diagnose.iter().map(|declared| declared.name.as_str())).collect()
+}
+
+pub fn named(kernel: &KernelSpec, name: &str) -> bool {
+    names(kernel).contains(&name)
+}
+
+/// Plans by their names, all where no name is given.
+pub fn plans(kernel: &KernelSpec, facts: &HarmFacts<'_>, only: &[String]) -> Vec<HarmPlan> {
+    let is_wanted = |name: &str| only.is_empty() || only.iter().any(|own| own == name);
+    let own = Pathology::ALL.into_iter().filter(|own| is_wanted(own.name())).map(|own| generic(own, facts));
+    let declared = kernel.diagnose.iter().filter(|own| is_wanted(&own.name)).map(of_file);
+    own.chain(declared).collect()
+}
+
+fn generic(own: Pathology, facts: &HarmFacts<'_>) -> HarmPlan {
+    HarmPlan {
+        name: own.name().to_string(),
+        resource: own.resource().to_string(),
+        unit: own.unit(facts.device.kind).to_string(),
+        try_next: own.try_next().to_string(),
+        lightens: false,
+        shows_as: match own {
+            Pathology::ResidentBlocks => "the driver counts fewer resident blocks",
+            _ => "machine code differs",
+        },
+        moves: own.moves().into_iter().collect(),
+        doses: doses(own, facts),
+    }
+}
+
+fn of_file(own: &DiagnoseSpec) -> HarmPlan {
+    let DiagnoseSpec { name, resource, unit, try_next, lightens, moves, doses } = own.clone();
+    let doses = doses.into_iter().enumerate().map(|(at, dose)| declared(at, dose)).collect();
+    HarmPlan {
+        name,
+        resource,
+        unit,
+        try_next,
+        lightens,
+        shows_as: "machine code or launches differ",
+        moves,
+        doses: Ok(doses),
+    }
+}
+
+fn declared(at: usize, own: DiagnoseDose) -> Dose {
+    let set = own.set.iter().map(|(name, value)| format!("{name}={value}"));
+    let define = own.define.iter().map(|(name, value)| format!("{name}={value}"));
+    let shown = set.chain(define).collect::<Vec<_>>().join(" ");
+    let options = own.define.iter().map(|(name, value)| format!("-D{name}={value}")).collect();
+    Dose { amount: at as f64 + 1.0, shown, change: HarmChange::Options(options), set: own.set }
+}
 
 /// Barriers that are added to each.
 const BARRIER_DOSES: [u32; 3] = [1, 2, 4];
-/// Units of a delay.
 const ENTRY_DOSES: [f64; 3] = [0.5, 1.0, 2.0];
 /// One unit of a delay, about a microsecond: cycles of a GPU's clock, or steps of a counter in memory on a processor.
 const CYCLES_CUDA: f64 = 1800.0;
@@ -29,7 +228,6 @@ pub struct HarmFacts<'a> {
     pub attributes: &'a [EntryAttributes],
 }
 
-/// A dose.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dose {
     /// In units of the pathology.
@@ -47,10 +245,8 @@ impl Dose {
     }
 }
 
-/// What becomes different.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HarmChange {
-    /// Further compiler options.
     Options(Vec<String>),
     /// At least so many bytes of dynamic shared memory in each launch.
     SharedBytes(u64),
@@ -61,9 +257,6 @@ pub enum HarmChange {
 }
 
 /// The doses of a pathology for a kernel, the smallest first.
-///
-/// # Errors
-/// Why it says nothing here.
 pub(super) fn doses(pathology: Pathology, facts: &HarmFacts<'_>) -> Result<Vec<Dose>, String> {
     let kind = facts.device.kind;
     let on_gpus = match kind {
@@ -191,11 +384,55 @@ fn counted(name: &str, steps: f64) -> String {
     format!("volatile unsigned {name} = {steps:.0}u; while ({name} != 0u) {name} = {name} - 1u;")
 }
 
+pub fn apply(kernel: &mut KernelSpec, change: &HarmChange) -> Result<(), String> {
+    match change {
+        HarmChange::Options(options) => {
+            let own = options.iter().map(|text| OptionSpec { text: text.clone(), value: None, when: None });
+            kernel.options.extend(own);
+        }
+        HarmChange::SharedBytes(bytes) => {
+            for launch in &mut kernel.launches {
+                launch.shared_bytes = Some(at_least(launch, *bytes)?);
+            }
+        }
+        // Places in messages stay those of the file.
+        HarmChange::Line(line) => {
+            kernel.source.text = format!("{line}\n#line 1\n{}", kernel.source.text);
+        }
+        HarmChange::Entry(statement) => {
+            let bodies = signature::bodies(&kernel.source.text);
+            if bodies.is_empty() {
+                return Err("no `__global__` function with a body can be read in its source".to_string());
+            }
+            for at in bodies.into_iter().rev() {
+                kernel.source.text.insert_str(at, statement);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn at_least(launch: &LaunchSpec, bytes: u64) -> Result<Expr, String> {
+    let text = match &launch.shared_bytes {
+        Some(own) => format!("max({}, {bytes})", own.text()),
+        None => bytes.to_string(),
+    };
+    Expr::parse(&text).map_err(|error| error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use evo_protocol::device::DeviceLimits;
 
     use super::*;
+
+    #[test]
+    fn names_lead_back() {
+        for own in Pathology::ALL {
+            assert_eq!(Pathology::named(own.name()), Some(own));
+        }
+        assert_eq!(Pathology::named("bank_conflicts"), None);
+    }
 
     fn device(kind: DeviceKind) -> DeviceInfo {
         DeviceInfo {
@@ -269,5 +506,20 @@ mod tests {
                 assert_eq!(shown(own, kind, 64, 8).unwrap().len(), 3, "{own:?}");
             }
         }
+    }
+
+    const SOURCE: &str = "template <int N>\n__global__ void __launch_bounds__({{ THREADS }}) {{ prefix }}_one(float* x) {\n\
+                          x[0] = N;\n}\n__global__ void declared(int);\nextern \"C\" __global__ void two() { }\n";
+
+    #[test]
+    fn statements_come_first_in_every_body() {
+        let mut text = SOURCE.to_string();
+        for at in signature::bodies(SOURCE).into_iter().rev() {
+            text.insert(at, '@');
+        }
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[1].ends_with("_one(float* x) {@"), "{text}");
+        assert_eq!(lines[5], "extern \"C\" __global__ void two() {@ }");
+        assert_eq!(text.matches('@').count(), 2);
     }
 }
