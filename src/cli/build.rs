@@ -3,8 +3,8 @@
 use super::answer::Answer;
 use super::args::BuildArgs;
 use super::call::Call;
+use super::compile::CompileTarget;
 use super::compile::{self, CompileTask};
-use super::compile_target::CompileTarget;
 use super::error::CliError;
 use super::{candidate, described, session};
 

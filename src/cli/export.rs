@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::aim::Aim;
 use super::answer::Answer;
 use super::call::Call;
-use super::compile_target::CompileTarget;
+use super::compile::CompileTarget;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::export_args::ExportArgs;
