@@ -14,9 +14,8 @@ use super::call::Call;
 use super::device_lane;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::rehearsal;
 use super::session::{self, DeviceSetup};
-use super::{bench_table, described, environment, evaluate_rule, output, peers, seed, trial};
+use super::{bench_table, cache, described, evaluate, output, peers, seed, trial};
 use crate::bench::{
     self, BenchError, BenchFolder, BenchOrder, BenchOutcome, BenchRow, Implementation, OwnCandidate,
     PeerSeat, RowStatus,
@@ -56,7 +55,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     let own = own(&plan, &setup, &mut lane, seed)?;
     let asked = AskedBench { arguments, plan: &plan, setup: &setup, seed, repro };
     // From here on others wait: two at once would disturb each other's times.
-    let _turn = evaluate_rule::take_turn(&arguments.out, &setup.choice)?;
+    let _turn = evaluate::take_turn(&arguments.out, &setup.choice)?;
     let made = asked.folder(&mut lane);
     let mut folder = made.map_err(|error| JournalError::io("make", &arguments.out.join("bench"), error))?;
     let path = folder.path().display().to_string();
@@ -115,7 +114,7 @@ fn own<'a>(
         let own = own_candidate(name, resolved, &problems, setup, lane, seed)?;
         if all.is_empty() {
             let kernel = session::kernel_of(&resolved.file)?;
-            rehearsal::rehearse(lane, kernel, &problems, &resolved.configuration, &own.recipe)?;
+            trial::rehearse(lane, kernel, &problems, &resolved.configuration, &own.recipe)?;
         }
         all.push(own);
     }
@@ -199,7 +198,7 @@ impl AskedBench<'_> {
             "evo": env!("CARGO_PKG_VERSION"),
             "at": head["at"],
             "command": self.repro,
-            "environment": environment::look(),
+            "environment": cache::look(),
             "device": info,
             "telemetry": lane.telemetry(),
             "gates": lane.judge(),

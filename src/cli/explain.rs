@@ -3,6 +3,7 @@
 //! The page is the only text; this finds its parts, so that what a browser shows and what a terminal shows
 //! cannot differ.
 
+use clap::Args;
 use evo_protocol::schema;
 use evo_protocol::verdict::VerdictKind;
 use evo_space::diagnostic::nearest;
@@ -11,7 +12,6 @@ use serde_json::{Value, json};
 use super::answer::Answer;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::explain_args::ExplainArgs;
 use super::output;
 use crate::report::width::{stdout_width, wrapped};
 
@@ -171,6 +171,20 @@ impl ExplainedVerdict {
         }
         object
     }
+}
+
+/// `evo explain`
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// A verdict, with a cause if you like; all verdicts are listed without one
+    #[arg(value_name = "VERDICT[:CAUSE]")]
+    pub verdict: Option<String>,
+    /// Print a JSON schema of what evo writes for programs: `leaderboard-file`, `evaluation`, `sweep`, …
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["verdict", "json"])]
+    pub schema: Option<String>,
+    /// One JSON object on stdout
+    #[arg(long, requires = "verdict")]
+    pub json: bool,
 }
 
 #[cfg(test)]

@@ -3,6 +3,12 @@
 //! What is exported has passed every gate on correctness, here and now or for the leaderboard. Nothing is written before
 //! everything is known to be in order.
 
+// Comments on flags are help texts, in which `[default: …]` is not a link.
+#![allow(rustdoc::broken_intra_doc_links)]
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
 use evo_export::dispatch::{self, Dispatch};
 use evo_export::files::ExportFile;
 use evo_export::format::ExportFormat;
@@ -18,13 +24,12 @@ use super::call::Call;
 use super::compile::CompileTarget;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::export_args::ExportArgs;
-use super::export_plan::{self, ExportPlan};
-use super::export_unit::{self, ExportedVariant};
-use super::export_verified::VerifiedRow;
+use super::export_plan::{self, ExportPlan, ExportedVariant};
+use super::export_verify::{self, VerifiedRow};
 use super::one_args::TestOneArgs;
 use super::trial::{self, AskedCandidate};
-use super::{export_results, export_verify, export_write, output};
+use super::{export_results, output};
+use crate::journal::own_folder::OwnFolder;
 use crate::supervise::job::Standing;
 
 /// Runs the command.
@@ -33,7 +38,7 @@ pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
         return export_results::run(arguments, call);
     }
     let formats = ExportFormat::parse_list(&arguments.formats).map_err(CliError::usage)?;
-    export_write::check(&arguments.to, arguments.force)?;
+    check(&arguments.to, arguments.force)?;
     let one = judged_here(arguments);
     let asked = trial::ask(&one, call, Aim::Gates)?;
     let target = target(arguments, &asked)?;
@@ -42,7 +47,7 @@ pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
     // Before the gates, which take longer: what cannot be exported is known without them.
     let mut variants: Vec<ExportedVariant> = Vec::new();
     for wish in &plan.variants {
-        variants.push(export_unit::make(wish, &formats, arch)?);
+        variants.push(export_plan::make(wish, &formats, arch)?);
     }
     check_demanded(arguments, &variants, &plan)?;
     if plan.judged == ExportJudgement::Now
@@ -51,7 +56,7 @@ pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
         return Ok(refused);
     }
     let files = all_files(&variants, plan.dispatch.as_ref())?;
-    export_write::write(&arguments.to, &files)?;
+    write(&arguments.to, &files)?;
     let rows = match arguments.verify {
         true => export_verify::verify(arguments, &asked, &plan, &variants, &formats)?,
         false => Vec::new(),
@@ -196,7 +201,7 @@ fn answer(
             format!("`{}` was written", own["format"].as_str().unwrap_or_default()),
         );
     }
-    let variant = |(wish, own): (&export_unit::VariantWish<'_>, &ExportedVariant)| {
+    let variant = |(wish, own): (&export_plan::VariantWish<'_>, &ExportedVariant)| {
         json!({
             "folder": own.folder,
             "configuration": wish.configuration,
@@ -248,4 +253,120 @@ fn text(folder: &str, plan: &ExportPlan<'_>, listed: &[Value], rows: &[VerifiedR
     }
     rows.iter().for_each(|row| text.push_str(&row.line()));
     text
+}
+
+/// Names shown of what is in a folder.
+const SHOWN: usize = 8;
+
+/// Refuses a folder that cannot be written to, before anything is made for it.
+pub fn check(to: &Path, force: bool) -> Result<(), CliError> {
+    let to: &Path = &plain(to);
+    if to.as_os_str().is_empty() {
+        return Err(CliError::usage("`--to` names no folder"));
+    }
+    if std::fs::symlink_metadata(to).is_ok_and(|found| !found.is_dir()) {
+        let text = format!("`{}` is not a folder", to.display());
+        return Err(CliError::bad_file(text, to)
+            .with_hint("`--to` names a folder that is not there yet, and no link"));
+    }
+    let mut names: Vec<String> = std::fs::read_dir(to)
+        .map(|entries| entries.flatten().map(|own| own.file_name().to_string_lossy().into_owned()).collect())
+        .unwrap_or_default();
+    if names.is_empty() || force {
+        return Ok(());
+    }
+    names.sort();
+    let more = if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };
+    names.truncate(SHOWN);
+    let text = format!("the folder `{}` is there and has {}{more}", to.display(), names.join(", "));
+    Err(CliError::bad_file(text, to)
+        .with_hint("name another one, or add `--force` to replace the files of an export in it"))
+}
+
+/// Writes the files; others in the folder stay.
+///
+/// # Errors
+/// Something that is not a file stands in the place of one, or the disk is full. A folder that was made is gone then.
+pub fn write(to: &Path, files: &[ExportFile]) -> Result<(), CliError> {
+    let to: &Path = &plain(to);
+    let missing: Vec<&Path> = to.ancestors().take_while(|own| is_missing(own)).collect();
+    let refused = |error: std::io::Error| {
+        let text = format!("cannot make `{}`: {error}", to.display());
+        CliError::bad_file(text, to).with_hint("name another folder")
+    };
+    let folder = OwnFolder::create(to).map_err(refused)?;
+    let written = write_all(&folder, files);
+    if written.is_err() && !missing.is_empty() {
+        // Half of an export would look like one. Nothing in a folder that was made just now is anybody else's.
+        let _ = std::fs::remove_dir_all(to);
+        missing.iter().for_each(|own| drop(std::fs::remove_dir(own)));
+    }
+    written
+}
+
+fn write_all(root: &OwnFolder, files: &[ExportFile]) -> Result<(), CliError> {
+    let mut open: Vec<(OwnFolder, &str, &ExportFile)> = Vec::new();
+    for file in files {
+        let mut parts: Vec<&str> = file.path.split('/').collect();
+        let Some(name) = parts.pop() else { continue };
+        let mut folder = OwnFolder::open(root.path()).map_err(|error| trouble(root, &file.path, &error))?;
+        for part in parts {
+            folder = folder.create_folder(part).map_err(|error| trouble(root, &file.path, &error))?;
+        }
+        open.push((folder, name, file));
+    }
+    // All of them first: a refusal writes nothing.
+    if let Some((folder, name, what)) =
+        open.iter().find_map(|(folder, name, _)| Some((folder, name, folder.irregular(name)?)))
+    {
+        let place = folder.place(name);
+        return Err(
+            CliError::bad_file(format!("`{}` is {what}", place.display()), &place).with_hint("move it away")
+        );
+    }
+    for (folder, name, file) in &open {
+        folder.replace(name, &file.contents, true).map_err(|error| trouble(root, &file.path, &error))?;
+    }
+    Ok(())
+}
+
+fn trouble(root: &OwnFolder, path: &str, error: &std::io::Error) -> CliError {
+    CliError::harness(format!("cannot write `{}`: {error}", root.path().join(path).display()))
+}
+
+/// Without the slash at the end, which would follow a link.
+fn plain(to: &Path) -> PathBuf {
+    to.components().collect()
+}
+
+fn is_missing(path: &Path) -> bool {
+    !path.as_os_str().is_empty() && std::fs::symlink_metadata(path).is_err()
+}
+
+/// `evo export`
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    #[command(flatten)]
+    pub one: TestOneArgs,
+    /// The folder to write, which is made
+    #[arg(long, value_name = "FOLDER")]
+    pub to: PathBuf,
+    /// Of a candidate: cu, cubin, torch, torch-op, tvm-ffi, cupy, cuda-core, dispatch, all; of a study: t4, kernel-tuner, optuna, csv
+    #[arg(long = "format", value_name = "A,B", value_delimiter = ',', default_value = "all")]
+    pub formats: Vec<String>,
+    /// Architecture of the cubin [default: that of the device; none on the host device]
+    #[arg(long, value_name = "ARCH")]
+    pub arch: Option<String>,
+    /// Run each form that can run here on evo's inputs, check its answers, and time it beside evo itself
+    #[arg(long)]
+    pub verify: bool,
+    /// Replace the files of an earlier export in the folder
+    #[arg(long)]
+    pub force: bool,
+    /// Skip the gates; the manifest says that the candidate was not judged
+    #[arg(long, conflicts_with = "verify")]
+    pub unchecked: bool,
+    /// With `dispatch`: most variants
+    #[arg(long = "variants-max", value_name = "K", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
+    pub variants_max: u8,
 }

@@ -12,8 +12,8 @@ use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::export_args::ExportArgs;
-use super::{export_write, output};
+use super::export::ExportArgs;
+use super::{export, output};
 use crate::journal::error::JournalError;
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::reader;
@@ -41,7 +41,7 @@ pub fn is_asked(arguments: &ExportArgs) -> Result<bool, CliError> {
 
 /// Runs the command.
 pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
-    export_write::check(&arguments.to, arguments.force)?;
+    export::check(&arguments.to, arguments.force)?;
     if arguments.verify || arguments.arch.is_some() || arguments.unchecked {
         return Err(CliError::usage(
             "`--verify`, `--unchecked` and `--arch` are for candidates, not for results",
@@ -83,7 +83,7 @@ pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
         };
         files.push(ExportFile { path: path.to_string(), contents, about: "" });
     }
-    export_write::write(&arguments.to, &files)?;
+    export::write(&arguments.to, &files)?;
     call.know(|facts| facts.device = Some(header.device.name.clone()));
     let folder = arguments.to.display().to_string();
     let formats: Vec<_> = RESULT_FORMATS

@@ -4,28 +4,29 @@
 //! `cu` has two halves: `launch.hpp` has to launch what evo's own plan says, at the sizes of every problem, and `kernel.cu` is
 //! a candidate of its own. Forms in Python are implementations of a peer, whose times evo's own clock bounds.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use evo_export::VERIFY_PEER;
 use evo_export::format::ExportFormat;
 use evo_protocol::device::DeviceKind;
+use evo_system::scratch::{ScratchFolder, ScratchPlace};
+use serde_json::{Value, json};
 
 use super::bench::{self, ROUNDS};
 use super::candidate::{self, CandidateArgs};
 use super::error::CliError;
-use super::export_args::ExportArgs;
-use super::export_launches::{self, LaunchLook};
+use super::export::ExportArgs;
 use super::export_plan::ExportPlan;
-use super::export_unit::{ExportedVariant, VariantWish};
-use super::export_verified::VerifiedRow;
+use super::export_plan::{self, LaunchLook};
+use super::export_plan::{ExportedVariant, VariantWish};
 use super::trial::{self, AskedCandidate};
-use super::{device_lane, evaluate_rule, rehearsal, session};
+use super::{device_lane, evaluate, session};
 use crate::bench::{BenchOrder, BenchRow, BenchShape, PeerSeat, RowStatus, of_problems, run};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::specialize;
 use crate::peer::{PeerCommand, SCRIPT};
 use crate::tool::{ToolKind, ToolPlaces, find};
-use evo_system::scratch::{ScratchFolder, ScratchPlace};
 
 /// How implementations are called in the run.
 const OURS: &str = "evo";
@@ -46,7 +47,7 @@ pub fn verify(
     variants: &[ExportedVariant],
     formats: &[ExportFormat],
 ) -> Result<Vec<VerifiedRow>, CliError> {
-    let _turn = evaluate_rule::take_turn(&arguments.one.candidate.out, &asked.setup.choice)?;
+    let _turn = evaluate::take_turn(&arguments.one.candidate.out, &asked.setup.choice)?;
     let scratch = ScratchPlace::new(asked.setup.farm.cache.join("exports"));
     let failed =
         |error: std::io::Error| CliError::harness(format!("cannot make a folder in the cache: {error}"));
@@ -86,11 +87,11 @@ impl Verifier<'_> {
         for (format, why) in &self.variant.missing {
             rows.push(self.row(*format, "not_run", Some(format!("it was not written: {why}"))));
         }
-        let cpp = has(ExportFormat::Cu).then(|| export_launches::in_cpp(self.wish, self.variant, folder));
+        let cpp = has(ExportFormat::Cu).then(|| export_plan::in_cpp(self.wish, self.variant, folder));
         let is_planned =
             in_python.iter().any(|own| *own != ExportFormat::Torch && *own != ExportFormat::TvmFfi);
         if is_planned
-            && let LaunchLook::Different(why) = export_launches::in_python(self.wish, self.variant, folder)
+            && let LaunchLook::Different(why) = export_plan::in_python(self.wish, self.variant, folder)
         {
             // All forms in Python hand these launches to a driver.
             rows.extend(
@@ -158,7 +159,7 @@ impl Verifier<'_> {
         let mut lane = device_lane::lane(setup, run_arguments.worker_command.as_deref(), Some(kernel))?;
         let problems: Vec<_> = shapes.iter().map(|own| &own.problem).collect();
         let mut own = vec![bench::own_candidate(OURS, &original, &problems, setup, &lane, *seed)?];
-        rehearsal::rehearse(&mut lane, kernel, &problems, &original.configuration, &own[0].recipe)?;
+        trial::rehearse(&mut lane, kernel, &problems, &original.configuration, &own[0].recipe)?;
         if let Some(exported) = &exported {
             own.push(bench::own_candidate(SOURCE, exported, &problems, setup, &lane, *seed)?);
         }
@@ -292,5 +293,61 @@ impl Verifier<'_> {
             }
         }
         rows
+    }
+}
+
+/// What became of one form on one problem.
+#[derive(Debug)]
+pub struct VerifiedRow {
+    pub format: ExportFormat,
+    /// Folder of the variant in the export.
+    pub variant: String,
+    /// None where the form as a whole is meant.
+    pub problem: Option<String>,
+    /// `pass`, `fail` or `not_run`.
+    pub status: &'static str,
+    /// Its time and ours in the mode that ranks, nanoseconds.
+    pub times_ns: Option<(f64, f64)>,
+    /// Why it is not `pass`.
+    pub reason: Option<String>,
+}
+
+impl VerifiedRow {
+    /// The row as the command's object has it; `reasons` learns why fields are null.
+    pub fn object(&self, at: usize, reasons: &mut BTreeMap<String, String>) -> Value {
+        let times = self.times_ns;
+        if times.is_none() {
+            let why = self.reason.clone().unwrap_or_else(|| "it was compared and not timed".to_string());
+            for name in ["time_ns", "evo_ns", "ratio"] {
+                reasons.insert(format!("result.verified.{at}.{name}"), why.clone());
+            }
+        }
+        if self.reason.is_none() {
+            reasons.insert(format!("result.verified.{at}.reason"), "it passed".to_string());
+        }
+        if self.problem.is_none() {
+            reasons.insert(format!("result.verified.{at}.problem"), "all problems are meant".to_string());
+        }
+        json!({
+            "format": self.format.as_str(),
+            "variant": self.variant,
+            "problem": self.problem,
+            "status": self.status,
+            "time_ns": times.map(|own| own.0),
+            "evo_ns": times.map(|own| own.1),
+            "ratio": times.map(|own| own.0 / own.1),
+            "reason": self.reason,
+        })
+    }
+
+    /// The row as a line of text.
+    pub fn line(&self) -> String {
+        let place = [self.variant.as_str(), self.problem.as_deref().unwrap_or("every problem")];
+        let place: Vec<&str> = place.into_iter().filter(|own| !own.is_empty()).collect();
+        let times = self.times_ns.map_or(String::new(), |(own, evo)| {
+            format!("  {:.2} µs, evo itself {:.2} µs ({:.3})", own / 1e3, evo / 1e3, own / evo)
+        });
+        let reason = self.reason.as_ref().map_or(String::new(), |why| format!("  {why}"));
+        format!("  {:<10} {:<24} {:<8}{times}{reason}\n", self.format.as_str(), place.join(" "), self.status)
     }
 }

@@ -4,26 +4,51 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use evo_protocol::device::DeviceInfo;
 use evo_protocol::envelope::{EnvelopeStatus, ErrorCode, ErrorPlace};
-use serde_json::json;
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::leaderboard::PairedDecision;
+use evo_protocol::measurement::{Measurement, TimingMode};
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::GateState;
+use evo_space::diagnostic::nearest;
+use serde_json::{Value, json};
 
-use super::aim::Aim;
+use super::aim::{Aim, SANITIZE};
 use super::answer::Answer;
 use super::call::Call;
+use super::counters::{CounterLook, CounterOrder, CounterSubject, error_of, look};
 use super::error::CliError;
+use super::evaluate::sanitized;
+use super::evaluate::{JudgedRival, ranking_rival};
 use super::exit_code::ExitCode;
-use super::gate_args::GateArgs;
-use super::gate_judge::{JudgedGate, judge};
+use super::gate_args::{GateArgs, GateDemands};
 use super::gate_record::{self, GateParts};
+use super::one_args::TestOneArgs;
 use super::rival::ChosenRival;
-use super::trial::AskedCandidate;
-use super::{candidate, evaluate_rule, gate_goals, output, session, trial, verdict_answer, words};
+use super::trial::{self, AskedCandidate};
+use super::{
+    bench as bench_command, candidate, device_lane, evaluate, output, peers, session, verdict_answer, words,
+};
+use crate::bench::{self, BenchOrder, BenchRow, RowStatus};
 use crate::engine::candidate::{CandidateRequest, ConfigurationChoice, TextChoice, differences, resolve};
+use crate::engine::regress::{ComparedProblem, compare_rounds};
+use crate::engine::single::{self, Single};
+use crate::inspect::profile::{KnownSources, MetricSet};
 use crate::journal::baseline::{BaselineError, GateBaseline};
 use crate::kernel::catalog;
 use crate::kernel::place::problem_line;
-use crate::report::gate::{GateOutcome, GateSheet, GatedDecision, GatedProblem};
+use crate::kernel::spec::{FasterGoal, GoalsSpec, KernelSpec, MetricGoal};
+use crate::peer::SHIPPED;
+use crate::report::gate::{
+    GateOutcome, GateSheet, GatedDecision, GatedProblem, GoalState, JudgedGoal, percent,
+};
 use crate::report::github;
+use crate::report::profile::fields;
+use crate::supervise::job::{Job, Standing};
+use crate::supervise::lane::LaneOptions;
+use crate::timing::acceptance::tail_ratio;
+use crate::timing::paired::claimable;
 use crate::timing::rank_test::{cliffs_delta, mann_whitney_p};
 use crate::timing::regression::RegressionDecision;
 use crate::timing::stats::median;
@@ -51,17 +76,17 @@ pub fn run(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
         return Err(CliError::usage(text).with_hint("keep a baseline for each: `--baseline FILE`"));
     }
     if arguments.goals {
-        gate_goals::check(kernel, &space)?;
+        check(kernel, &space)?;
     }
     // From here on others wait: two candidates at once would disturb each other's times.
-    let log = evaluate_rule::take_log(&one.candidate.out, &kernel.name, &asked.setup.choice)?;
+    let log = evaluate::take_log(&one.candidate.out, &kernel.name, &asked.setup.choice)?;
     let judged = judge(&one, call, &asked, Some(&rival), &arguments.demands(kernel))?;
     if let Some(hit) = verdict_answer::limit_hit(&judged.single.evaluation.verdict, &one) {
         call.hit(hit);
     }
     let mut sheet = sheet(arguments, &asked, &judged, &baseline, &rival);
     if let Some(goals) = kernel.goals.as_ref().filter(|_| arguments.goals) {
-        sheet.goals = gate_goals::judge(arguments, &asked, goals, &judged)?;
+        sheet.goals = judge_goals(arguments, &asked, goals, &judged)?;
     }
     let parts = GateParts { arguments, asked: &asked, judged: &judged, baseline: &baseline, sheet: &sheet };
     let recorded = gate_record::record(&parts, &log)?;
@@ -294,5 +319,512 @@ fn summarize(table: &str) {
             "warning: cannot append to `{}` (GITHUB_STEP_SUMMARY): {error}",
             path.display()
         ));
+    }
+}
+
+/// Refuses goals that nothing could ever reach, before the candidate is judged.
+pub fn check(kernel: &KernelSpec, space: &str) -> Result<(), CliError> {
+    let Some(goals) = &kernel.goals else {
+        let text = format!("`{space}` has no `[goals]`");
+        return Err(CliError::usage(text).with_hint("add [goals] to the space file, or leave `--goals` out"));
+    };
+    let unknown = goals.faster_than.iter().find(|own| peers::named(&own.peer, &kernel.peers).is_none());
+    let Some(FasterGoal { peer, .. }) = unknown else { return Ok(()) };
+    let known = kernel.peers.iter().map(|own| own.name.as_str()).chain(SHIPPED.iter().copied());
+    let hint = match nearest(peer, known.clone()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}; [[peers]] adds others", known.collect::<Vec<_>>().join(", ")),
+    };
+    let text = format!("`faster_than` in [goals] of `{space}` names the peer `{peer}`, which nobody has");
+    Err(CliError::usage(text)
+        .with_hint(hint)
+        .with_code(ErrorCode::BadFile)
+        .at(ErrorPlace::file(Path::new(space))))
+}
+
+/// Judges all goals.
+///
+/// # Errors
+/// evo's own folders and files. What a tool does not answer is in the goals.
+pub fn judge_goals(
+    arguments: &GateArgs,
+    asked: &AskedCandidate,
+    goals: &GoalsSpec,
+    judged: &JudgedGate,
+) -> Result<Vec<JudgedGoal>, CliError> {
+    let mut found = faster_than(arguments, asked, &goals.faster_than, judged)?;
+    found.extend(goals.p90_not_worse.then(|| p90(judged, asked.seed)));
+    found.extend(metrics(arguments, asked.kernel()?, &goals.metrics, judged)?);
+    for goal in &mut found {
+        goal.is_allowed =
+            goal.state == GoalState::NotRun && arguments.allow_not_run.iter().any(|own| own == goal.name);
+    }
+    Ok(found)
+}
+
+fn goal(name: &'static str, goal: String, state: GoalState, why: impl Into<String>) -> JudgedGoal {
+    JudgedGoal { name, goal, state, why: why.into(), is_allowed: false }
+}
+
+/// Whether the candidate is faster than peers.
+fn faster_than(
+    arguments: &GateArgs,
+    asked: &AskedCandidate,
+    goals: &[FasterGoal],
+    judged: &JudgedGate,
+) -> Result<Vec<JudgedGoal>, CliError> {
+    let none = |_| (GoalState::NotRun, "the candidate did not pass its gates".to_string());
+    let found = match judged.is_correct() {
+        true => judge_peers(arguments, asked, goals)?,
+        false => goals.iter().map(none).collect(),
+    };
+    let one = |(own, (state, why)): (&FasterGoal, PeerFinding)| {
+        let text = format!("faster_than {} by {} on {} problems", own.peer, percent(own.by), own.problems);
+        goal("faster_than", text, state, why)
+    };
+    Ok(goals.iter().zip(found).map(one).collect())
+}
+
+/// Whether the slowest calls are no slower than the baseline's, beyond noise.
+fn p90(judged: &JudgedGate, seed: u64) -> JudgedGoal {
+    let text = "p90 not worse".to_string();
+    let (Some(baseline), Some(job)) = (&judged.baseline, &judged.job) else {
+        return goal("p90", text, GoalState::NotRun, "nothing was compared");
+    };
+    let mut worst: Option<(String, f64)> = None;
+    for (at, plan) in job.timed.iter().enumerate() {
+        let floor = judged.compared.get(at).and_then(|own| own.finding).map(|found| found.floor);
+        let own = samples(&judged.single.evaluation, plan, judged);
+        let tail = tail_ratio(&own, &samples(baseline, plan, judged), seed);
+        let (Some(tail), Some(floor)) = (tail, floor.filter(|floor| floor.is_finite())) else {
+            let why = format!("`{}` has too few samples to compare its p90", plan.name);
+            return goal("p90", text, GoalState::NotRun, why);
+        };
+        let loss = tail.low - 1.0;
+        if loss > claimable(floor) && worst.as_ref().is_none_or(|(_, most)| loss > *most) {
+            worst = Some((plan.name.clone(), loss));
+        }
+    }
+    match worst {
+        Some((name, loss)) => {
+            let why = format!("the p90 of `{name}` is worse by {} at least", percent(loss));
+            goal("p90", text, GoalState::Unmet, why)
+        }
+        None => goal("p90", text, GoalState::Met, "no p90 is worse beyond the noise"),
+    }
+}
+
+fn samples(evaluation: &Evaluation, plan: &ProblemPlan, judged: &JudgedGate) -> Vec<f64> {
+    let is_own = |one: &&Measurement| one.problem == plan.name && one.mode == judged.mode;
+    evaluation.measurements.iter().find(is_own).map(|one| one.raw_ns.clone()).unwrap_or_default()
+}
+
+/// Whether a profiler's counters keep to their bounds, in every launch of every canonical problem.
+fn metrics(
+    arguments: &GateArgs,
+    kernel: &KernelSpec,
+    goals: &[MetricGoal],
+    judged: &JudgedGate,
+) -> Result<Vec<JudgedGoal>, CliError> {
+    if goals.is_empty() {
+        return Ok(Vec::new());
+    }
+    let all = |state: GoalState, why: &str| -> Vec<JudgedGoal> {
+        goals.iter().map(|own| goal("metrics", own.text.clone(), state, why)).collect()
+    };
+    let (Some(job), Some(device), Some(options)) = (&judged.job, &judged.device, &judged.options) else {
+        return Ok(all(GoalState::NotRun, "the candidate did not reach the device"));
+    };
+    if !judged.is_correct() {
+        return Ok(all(GoalState::NotRun, "the candidate did not pass its gates"));
+    }
+    let is_canonical =
+        |plan: &&ProblemPlan| kernel.problems.iter().any(|own| own.name == plan.name && own.canonical);
+    let mut seen: Vec<(String, Value)> = Vec::new();
+    for plan in job.timed.iter().filter(is_canonical) {
+        let sources = KnownSources {
+            device,
+            plan,
+            resources: &judged.single.evaluation.resources,
+            attributes: &[],
+            time_ns: None,
+            mode: judged.mode,
+        };
+        let order = CounterOrder {
+            set: MetricSet::Wide,
+            further: &[],
+            ncu: None,
+            keep_report: false,
+            limit: arguments.run.limits.limit_tool,
+        };
+        let CounterLook { profile, .. } = look(&CounterSubject { options, job, sources }, &order)?;
+        if let Err(none) = &profile.counters {
+            return Ok(all(GoalState::NotRun, &error_of(none).to_string()));
+        }
+        seen.push((plan.name.clone(), fields(&profile).fields));
+    }
+    if seen.is_empty() {
+        return Ok(all(GoalState::NotRun, "no canonical problem was timed"));
+    }
+    Ok(goals.iter().map(|own| metric(own, &seen)).collect())
+}
+
+fn metric(own: &MetricGoal, seen: &[(String, Value)]) -> JudgedGoal {
+    let text = own.text.clone();
+    let mut values = Vec::new();
+    for (problem, profile) in seen {
+        let launches = profile["launches"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for launch in launches {
+            let Some(value) = launch["metrics"][&own.metric].as_f64() else {
+                let why = format!("`{}` of `{problem}` has no value", own.metric);
+                return goal("metrics", text, GoalState::NotRun, why);
+            };
+            values.push((problem, value));
+        }
+    }
+    match values.iter().find(|(_, value)| !own.holds(*value)) {
+        Some((problem, value)) => {
+            goal("metrics", text, GoalState::Unmet, format!("it is {value} on `{problem}`"))
+        }
+        None if values.is_empty() => goal("metrics", text, GoalState::NotRun, "no launch was profiled"),
+        None => goal("metrics", text, GoalState::Met, "it holds in every launch"),
+    }
+}
+
+/// A candidate beside the baseline.
+pub struct JudgedGate {
+    pub single: Single,
+    /// Absent for a candidate that was refused before it reached the device.
+    pub job: Option<Job>,
+    pub device: Option<DeviceInfo>,
+    /// The timing mode that ranks.
+    pub mode: TimingMode,
+    pub toolchain: Option<String>,
+    /// Demanded gates that did not run, and those of them that were allowed not to.
+    pub missing: Vec<String>,
+    pub allowed: Vec<String>,
+    /// The baseline, where it passed its gates.
+    pub baseline: Option<Evaluation>,
+    /// Why nothing was compared.
+    pub not_compared: Option<String>,
+    /// For each timed problem; empty where nothing was compared.
+    pub compared: Vec<ComparedProblem>,
+    /// Of a candidate without a baseline.
+    pub noise_floor: Option<f64>,
+    /// What workers are told, for a profiler.
+    pub options: Option<LaneOptions>,
+}
+
+impl JudgedGate {
+    fn refused(single: Single, mode: TimingMode, device: Option<DeviceInfo>) -> JudgedGate {
+        JudgedGate {
+            single,
+            job: None,
+            device,
+            mode,
+            toolchain: None,
+            missing: Vec::new(),
+            allowed: Vec::new(),
+            baseline: None,
+            not_compared: None,
+            compared: Vec::new(),
+            noise_floor: None,
+            options: None,
+        }
+    }
+
+    /// Whether the candidate passed.
+    pub fn is_correct(&self) -> bool {
+        self.single.evaluation.verdict.is_pass()
+    }
+}
+
+/// Judges the candidate, and compares it with the baseline where both pass; without one, only its own noise floor is
+/// measured.
+pub fn judge(
+    one: &TestOneArgs,
+    call: &Call,
+    asked: &AskedCandidate,
+    baseline: Option<&ChosenRival>,
+    demands: &GateDemands,
+) -> Result<JudgedGate, CliError> {
+    let kernel = asked.kernel()?;
+    let mode = kernel.objective.ranking.timing();
+    if let Some(refused) = asked.refused() {
+        return Ok(JudgedGate::refused(Single::refused(refused), mode, None));
+    }
+    let mut opened = asked.open(one, call)?;
+    let device = Some(opened.lane.info().clone());
+    let own = &asked.candidate;
+    let mut toolchain = None;
+    let begun =
+        single::job(&opened.recipe, own.genome.clone(), own.configuration.clone(), true, |prepared| {
+            let answer = trial::compile(&asked.setup, prepared)?;
+            let told = answer.iter().flatten().map(|binary| binary.toolchain.clone()).next();
+            toolchain = told.or(toolchain.take());
+            Ok::<_, CliError>(answer)
+        })?;
+    let (begun, job) = match begun {
+        Ok(pair) => pair,
+        Err(refused) => return Ok(JudgedGate::refused(Single::refused(*refused), mode, device)),
+    };
+    let single = begun.judged(opened.lane.evaluate(&job, &Standing::default()));
+    let verdict = &single.evaluation.verdict;
+    if single.lost {
+        return Err(CliError::device(verdict.message.as_str()));
+    }
+    if verdict.is_trouble() {
+        return Err(session::trouble("the candidate could not be judged", verdict));
+    }
+    let missing = verdict_answer::missing(&single.evaluation, Aim::Gate);
+    let (allowed, missing): (Vec<&str>, Vec<&str>) =
+        missing.into_iter().partition(|name| one.allow_not_run.iter().any(|own| own == name));
+    let owned = |names: Vec<&str>| names.into_iter().map(String::from).collect::<Vec<String>>();
+    let options = device_lane::lane_options(&asked.setup, one.run.worker_command.as_deref(), Some(kernel))?;
+    let mut judged = JudgedGate::refused(single, mode, device);
+    (judged.allowed, judged.missing) = (owned(allowed), owned(missing));
+    (judged.toolchain, judged.options) = (toolchain, Some(options));
+    if judged.is_correct() {
+        match baseline {
+            Some(rival) => match ranking_rival(one, &mut opened, asked, rival)? {
+                Ok(JudgedRival { evaluation, job: against }) => {
+                    opened.lane.expect_pairs();
+                    let (lane, count) = (&mut opened.lane, job.timed.len());
+                    judged.compared =
+                        compare_rounds(lane, &against, &job, count, demands.threshold, asked.seed);
+                    judged.baseline = Some(evaluation);
+                }
+                Err(why) => judged.not_compared = Some(why.replace("the rival", "the baseline")),
+            },
+            None => {
+                let floor = opened.lane.noise_floor(&job, job.timed.len());
+                judged.noise_floor = floor.ok().map(|own| own.floor).filter(|floor| floor.is_finite());
+            }
+        }
+    }
+    // Its process holds the device, which the sanitizer's is to have for itself.
+    drop(opened);
+    if demands.sanitizer && judged.is_correct() {
+        sanitize(one, asked, &mut judged, &job)?;
+    }
+    judged.job = Some(job);
+    Ok(judged)
+}
+
+/// Looks for faults with a sanitizer, whose answer is demanded. A finding is the candidate's verdict.
+fn sanitize(
+    one: &TestOneArgs,
+    asked: &AskedCandidate,
+    judged: &mut JudgedGate,
+    job: &Job,
+) -> Result<(), CliError> {
+    let (report, verdict) = sanitized(one, asked, job, false)?;
+    let is_allowed = one.allow_not_run.iter().any(|name| name == SANITIZE);
+    if report.state == GateState::NotRun {
+        let names = if is_allowed { &mut judged.allowed } else { &mut judged.missing };
+        names.push(SANITIZE.to_string());
+    }
+    judged.single.evaluation.sanitized(&report, verdict.as_ref());
+    Ok(())
+}
+
+/// The candidate in rows. No peer can have this name.
+const OWN: &str = "@candidate";
+
+/// What became of a goal, and why.
+pub type PeerFinding = (GoalState, String);
+
+/// The rows of a run with one peer, or why there are none.
+type PeerRows = Result<Vec<BenchRow>, String>;
+
+/// Judges goals of a candidate that passed its gates. Each peer has a run of its own, so that the best right
+/// implementation of a row is that peer's.
+///
+/// # Errors
+/// The device is lost, or evo or the machine failed. What a peer does not do is in the findings.
+pub fn judge_peers(
+    arguments: &GateArgs,
+    asked: &AskedCandidate,
+    goals: &[FasterGoal],
+) -> Result<Vec<PeerFinding>, CliError> {
+    let mut seen: BTreeMap<&str, PeerRows> = BTreeMap::new();
+    for goal in goals {
+        if !seen.contains_key(goal.peer.as_str()) {
+            seen.insert(&goal.peer, beside(arguments, asked, &goal.peer)?);
+        }
+    }
+    let one = |goal: &FasterGoal| match seen.get(goal.peer.as_str()) {
+        Some(Ok(rows)) => decide(goal, rows),
+        Some(Err(why)) => (GoalState::NotRun, why.clone()),
+        None => (GoalState::NotRun, "nothing was compared".to_string()),
+    };
+    Ok(goals.iter().map(one).collect())
+}
+
+/// Runs the candidate beside a peer.
+fn beside(arguments: &GateArgs, asked: &AskedCandidate, name: &str) -> Result<PeerRows, CliError> {
+    let kernel = asked.kernel()?;
+    let Some(spec) = peers::named(name, &kernel.peers) else {
+        return Ok(Err(format!("there is no peer `{name}`")));
+    };
+    let setup = &asked.setup;
+    let seats = match peers::start(&[spec], &setup.choice.spec, false) {
+        Ok(seats) => seats,
+        Err(error) => return Ok(Err(error.to_string().lines().next().unwrap_or_default().to_string())),
+    };
+    let mut lane = device_lane::lane(setup, arguments.run.worker_command.as_deref(), Some(kernel))?;
+    let mut shapes = bench::of_problems(kernel, setup.choice.kind);
+    shapes.retain(|shape| !shape.problem.on_request);
+    let problems: Vec<_> = shapes.iter().map(|shape| &shape.problem).collect();
+    let own = bench_command::own_candidate(OWN, &asked.candidate, &problems, setup, &lane, asked.seed)?;
+    let ranking = kernel.objective.ranking.timing();
+    let order = BenchOrder {
+        lane: &mut lane,
+        kernel,
+        own: vec![own],
+        peers: seats,
+        shapes: &shapes,
+        modes: &[ranking],
+        ranking,
+        rounds: bench_command::ROUNDS,
+        // The gate has just looked at the candidate for as long as at a finalist.
+        deep: false,
+        until: None,
+        seed: asked.seed,
+        cache: setup.farm.cache.clone(),
+    };
+    let done = bench::run(order, &mut |prepared| trial::compile(setup, prepared), &mut |_, _| Ok(()));
+    done.map(|(rows, _)| Ok(rows)).map_err(bench_command::ended)
+}
+
+/// The candidate beside the peer on one problem.
+enum Beside {
+    /// By the share at least: the whole interval says so.
+    Faster(String),
+    NotFaster(String),
+    Unknown(String),
+}
+
+/// Three values: problems of which nothing is known may decide either way.
+fn decide(goal: &FasterGoal, rows: &[BenchRow]) -> PeerFinding {
+    let own = rows.iter().filter(|row| row.implementation == OWN);
+    let (mut faster, mut others, mut open) = (Vec::new(), Vec::new(), Vec::new());
+    for row in own {
+        match on_problem(goal, row, rows) {
+            Beside::Faster(text) => faster.push(text),
+            Beside::NotFaster(text) => others.push(text),
+            Beside::Unknown(text) => open.push(text),
+        }
+    }
+    let count = faster.len() + others.len() + open.len();
+    if faster.len() >= goal.problems {
+        return (GoalState::Met, faster.join(", "));
+    }
+    if count < goal.problems {
+        let why = format!("it asks for {} problems, and this device times {count}", goal.problems);
+        return (GoalState::NotRun, why);
+    }
+    if faster.len() + open.len() >= goal.problems {
+        return (GoalState::NotRun, open.join("; "));
+    }
+    others.extend(open);
+    (
+        GoalState::Unmet,
+        format!("faster by {} on {} of {count}: {}", percent(goal.by), faster.len(), others.join(", ")),
+    )
+}
+
+fn on_problem(goal: &FasterGoal, own: &BenchRow, rows: &[BenchRow]) -> Beside {
+    let problem = &own.problem;
+    if own.status != RowStatus::Pass {
+        let why = own.reason.as_deref().unwrap_or("it was not timed");
+        return Beside::Unknown(format!("the candidate on `{problem}`: {why}"));
+    }
+    let peers = || rows.iter().filter(|row| row.problem == *problem && row.implementation != OWN);
+    let told = |row: &BenchRow| {
+        let why = row.reason.as_deref().unwrap_or("it did not run");
+        format!("`{}` on `{problem}`: {why}", row.implementation)
+    };
+    // The one that did not run may be the fastest of them.
+    if let Some(row) = peers().find(|row| row.status == RowStatus::NotRun) {
+        return Beside::Unknown(told(row));
+    }
+    if !peers().any(|row| row.status == RowStatus::Pass) {
+        let why: Vec<String> = peers().map(told).collect();
+        let none = || format!("`{}` has no answer on `{problem}`", goal.peer);
+        return Beside::Unknown(if why.is_empty() { none() } else { why.join("; ") });
+    }
+    let (Some(ratio), Some(high), Some(decision)) = (own.ratio_to_best_peer, own.ratio_high, own.decision)
+    else {
+        return Beside::Unknown(format!("the noise floor of `{problem}` is not known"));
+    };
+    // The speed-up is the inverse of the ratio of times, and so its lower end that of the ratio's upper one.
+    let text = format!("`{problem}` {:.3}× (at least {:.3}×)", 1.0 / ratio, 1.0 / high);
+    match decision == PairedDecision::Faster && 1.0 / high >= 1.0 + goal.by {
+        true => Beside::Faster(text),
+        false => Beside::NotFaster(text),
+    }
+}
+
+#[cfg(test)]
+mod peers_tests {
+    use super::*;
+
+    fn row(implementation: &str, problem: &str, status: RowStatus) -> BenchRow {
+        let reason = (status != RowStatus::Pass).then(|| format!("why {implementation}"));
+        BenchRow { reason, ..BenchRow::unmeasured(implementation, problem, status) }
+    }
+
+    /// The candidate beside a right peer, with the upper end of its ratio of times.
+    fn pair(problem: &str, high: f64, decision: PairedDecision) -> Vec<BenchRow> {
+        let own = BenchRow {
+            ratio_to_best_peer: Some(high * 0.9),
+            ratio_low: Some(high * 0.8),
+            ratio_high: Some(high),
+            decision: Some(decision),
+            ..row(OWN, problem, RowStatus::Pass)
+        };
+        vec![own, row("a/x", problem, RowStatus::Pass)]
+    }
+
+    #[track_caller]
+    fn check(rows: &[BenchRow], problems: usize, expected: GoalState, told: &str) {
+        let goal = FasterGoal { peer: "a".into(), by: 0.1, problems };
+        let (state, why) = decide(&goal, rows);
+        assert_eq!(state, expected, "{why}");
+        assert!(why.contains(told), "{why}");
+    }
+
+    #[test]
+    fn the_lower_end_of_the_interval_decides_and_what_is_not_known_is_never_met() {
+        use GoalState::{Met, NotRun, Unmet};
+        use PairedDecision::{Ambiguous, Faster};
+        let faster = pair("p", 1.0 / 1.101, Faster);
+        check(&faster, 1, Met, "`p`");
+        check(&pair("p", 1.0 / 1.099, Faster), 1, Unmet, "on 0 of 1");
+        check(&pair("p", 0.5, Ambiguous), 1, Unmet, "on 0 of 1");
+        check(&faster, 2, NotRun, "asks for 2");
+        let more = |rows: Vec<BenchRow>| [faster.clone(), rows].concat();
+        let dead = vec![row(OWN, "q", RowStatus::Pass), row("a", "q", RowStatus::NotRun)];
+        check(&more(dead.clone()), 1, Met, "`p`");
+        check(&more(dead.clone()), 2, NotRun, "why a");
+        check(&[pair("p", 1.0, Faster), dead].concat(), 2, Unmet, "on 0 of 2");
+        // A problem with a right implementation and one that died, one without a right one, one without any.
+        let mut half = pair("p", 0.5, Faster);
+        half.push(row("a/y", "p", RowStatus::NotRun));
+        check(&half, 1, NotRun, "a/y");
+        let mut other = pair("p", 0.5, Faster);
+        other.push(row("a/y", "p", RowStatus::Fail));
+        check(&other, 1, Met, "`p`");
+        other.remove(1);
+        check(&other, 1, NotRun, "why a/y");
+        check(&other[..1], 1, NotRun, "has no answer");
+        // A comparison without a noise floor, and a candidate that was not timed.
+        let mut open = pair("p", 0.5, Faster);
+        open[0].decision = None;
+        check(&open, 1, NotRun, "noise floor");
+        open[0] = row(OWN, "p", RowStatus::Fail);
+        check(&open, 1, NotRun, "the candidate on");
+        check(&[], 1, NotRun, "asks for 1");
     }
 }

@@ -15,10 +15,10 @@ use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::gate::{JudgedGate, judge};
 use super::gate_args::GateArgs;
-use super::gate_judge::{JudgedGate, judge};
 use super::trial::{self, AskedCandidate};
-use super::{described, evaluate_rule, opened, output};
+use super::{described, evaluate, opened, output};
 use crate::engine::candidate::CandidateKind;
 use crate::journal::baseline::{BASELINE_SCHEMA, BASELINE_VERSION, BaselineTimes, GateBaseline};
 use crate::journal::error::JournalError;
@@ -149,7 +149,7 @@ pub fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     let asked = trial::ask(&one, call, Aim::Gate)?;
     let demands = arguments.demands(asked.kernel()?);
     let kernel = asked.kernel()?.name.clone();
-    let log = evaluate_rule::take_log(&one.candidate.out, &kernel, &asked.setup.choice)?;
+    let log = evaluate::take_log(&one.candidate.out, &kernel, &asked.setup.choice)?;
     let judged = judge(&one, call, &asked, None, &demands)?;
     let verdict = &judged.single.evaluation.verdict;
     let (status, why) = match (judged.is_correct(), judged.missing.is_empty()) {

@@ -6,25 +6,29 @@ use std::time::Duration;
 
 use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Evaluation;
-use evo_protocol::invert::{DiagnosticFlag, InvertDose};
+use evo_protocol::invert::{DiagnosticFlag, InvertDose, InvertRow};
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::VerdictClass;
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
+use super::call::Call;
+use super::candidate;
 use super::counters::attributes_of;
 use super::error::CliError;
+use super::invert::InvertArgs;
 use super::one_args::TestOneArgs;
-use super::session::DeviceSetup;
+use super::session::{self, DeviceSetup};
 use super::trial::{self, Bench};
-use super::{candidate, session};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::engine::ports::{Evaluate, Rivals};
 use crate::engine::single::{self, Single};
-use crate::journal::diagnostic::UnharmedVariant;
+use crate::journal::diagnostic::{DiagnosticVariant, UnharmedVariant};
+use crate::journal::reader::JOURNAL;
 use crate::journal::record::now;
 use crate::kernel::harm::{Dose, HarmFacts, apply};
 use crate::kernel::spec::KernelSpec;
+use crate::study::DiagnosticJournal;
 use crate::supervise::job::{Job, Standing};
 
 /// What harmed variants are measured on.
@@ -211,5 +215,53 @@ impl<'b, 'a> HarmBench<'b, 'a> {
             Some(Err(why)) => found.verdict = format!("not compared: {why}"),
             None => found.verdict = "not compared".to_string(),
         }
+    }
+}
+
+/// An open journal, or why there is none.
+pub struct HarmJournal {
+    beside: UnharmedVariant,
+    open: Result<DiagnosticJournal, String>,
+    place: String,
+}
+
+impl HarmJournal {
+    /// The journal of the study that names the candidate, or of the one that a sweep of its kernel would begin with.
+    /// Where no study has begun, or another process writes to it, harmed copies are in no journal.
+    pub fn open(
+        arguments: &InvertArgs,
+        call: &Call,
+        bench: &HarmBench<'_, '_>,
+    ) -> Result<HarmJournal, CliError> {
+        let (kernel, device) = (&bench.kernel()?.name, bench.facts().device);
+        let of = (kernel.as_str(), device.kind.as_str());
+        let folder = candidate::open(&arguments.one.candidate, of, &call.facts());
+        let folder = folder.map_err(|(path, error)| format!("cannot open `{}`: {error}", path.display()));
+        let place = folder.as_ref().map_or(String::new(), |own| own.place(JOURNAL).display().to_string());
+        let open = folder.and_then(|folder| {
+            DiagnosticJournal::open(&folder, kernel, device).map_err(|error| error.to_string())
+        });
+        Ok(HarmJournal { beside: bench.unharmed(), open, place })
+    }
+
+    /// Appends a harmed copy. A journal that cannot be written ends nothing: rows and files have it too.
+    pub fn keep(&mut self, row: &InvertRow, lightens: bool, dose: &InvertDose) {
+        let Ok(journal) = &mut self.open else { return };
+        let one = DiagnosticVariant {
+            beside: self.beside.clone(),
+            pathology: row.pathology.clone(),
+            resource: row.resource.clone(),
+            lightens,
+            dose: dose.clone(),
+            at: now(),
+        };
+        if let Err(error) = journal.record(one) {
+            self.open = Err(error.to_string());
+        }
+    }
+
+    /// Where all of them are, or why they are not.
+    pub fn kept(&self) -> Result<String, String> {
+        self.open.as_ref().map(|_| self.place.clone()).map_err(String::clone)
     }
 }

@@ -3,6 +3,9 @@
 //! The loop is a sweep's, with jobs that end after the small shapes and a screening. Its study lives in a folder of its
 //! own for as long as the command runs: what stays is the ranking, which is a hint and no evidence.
 
+use std::path::PathBuf;
+
+use clap::Args;
 use evo_protocol::device::DeviceInfo;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::micro::{MICRO_SCHEMA, MicroDevice, MicroRanking};
@@ -17,9 +20,10 @@ use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::micro_args::MicroArgs;
+use super::limits::LimitArgs;
+use super::one_args::{SandboxMode, SpaceAccessArgs, jobs};
 use super::session::{self, DeviceSetup};
-use super::{described, device_lane, environment, evaluate_rule, opened, output, progress, seed, sweep};
+use super::{cache, described, device_lane, evaluate, opened, output, progress, seed, sweep};
 use crate::budget::{Budget, StopReason};
 use crate::clock::CommandClock;
 use crate::engine::micro::{MicroRecipe, ranked, tried};
@@ -34,6 +38,7 @@ use crate::kernel::tiny::{FilledDevice, FillingProblem, blocks, filling_problem}
 use crate::report::micro;
 use crate::report::width::stdout_width;
 use crate::study::{EarlierResults, Study, StudyRequest, StudyWish};
+
 /// Evaluations of a generation, a slice of bookkeeping.
 const POPULATION: u32 = 16;
 /// Points that stand for the space where the problem is chosen.
@@ -63,7 +68,7 @@ pub fn run(arguments: &MicroArgs, call: &Call) -> Result<Answer, CliError> {
     let seed = arguments.seed.map_or_else(seed::random, Ok)?;
     call.chose(Some(&setup.choice.spec), seed);
     // From here on others wait: two at once would disturb each other's times.
-    let _turn = evaluate_rule::take_turn(&arguments.out, &setup.choice)?;
+    let _turn = evaluate::take_turn(&arguments.out, &setup.choice)?;
     let micro = Micro { arguments, file: &file, kernel, setup: &setup, timed: &timed, seed };
     let done = micro.search(budget, clock, call)?;
     micro.report(&done, call)
@@ -210,7 +215,7 @@ impl Micro<'_> {
             demands_sanitizer: false,
             warnings: Vec::new(),
             device,
-            environment: environment::look(),
+            environment: cache::look(),
             started_at: now(),
             at_ms: None,
         }
@@ -290,4 +295,42 @@ impl Micro<'_> {
         }
         own
     }
+}
+
+/// `evo micro`
+#[derive(Debug, Args)]
+pub struct MicroArgs {
+    /// Space file (TOML or JSON), or the name of an embedded space [default: the folder's only space file, or attention_simt]
+    pub space: Option<String>,
+    /// Configurations that the ranking keeps
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub top: u16,
+    /// Evaluations (`500`), or wall time of the whole command (`90s`, `10m`)
+    #[arg(long, value_name = "LIMIT", default_value = "60s", allow_negative_numbers = true)]
+    pub budget: String,
+    /// Seed of the search and of the inputs [default: random]
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
+    pub seed: Option<u64>,
+    /// `auto`, `host`, `cuda` or `cuda:INDEX`
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// Make the problem from one of these (repeatable) [default: all timed problems]
+    #[arg(long = "problem", value_name = "NAME")]
+    pub problems: Vec<String>,
+    /// Folder for micro_best.json
+    #[arg(long = "out", value_name = "DIR", default_value = "evidence")]
+    pub out: PathBuf,
+    /// Compile processes (default: cores)
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = jobs())]
+    pub jobs: Option<usize>,
+    /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
+    #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
+    pub sandbox: SandboxMode,
+    #[command(flatten)]
+    pub access: SpaceAccessArgs,
+    #[command(flatten)]
+    pub limits: LimitArgs,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
 }

@@ -1,5 +1,11 @@
 //! `evo profile`: what a profiler sees of one candidate that passed its gates, and what that means.
 
+// Comments on flags are help texts, in which `[default: …]` is not a link.
+#![allow(rustdoc::broken_intra_doc_links)]
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
 use evo_protocol::device::DeviceInfo;
 use evo_protocol::envelope::{EnvelopeError, ErrorCode, LimitName};
 use serde_json::Value;
@@ -8,11 +14,10 @@ use super::aim::{Aim, PROFILE};
 use super::answer::Answer;
 use super::call::Call;
 use super::counters::{CounterLook, CounterOrder, CounterSubject, document, error_of, look, sources_of};
-use super::device_lane;
 use super::error::CliError;
-use super::profile_args::{CounterSet, ProfileArgs};
+use super::one_args::TestOneArgs;
 use super::trial::{self, Tried};
-use super::{candidate_folder, output, session, verdict_answer};
+use super::{candidate, device_lane, output, session, verdict_answer};
 use crate::inspect::profile::{self, MetricSet, UnknownMetric};
 use crate::report::profile::{ProfileFields, fields, text};
 use crate::report::single;
@@ -121,7 +126,7 @@ fn keep<T>(
     let hashes = [evaluation.source_hash.as_ref(), evaluation.code_hash.as_ref()];
     let object = document(&facts, hashes, told, error);
     let kind = tried.device.as_ref().map_or("host", |device| device.kind.as_str());
-    let folder = candidate_folder::open(&arguments.one.candidate, (&tried.setting.kernel, kind), &facts)
+    let folder = candidate::open(&arguments.one.candidate, (&tried.setting.kernel, kind), &facts)
         .map_err(|(path, source)| ProfileFileError::Unwritable { path, source })?;
     let own_source = evaluation.source_hash.as_ref().filter(|_| arguments.one.candidate.source.is_some());
     let file = ProfileFile {
@@ -161,4 +166,32 @@ fn tell(answer: &mut Answer, kept: KeptProfile, has_counters: bool) {
         own.insert(name.to_string(), value);
     }
     answer.own = Value::Object(own).to_string();
+}
+
+/// `evo profile`
+#[derive(Debug, Args)]
+pub struct ProfileArgs {
+    #[command(flatten)]
+    pub one: TestOneArgs,
+    /// Which counters: those that name the bottleneck, or more that explain it
+    #[arg(long, value_enum, default_value_t = CounterSet::Light, value_name = "light|wide", hide_possible_values = true)]
+    pub set: CounterSet,
+    /// Further counters: fields of `--set wide`, or ncu's own names such as `dram__bytes_read.sum`
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub metrics: Vec<String>,
+    /// Keep ncu's own report beside the object
+    #[arg(long = "keep-report")]
+    pub keep_report: bool,
+    /// The program `ncu`, or the folder that holds it [default: EVO_NCU, PATH, toolkits]
+    #[arg(long, value_name = "PROGRAM")]
+    pub ncu: Option<PathBuf>,
+}
+
+/// How many counters are collected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CounterSet {
+    /// A dozen
+    Light,
+    /// The same, stalls and instruction counts
+    Wide,
 }

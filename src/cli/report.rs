@@ -1,10 +1,15 @@
 //! `evo report`: a study as `report.md`, `final_summary.md` and `report.html`.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+// Comments on flags are help texts, in which `[default: …]` is not a link.
+#![allow(rustdoc::broken_intra_doc_links)]
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::evaluation::Evaluation;
+use evo_space::diagnostic::nearest;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
@@ -12,15 +17,16 @@ use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::output;
-use super::report_args::ReportArgs;
-use super::study_choice::{ChosenStudy, choose};
 use crate::engine::candidate::{RestoreRequest, restored};
+use crate::journal::champions::output_folder;
 use crate::journal::gates::GateRun;
 use crate::journal::iterations::Iteration;
 use crate::journal::numbered;
 use crate::journal::own_folder::OwnFolder;
+use crate::journal::reader::JOURNAL;
 use crate::journal::record::StudyHeader;
 use crate::kernel::catalog;
+use crate::kernel::label::is_label;
 use crate::kernel::spec::SpaceFile;
 use crate::report::standing::beside_peers;
 use crate::report::study_report::{
@@ -256,4 +262,114 @@ fn reasons(result: &Value) -> BTreeMap<String, String> {
         why("winner.time_ns", "the record has none");
     }
     reasons
+}
+
+/// `evo report`
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// A study's name in --out, or the path of its folder [default: the study that was written last]
+    pub study: Option<String>,
+    /// The folder of the studies, the evaluations and the benchmarks
+    #[arg(long, value_name = "DIR", default_value = "evidence")]
+    pub out: PathBuf,
+    /// Write to this folder, which is made [default: the study's own]
+    #[arg(long, value_name = "FOLDER")]
+    pub to: Option<PathBuf>,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `evo watch`
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// A study's name in --out, or the path of its folder [default: the study that was written last]
+    pub study: Option<String>,
+    /// The folder of the studies
+    #[arg(long, value_name = "DIR", default_value = "evidence")]
+    pub out: PathBuf,
+    /// Port on 127.0.0.1 [default: one that is free]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub port: u16,
+}
+
+/// Studies that a hint names.
+const NAMED: usize = 8;
+
+/// A study's folder.
+#[derive(Debug)]
+pub struct ChosenStudy {
+    pub folder: OwnFolder,
+    /// The output folder around it, with the records of the same kernel.
+    pub out: Option<OwnFolder>,
+}
+
+/// Finds the study.
+pub fn choose(out: &Path, study: Option<&str>) -> Result<ChosenStudy, CliError> {
+    let around = output_folder(out)?;
+    let Some(word) = study else { return newest(out, around) };
+    if let Some(around) = around.filter(|own| is_label(word) && holds_study(own, word)) {
+        let folder = around.folder(word).map_err(|error| unopened(&around.place(word), &error))?;
+        return Ok(ChosenStudy { folder, out: Some(around) });
+    }
+    let path = Path::new(word);
+    if !path.join(JOURNAL).is_file() {
+        return Err(missing(out, word));
+    }
+    let folder = OwnFolder::open(path).map_err(|error| unopened(path, &error))?;
+    // The folder around a relative name of one part is the one that evo runs in.
+    let around = path.canonicalize().ok().and_then(|own| own.parent().map(PathBuf::from));
+    Ok(ChosenStudy { folder, out: around.and_then(|own| OwnFolder::open(&own).ok()) })
+}
+
+fn holds_study(out: &OwnFolder, name: &str) -> bool {
+    out.folder(name).is_ok_and(|folder| folder.has_file(JOURNAL))
+}
+
+/// Names of the studies in an output folder, in order.
+fn studies(out: Option<&OwnFolder>) -> Vec<String> {
+    let mut names = out.and_then(|own| own.names().ok()).unwrap_or_default();
+    names.retain(|name| out.is_some_and(|own| holds_study(own, name)));
+    names.sort();
+    names
+}
+
+fn newest(out: &Path, around: Option<OwnFolder>) -> Result<ChosenStudy, CliError> {
+    let hint = "`evo sweep` makes one; `--out` names another folder";
+    let Some(around) = around else {
+        return Err(
+            CliError::bad_file(format!("there is no folder `{}`", out.display()), out).with_hint(hint)
+        );
+    };
+    let age = |name: &String| {
+        around.folder(name).and_then(|folder| folder.age(JOURNAL)).map_or(i64::MIN, |own| own.0)
+    };
+    // Of one age, the name decides.
+    let found = studies(Some(&around)).into_iter().max_by_key(|name| (age(name), name.clone()));
+    let Some(name) = found else {
+        return Err(
+            CliError::bad_file(format!("there is no study in `{}`", out.display()), out).with_hint(hint)
+        );
+    };
+    let folder = around.folder(&name).map_err(|error| unopened(&around.place(&name), &error))?;
+    Ok(ChosenStudy { folder, out: Some(around) })
+}
+
+fn missing(out: &Path, word: &str) -> CliError {
+    let names = studies(output_folder(out).ok().flatten().as_ref());
+    let hint = match nearest(word, names.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if names.is_empty() => format!("there is no study in `{}`", out.display()),
+        None => {
+            let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+            let more = if names.len() > NAMED { ", …" } else { "" };
+            format!("studies in `{}`: {shown}{more}", out.display())
+        }
+    };
+    CliError::bad_file(format!("there is no study `{word}`"), Path::new(word)).with_hint(hint)
+}
+
+fn unopened(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::bad_file(format!("cannot open `{}`: {error}", path.display()), path)
+        .with_hint("links are not followed")
 }

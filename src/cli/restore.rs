@@ -11,7 +11,7 @@ use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::history_args::RestoreArgs;
+use super::history::RestoreArgs;
 use super::{history, output, words};
 use crate::engine::candidate::{RestoreRequest, RestoredFiles, restored};
 use crate::journal::ladder::{LadderStep, Rung, StepKind};

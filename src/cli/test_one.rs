@@ -8,7 +8,7 @@ use super::aim::{Aim, SANITIZE};
 use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
-use super::evaluate_inspect::sanitized;
+use super::evaluate::sanitized;
 use super::judge_args::{JudgeArgs, SanitizeDuty};
 use super::trial::{self, Tried};
 use super::verdict_answer;

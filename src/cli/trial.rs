@@ -5,28 +5,29 @@
 //! goes the whole way.
 
 use evo_protocol::binary::Binary;
-use evo_protocol::device::DeviceInfo;
+use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::measurement::TimingMode;
+use evo_protocol::plan::{BufferPlan, ProblemPlan};
+use evo_space::genome::Configuration;
 
-use super::aim::Aim;
+use super::aim::{self, Aim};
 use super::args::TestOneArgs;
 use super::call::Call;
-use super::device_lane;
 use super::error::CliError;
-use super::rehearsal;
 use super::session::{self, DeviceSetup};
-use super::{aim, candidate, described, seed, words};
+use super::{candidate, described, device_lane, seed, words};
 use crate::compile::{FULL_CACHE_HINT, full_cache};
 use crate::engine::candidate::{CandidateKind, ResolvedCandidate};
 use crate::engine::ports::CompileAnswer;
 use crate::engine::prepared::PreparedKernel;
 use crate::engine::recipe::KernelRecipe;
 use crate::engine::single::{self, Single, SingleJob};
-use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
+use crate::kernel::resolve::resolve;
+use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec, SpaceFile};
 use crate::report::single::Setting;
 use crate::supervise::job::{Job, Standing};
-use crate::supervise::lane::Lane;
+use crate::supervise::lane::{Lane, LaneError};
 
 /// What became of the candidate.
 pub struct Tried<T> {
@@ -145,18 +146,18 @@ impl AskedCandidate {
         self.open_on(lane, arguments, true)
     }
 
-    /// The same on a lane that is open already; `rehearse` where its reference was not asked yet.
+    /// The same on a lane that is open already; `is_new` where its reference was not asked yet.
     pub fn open_on(
         &self,
         mut lane: Lane,
         arguments: &TestOneArgs,
-        rehearse: bool,
+        is_new: bool,
     ) -> Result<OpenedCandidate<'_>, CliError> {
         let kernel = self.kernel()?;
         let problems = self.problems(kernel, arguments)?;
         let recipe = session::recipe(kernel, &problems, &self.setup, &lane, self.seed)?;
-        if rehearse {
-            rehearsal::rehearse(&mut lane, kernel, &problems, &self.candidate.configuration, &recipe)?;
+        if is_new {
+            rehearse(&mut lane, kernel, &problems, &self.candidate.configuration, &recipe)?;
         }
         Ok(OpenedCandidate { asked: self, lane, recipe })
     }
@@ -247,4 +248,47 @@ pub fn compile(
         Some(message) => Err(CliError::harness(message).with_hint(FULL_CACHE_HINT)),
         None => Ok(answer),
     }
+}
+
+/// Asks a reference by command about the smallest problem, before there is a study or a variant: a command that does
+/// not work is a mistake in the space. Does nothing for other references.
+pub fn rehearse(
+    lane: &mut Lane,
+    kernel: &KernelSpec,
+    problems: &[&ProblemSpec],
+    configuration: &Configuration,
+    recipe: &KernelRecipe,
+) -> Result<(), CliError> {
+    let ReferenceSpec::Command(_) = &kernel.check.reference else { return Ok(()) };
+    let elements = |plan: &ProblemPlan| plan.buffers.iter().map(BufferPlan::elements).sum::<u64>();
+    let plans = problems.iter().filter_map(|problem| resolve(kernel, configuration, problem).ok());
+    let Some(smallest) = plans.min_by_key(elements) else { return Ok(()) };
+    match lane.prepare(recipe.judging().0, &[smallest]) {
+        Ok(()) => Ok(()),
+        Err(LaneError::Refused { error }) => Err(CliError::usage(error.message).with_hint(format!(
+            "nothing of `{}` can be judged without its reference; `docs/space_files.md` says what a command is handed",
+            kernel.name
+        ))),
+        Err(error @ LaneError::OutOfTime) => {
+            Err(CliError::limit(format!("the reference was not computed: {error}")))
+        }
+        Err(error) => Err(CliError::harness(format!("the reference was not computed: {error}"))),
+    }
+}
+
+/// Has a GPU's lane compute the answers of a built-in reference while the first proposals are compiled. On the host device
+/// both would use the same processor.
+pub fn answer_ahead(
+    lane: &mut Lane,
+    kernel: &KernelSpec,
+    problems: &[&ProblemSpec],
+    configuration: &Configuration,
+    recipe: &KernelRecipe,
+) {
+    let is_builtin = matches!(kernel.check.reference, ReferenceSpec::Builtin { .. });
+    if !is_builtin || lane.info().kind != DeviceKind::Cuda {
+        return;
+    }
+    let plans = problems.iter().filter_map(|problem| resolve(kernel, configuration, problem).ok());
+    lane.answer_ahead(recipe.judging().0, plans.collect());
 }

@@ -13,9 +13,9 @@ use super::session::{RequestSession, WarmTask};
 use super::task;
 use super::watch::out_of_time;
 use crate::cli::error::{CliError, CliErrorKind};
+use crate::cli::evaluate;
+use crate::cli::evaluate::take_log;
 use crate::cli::evaluate_args::EvaluateArgs;
-use crate::cli::evaluate_inspect;
-use crate::cli::evaluate_rule::take_log;
 use crate::cli::exit_code::ExitCode;
 use crate::cli::judged_candidate::{JudgedCandidate, problems, without_comparison};
 use crate::cli::rival::{self, ChosenRival};
@@ -160,7 +160,7 @@ fn whole(
         true => {
             // The profiler is to have the device to itself.
             session.warm = None;
-            evaluate_inspect::profile(&ready.one, &ready.asked, &judged)?
+            evaluate::profile(&ready.one, &ready.asked, &judged)?
         }
         false => Err(NO_PROFILE.to_string()),
     };

@@ -5,11 +5,11 @@ use evo_protocol::verdict::{Gate, GateReport, GateState, VerdictKind};
 use super::baselines::{MeasuredBaseline, MeasuredBaselines};
 use super::ready::ReadyRequest;
 use crate::cli::error::CliError;
+use crate::cli::evaluate;
+use crate::cli::evaluate::rule;
+use crate::cli::evaluate::{EvaluateParts, record};
+use crate::cli::evaluate::{JobDepth, judge_opened, judge_rival};
 use crate::cli::evaluate_args::EvaluateArgs;
-use crate::cli::evaluate_inspect;
-use crate::cli::evaluate_judge::{JobDepth, judge_opened, judge_rival};
-use crate::cli::evaluate_record::{EvaluateParts, record};
-use crate::cli::evaluate_rule::rule;
 use crate::cli::judged_candidate::{JudgedCandidate, without_comparison};
 use crate::cli::rival::ChosenRival;
 use crate::cli::session;
@@ -58,7 +58,7 @@ pub fn judge(
     let mut judged = judge_opened(one, asked, opened, depth, paired, |_| ())?;
     judged.findings.missing = missing(&judged, *level, &one.allow_not_run);
     if *level == EvaluationLevel::Confirm && asked.kernel()?.check.demands_sanitizer {
-        evaluate_inspect::sanitize(one, asked, &mut judged)?;
+        evaluate::sanitize(one, asked, &mut judged)?;
     }
     if let (Some(rival), Some(log)) = (paired, context.log) {
         let decision = Some(decided(context, ready, &judged, rival, log)?);

@@ -14,7 +14,7 @@ use super::seeds::{self, SeededStrategy};
 use super::stage::{Stage, StudyIdentity};
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
-use crate::cli::{described, environment, progress};
+use crate::cli::{cache, described, progress};
 use crate::engine::{Engine, Inbox, Parts, Recipe, RunSummary, live};
 use crate::event::{Event, Observer};
 use crate::journal::champion::Succession;
@@ -146,7 +146,7 @@ fn header(plan: &SweepPlan, identity: StudyIdentity, per_problem: bool) -> Study
         demands_sanitizer: plan.sanitize.demanded,
         warnings: identity.warnings,
         device: identity.device,
-        environment: environment::look(),
+        environment: cache::look(),
         started_at: now(),
         at_ms: None,
     }

@@ -24,7 +24,6 @@ use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::host_twin::HostTwin;
 use crate::cli::opened;
-use crate::cli::rehearsal;
 use crate::cli::session::{self, DeviceSetup};
 use crate::cli::trial;
 use crate::compile::VariantFarm;
@@ -175,8 +174,8 @@ impl LiveSubject {
         let (recipe, (anchors, no_anchors)) = anchors::beside(is_several.then_some(own), recipe);
         let recipe = recipe?;
         let default = self.space().configuration(&self.space().default_genome());
-        rehearsal::rehearse(lane, kernel, &problems, &default, &recipe)?;
-        rehearsal::answer_ahead(lane, kernel, &problems, &default, &recipe);
+        trial::rehearse(lane, kernel, &problems, &default, &recipe)?;
+        trial::answer_ahead(lane, kernel, &problems, &default, &recipe);
         let names = |timed: bool| {
             let some = problems.iter().filter(|one| one.timed == timed);
             some.map(|one| one.name.clone()).collect::<Vec<_>>()

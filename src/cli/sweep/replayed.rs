@@ -7,7 +7,7 @@ use evo_protocol::measurement::RankingMode;
 use super::stage::{Stage, StudyIdentity};
 use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;
-use crate::cli::sanitize_args::SanitizeWhen;
+use crate::cli::sanitize::SanitizeWhen;
 use crate::cli::{opened, session};
 use crate::engine::{Inbox, LanePart, NoSanitizer};
 use crate::kernel::spec::SpaceFile;

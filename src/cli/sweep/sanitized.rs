@@ -7,8 +7,8 @@ use std::time::Duration;
 use evo_protocol::device::DeviceKind;
 
 use crate::cli::error::CliError;
+use crate::cli::sanitize::SanitizeWhen;
 use crate::cli::sanitize::tool_on;
-use crate::cli::sanitize_args::SanitizeWhen;
 use crate::engine::live_sanitizer::DeviceSanitizer;
 use crate::engine::live_sanitizer::TwinLooks;
 use crate::engine::{NoSanitizer, SanitizePlan, Sanitizer};

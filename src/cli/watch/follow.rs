@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::cli::answer::Answer;
 use crate::cli::error::CliError;
+use crate::cli::report::ChosenStudy;
 use crate::cli::report::{self, SourceWish};
-use crate::cli::study_choice::ChosenStudy;
 use crate::journal::error::JournalError;
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::reader::{self, JOURNAL, Journal};

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use super::answer::Answer;
 use super::error::CliError;
 use super::output;
-use super::report_args::WatchArgs;
-use super::study_choice::choose;
+use super::report::WatchArgs;
+use super::report::choose;
 use follow::{Follower, LivePage};
 use serve::{PageServer, token};
 
