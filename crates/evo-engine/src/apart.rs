@@ -1,8 +1,5 @@
 //! Problems searched apart (`evo sweep --per-problem`): what an evaluation says of each of them, and what newcomers are
 //! measured against.
-//!
-//! The engine where problems are searched apart: each finds its best, the journal keeps what was aimed at, a resumed run
-//! tells it again, and the best of each problem is confirmed.
 
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::measurement::{Measurement, RankingMode, StopRule};

@@ -1,8 +1,5 @@
-//! Compilers, a device and a recipe that cost nothing, for tests of the engine.
-//!
-//! A sanitizer that costs nothing, for tests of the engine.
-//!
-//! A study in a temporary folder that runs with fakes, for tests of the engine.
+//! Compilers, a device, a recipe and a sanitizer that cost nothing, and a study in a temporary folder that runs with them,
+//! for tests of the engine.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;

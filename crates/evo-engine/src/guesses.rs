@@ -4,8 +4,6 @@
 //!
 //! A guess has no number, no verdict and no line in the journal, and whether it was made changes no proposal. It is a
 //! source whose answer is known before anyone asks for it.
-//!
-//! Sources compiled before they are proposed: what they save, and that nothing depends on them.
 
 use evo_compile::full_cache;
 use evo_space::genome::Genome;

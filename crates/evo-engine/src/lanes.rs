@@ -3,10 +3,6 @@
 //!
 //! A lane that dies takes nothing with it. What it was working on goes back to the queue, and only what happens on two
 //! devices counts against a variant.
-//!
-//! Several lanes with fake devices: what is shared, what a lost lane leaves behind, who is to blame, which card is slower.
-//!
-//! Lanes whose worker died and whose launcher takes its time with the next one.
 
 use evo_journal::budget::StopReason;
 use evo_journal::record::{LaneAccount, RepeatedComparison};

@@ -1,7 +1,4 @@
-//! The real compilers and the real device behind the engine's ports.
-//!
-//! Ctrl-C, SIGTERM and the end of the terminal (SIGHUP): the first asks for an orderly end, the second for an end
-//! now.
+//! The real compilers and the real device behind the engine's ports, and the signals of the one who runs it.
 
 use std::io;
 use std::sync::mpsc::Sender;
@@ -205,7 +202,8 @@ fn outcome(
     })
 }
 
-/// Forwards signals to the engine from a thread of its own, for the rest of the process's life.
+/// Forwards Ctrl-C, SIGTERM and the end of the terminal (SIGHUP), the first of which asks for an orderly end and the second
+/// for an end now, to the engine from a thread of its own, for the rest of the process's life.
 pub fn watch_signals<B: Send + 'static>(sender: Sender<Message<B>>) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     // Under `nohup` the end of the terminal is not ours to hear of.

@@ -4,8 +4,6 @@
 //!
 //! A variant that is passed over has its own verdict, which is neither a failure nor a measurement. It
 //! counts against no budget of evaluations, since it cost a compilation and no device time.
-//!
-//! Variants that are passed over: their verdict, what they cost, and what a run makes of them.
 
 use evo_journal::budget::StopReason;
 use evo_protocol::evaluation::Evaluation;

@@ -5,8 +5,6 @@
 //!
 //! Where somebody demands the answer, a finalist has to have it before it is compared. Else the looks come after all
 //! comparisons and get a share of the command's own time; what does not fit is `not_run`, and ranks.
-//!
-//! Finalists and the best of generations under a sanitizer that is played.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

@@ -8,10 +8,6 @@
 //!
 //! What was taken over counts against no budget, is told to the strategy like any outcome, and may be a finalist,
 //! which is measured afresh. So no number enters the leaderboard that this run has not confirmed.
-//!
-//! How long ago something was, in words.
-//!
-//! Results that outlive edits: what is taken over, what is measured anew, and what is said of it.
 
 use std::collections::{BTreeMap, HashSet};
 

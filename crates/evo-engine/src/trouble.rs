@@ -5,12 +5,7 @@
 //! again. A machine on which this happens often gives no results worth having, so the run then stops and says
 //! what is wrong.
 //!
-//! Which verdicts have to be seen twice, and how much trouble is too much for a run: pure decisions, which
-//! `trouble` acts on.
-//!
-//! Errors that stop the engine. A variant cannot cause one.
-//!
-//! Trouble with fake compilers and a fake device: what is tried again, what is kept, and what a resume makes of it.
+//! Which verdicts have to be seen twice, and how much trouble is too much for a run, are pure decisions below.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -43,7 +38,8 @@ impl<R: Recipe> Engine<'_, R> {
     /// Sets a variant aside, to be tried again on its own from the beginning.
     pub(super) fn try_again(&mut self, number: u64, verdict: Verdict) -> Result<(), EngineError> {
         let Some(mut variant) = self.flight.variants.remove(&number) else { return Ok(()) };
-        let message = format!("`{}` is tried again: {}", variant.configuration, first_line(&verdict));
+        let first_line = verdict.message.lines().next().unwrap_or_default();
+        let message = format!("`{}` is tried again: {first_line}", variant.configuration);
         variant.trouble = Some(Box::new(verdict));
         let waiting = self.forget_work(&variant);
         self.flight.retries.push_back(variant.restarted());
@@ -109,10 +105,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
         Ok(())
     }
-}
-
-fn first_line(verdict: &Verdict) -> &str {
-    verdict.message.lines().next().unwrap_or_default()
 }
 
 /// The run stops after this many variants without a verdict in a row.
@@ -229,7 +221,7 @@ pub(super) fn weigh(first: Option<&Verdict>, verdict: &Verdict) -> Weight {
     }
 }
 
-/// Trouble that is evo's own.
+/// Trouble that is evo's own, and stops the engine. A variant cannot cause it.
 #[derive(Debug, Error)]
 pub enum EngineError {
     #[error(transparent)]

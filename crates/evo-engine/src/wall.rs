@@ -2,8 +2,6 @@
 //! views at the end get a reserve, which is estimated anew from what the steps have cost so far.
 //!
 //! Pure decisions over durations; `run` asks when to end the search, `confirm` which step still fits.
-//!
-//! Wall budgets on a clock that tests play: what the search gets, what the confirmation gets, what is cut.
 
 use std::time::Duration;
 

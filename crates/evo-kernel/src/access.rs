@@ -77,7 +77,7 @@ pub fn open_beside(folder: &Path, name: &str, limit: u64, allow_outside: bool) -
     };
     let found = file.metadata()?;
     if !found.is_file() {
-        return Err(refused("it is not a regular file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
     if found.len() > limit {
         let (size, limit) = (found.len(), limit);
@@ -134,10 +134,6 @@ fn open_canonical(folder: &Path, name: &str, flags: OFlags) -> io::Result<OwnedF
 
 fn outside() -> io::Error {
     io::Error::new(io::ErrorKind::CrossesDevices, "it is outside the folder of the space file")
-}
-
-fn refused(why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
 /// The path of a file below a folder, as messages and workers name it.

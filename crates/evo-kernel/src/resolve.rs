@@ -3,8 +3,6 @@
 //! Every expression that has no value here (a division by zero, a text where a number is meant, a
 //! fraction where a count is meant) refuses the variant with a verdict that names expression and
 //! place; it never ends a run. Limits of devices are not known here: see `kernel::limits`.
-//!
-//! What of an output is compared, with its numbers known.
 
 use std::collections::BTreeMap;
 

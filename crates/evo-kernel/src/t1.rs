@@ -117,14 +117,10 @@ impl<'v> T1Node<'v> {
     pub(super) fn unsupported(&self, what: &str, hint: &str) -> T1Error {
         T1Error {
             place: self.place.clone(),
-            what: format!("{} is not supported", start_of(what)),
+            what: format!("{} is not supported", printable(&shortened(what, SHOWN))),
             hint: hint.to_string(),
         }
     }
-}
-
-fn start_of(text: &str) -> String {
-    printable(&shortened(text, SHOWN)).into_owned()
 }
 
 /// An expression with Python's words for C's signs.

@@ -22,8 +22,7 @@ pub fn check_launches(
     limits: &DeviceLimits,
     checks: CheckSet,
 ) -> Result<(), Box<Verdict>> {
-    let limit =
-        |check, answer: Result<(), Box<Verdict>>| answer.or_else(|verdict| pass(checks, check, verdict));
+    let limit = |check, answer: Result<(), Box<Verdict>>| if checks.include(check) { answer } else { Ok(()) };
     for launch in &plan.launches {
         let check = LaunchCheck { plan, launch, limits };
         limit(GateCheck::LimitThreads, check.threads())?;
@@ -33,11 +32,6 @@ pub fn check_launches(
         check.cooperative()?;
     }
     Ok(())
-}
-
-/// The verdict, unless its check is left out.
-fn pass(checks: CheckSet, check: GateCheck, verdict: Box<Verdict>) -> Result<(), Box<Verdict>> {
-    if checks.include(check) { Err(verdict) } else { Ok(()) }
 }
 
 /// Refuses a timed problem without launches (`static_reject:zero_work`): there is nothing to time.

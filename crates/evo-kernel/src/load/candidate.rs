@@ -45,17 +45,14 @@ pub fn launch_geometry(
     file: &SpaceFile,
     kernel: &KernelSpec,
 ) -> Result<Vec<LaunchGeometry>, LoadError> {
-    // The space file was read before, so it has no errors.
-    let names = document::parse(&file.text, &mut Diagnostics::default())
-        .map(|root| KnownNames::of_file(&root))
-        .unwrap_or_default();
+    let names = names_of(file);
     let mut entries: Vec<&str> = Vec::new();
     for launch in &kernel.launches {
         if !entries.contains(&launch.entry.as_str()) {
             entries.push(&launch.entry);
         }
     }
-    read(shown, text, |reader, root| {
+    read(shown, text, json_object, |reader, root| {
         let fields = reader.fields(root, "the file", &entries)?;
         if root.entries().is_some_and(<[_]>::is_empty) {
             let hint = format!("add \"{}\": {{ \"grid\": […], \"block\": […] }}", entries.join("\" or \""));
@@ -68,6 +65,12 @@ pub fn launch_geometry(
         }
         Some(found)
     })
+}
+
+fn names_of(file: &SpaceFile) -> KnownNames {
+    // It was read before, so it has no errors.
+    let root = document::parse(&file.text, &mut Diagnostics::default());
+    root.map(|root| KnownNames::of_file(&root)).unwrap_or_default()
 }
 
 fn geometry(reader: &mut Reader, node: &Node, entry: &str, names: &KnownNames) -> Option<LaunchGeometry> {
@@ -89,7 +92,7 @@ fn geometry(reader: &mut Reader, node: &Node, entry: &str, names: &KnownNames) -
 /// row of the leaderboard. What it leaves out takes its default. It may violate constraints.
 pub fn configuration(shown: &str, text: &str, parameters: &[Parameter]) -> Result<Configuration, LoadError> {
     let names: Vec<&str> = parameters.iter().map(|own| &*own.name).collect();
-    read(shown, text, |reader, root| {
+    read(shown, text, json_object, |reader, root| {
         let inner = root.get(CONFIGURATION).filter(|_| !names.contains(&CONFIGURATION));
         let (node, what) = match inner {
             Some(node) => (node, "the configuration"),
@@ -125,22 +128,24 @@ pub fn configuration(shown: &str, text: &str, parameters: &[Parameter]) -> Resul
     })
 }
 
+/// The root of a text that has to be a JSON object.
+fn json_object(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
+    if text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
+        return document::parse(text, diagnostics);
+    }
+    let at = text.len() - text.trim_start().len();
+    diagnostics.error_with_hint(at..at, "the file is not a JSON object", "it begins with `{`");
+    None
+}
+
 fn read<T>(
     shown: &str,
     text: &str,
+    root: impl FnOnce(&str, &mut Diagnostics) -> Option<Node>,
     body: impl FnOnce(&mut Reader, &Node) -> Option<T>,
 ) -> Result<T, LoadError> {
     let mut diagnostics = Diagnostics::default();
-    let is_object = text.trim_start_matches('\u{feff}').trim_start().starts_with('{');
-    let root = match is_object {
-        true => document::parse(text, &mut diagnostics),
-        false => {
-            let at = text.len() - text.trim_start().len();
-            diagnostics.error_with_hint(at..at, "the file is not a JSON object", "it begins with `{`");
-            None
-        }
-    };
-    let found = root.and_then(|root| {
+    let found = root(text, &mut diagnostics).and_then(|root| {
         let renderer = Renderer::Here;
         let mut reader =
             Reader { text, folder: None, allow_outside: false, renderer, diagnostics: &mut diagnostics };
@@ -173,26 +178,8 @@ pub fn read_grid_text(file: File) -> io::Result<String> {
 
 /// The problems of a grid, for a space whose kernel takes its sizes. `shown` names the file in messages.
 pub fn grid_problems(shown: &str, text: &str, space: &SpaceFile) -> Result<Vec<ProblemSpec>, LoadError> {
-    let mut diagnostics = Diagnostics::default();
-    // The space file was read before, so it has no errors.
-    let names = document::parse(&space.text, &mut Diagnostics::default())
-        .map(|root| KnownNames::of_file(&root))
-        .unwrap_or_default();
-    let root = document::parse(text, &mut diagnostics);
-    let found = root.and_then(|root| {
-        let renderer = Renderer::Here;
-        let mut reader =
-            Reader { text, folder: None, allow_outside: false, renderer, diagnostics: &mut diagnostics };
-        read_grid(&mut reader, &root, &names, space)
-    });
-    match found {
-        Some(found) if diagnostics.is_empty() => Ok(found),
-        _ => {
-            let (path, count) = (PathBuf::from(shown), diagnostics.list().len());
-            let (rendered, first) = (diagnostics.render(shown, text), diagnostics.first_place(text));
-            Err(LoadError::Invalid { path, count, rendered, first })
-        }
-    }
+    let names = names_of(space);
+    read(shown, text, document::parse, |reader, root| read_grid(reader, root, &names, space))
 }
 
 fn read_grid(

@@ -103,7 +103,9 @@ pub(super) fn read(
     let flag =
         |reader: &mut Reader, key: &str, absent: bool| reader.value(&fields, key, absent, Reader::boolean);
     let deterministic = flag(reader, "deterministic", true);
-    let spill_bytes_max = spill_bytes_max(reader, &fields);
+    let spill_bytes_max = reader.optional(&fields, "spill_bytes_max", |reader, node, what| {
+        reader.integer(node, what, 0).map(|bytes| bytes as u64)
+    });
     let seeds = count(reader, &fields, "seeds", 1, 3);
     let repeats = count(reader, &fields, "repeats", 2, 10);
     let tiny = match fields.get("tiny") {
@@ -119,7 +121,8 @@ pub(super) fn read(
         reader.value(&fields, "special_values", SpecialValues::default(), |reader, node, what| {
             reader.choice(node, what, SPECIAL_VALUES)
         });
-    let demands_sanitizer = demands_sanitizer(reader, &fields);
+    let demands_sanitizer =
+        reader.value(&fields, "sanitize", false, |reader, node, what| reader.choice(node, what, SANITIZE));
     let sanitizers = read_sanitizers(reader, &fields);
     let has_host_twin = flag(reader, "host_twin", true);
     let families = reader.value(&fields, "families", Vec::new(), read_families);
@@ -144,11 +147,6 @@ pub(super) fn read(
         sanitizers: sanitizers?,
         has_host_twin: has_host_twin?,
     })
-}
-
-fn spill_bytes_max(reader: &mut Reader, fields: &Fields) -> Option<Option<u64>> {
-    let Some(node) = fields.get("spill_bytes_max") else { return Some(None) };
-    reader.integer(node, &fields.name("spill_bytes_max"), 0).map(|bytes| Some(bytes as u64))
 }
 
 /// The rule of the benchmark from which the kernel comes.
@@ -197,10 +195,6 @@ fn read_families(reader: &mut Reader, node: &Node, what: &str) -> Option<Vec<Str
     let items = reader.list(node, what, "input families")?;
     let families: Vec<_> = items.iter().map(|item| reader.choice(item, what, FAMILIES)).collect();
     families.into_iter().map(|family| family.map(str::to_string)).collect()
-}
-
-fn demands_sanitizer(reader: &mut Reader, fields: &Fields) -> Option<bool> {
-    reader.value(&fields, "sanitize", false, |reader, node, what| reader.choice(node, what, SANITIZE))
 }
 
 /// In the order in which they are made, each once.

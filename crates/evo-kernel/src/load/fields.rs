@@ -286,15 +286,11 @@ impl Reader<'_> {
         match Expr::parse(&text) {
             Ok(expr) => self.with_known_names(node, expr, what, names),
             Err(error) => {
-                self.expression_error(node, &text, what, error);
+                let span = self.span_inside(node, &text, &error.span);
+                self.hinted(&span, format!("{what}: {}", error.message), error.hint);
                 None
             }
         }
-    }
-
-    fn expression_error(&mut self, node: &Node, text: &str, what: &str, error: ExprError) {
-        let span = self.span_inside(node, text, &error.span);
-        self.hinted(&span, format!("{what}: {}", error.message), error.hint);
     }
 
     fn with_known_names(&mut self, node: &Node, expr: Expr, what: &str, names: &KnownNames) -> Option<Expr> {

@@ -260,7 +260,7 @@ fn check_window(reader: &mut Reader, item: &Node, launch: &LaunchSpec, arguments
 
 /// An expression that may be absent; the outer `None` is a complaint.
 fn optional(reader: &mut Reader, fields: &Fields, key: &str, names: &KnownNames) -> Option<Option<Expr>> {
-    reader.optional(&fields, key, |reader, node, what| reader.expression(node, what, names))
+    reader.optional(fields, key, |reader, node, what| reader.expression(node, what, names))
 }
 
 fn entry_name(reader: &mut Reader, node: &Node, fields: &Fields) -> Option<String> {
@@ -334,7 +334,7 @@ fn read_loop(
     });
     let index = reader.optional(fields, "index", |reader, node, what| index(reader, node, what, names));
     let swap = reader
-        .value(&fields, "swap", Vec::new(), |reader, node, what| swaps(reader, node, what, argument_names));
+        .value(fields, "swap", Vec::new(), |reader, node, what| swaps(reader, node, what, argument_names));
     Some(LoopSpec { times: times?, index: index?, swap: swap? })
 }
 

@@ -94,7 +94,7 @@ fn problem(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Probl
 }
 
 fn flag(reader: &mut Reader, fields: &Fields, key: &str, absent: bool) -> Option<bool> {
-    reader.value(&fields, key, absent, Reader::boolean)
+    reader.value(fields, key, absent, Reader::boolean)
 }
 
 fn read_sizes(

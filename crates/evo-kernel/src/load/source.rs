@@ -55,7 +55,9 @@ pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames, files: 
         }
     };
     let options = reader.value(&fields, "options", Vec::new(), |reader, node, what| {
-        read_options(reader, node, what, &names.parameters_only())
+        let names = names.parameters_only();
+        reader
+            .each(node, what, "compiler options", |reader, item| compiler_option(reader, item, what, &names))
     });
     let include_dirs = reader.value(&fields, "include_dirs", Vec::new(), include_dirs);
     let is_persistent = reader.value(&fields, "persistent", false, Reader::boolean);
@@ -67,10 +69,6 @@ pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames, files: 
         specialize: specialize?,
         is_persistent: is_persistent?,
     })
-}
-
-fn read_options(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Option<Vec<OptionSpec>> {
-    reader.each(node, what, "compiler options", |reader, item| compiler_option(reader, item, what, names))
 }
 
 /// A text, or a table with what a parameter chooses.

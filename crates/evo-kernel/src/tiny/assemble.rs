@@ -4,8 +4,6 @@
 //! candidate of every size, in an order that differs from size to size, until every candidate of the longest
 //! list has had its turn; no two free extents of a shape are equal if that can be helped, because equal
 //! extents hide swapped strides.
-//!
-//! The values that one size takes in derived shapes.
 
 use std::collections::BTreeMap;
 
