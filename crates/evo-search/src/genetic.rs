@@ -174,7 +174,7 @@ mod tests {
         let space = space_of(WIDE);
         let sum = |make: &dyn Fn(u64) -> f64| (1..=11).map(make).sum::<f64>();
         let genetic = sum(&|seed| best_after(Genetic::new(&space, seed, 12), &space, 150));
-        let random = sum(&|seed| best_after(crate::unguided::Random::new(&space, seed), &space, 150));
+        let random = sum(&|seed| best_after(crate::unguided::Unguided::random(&space, seed), &space, 150));
         assert!(genetic < random, "genetic {genetic} is not below random {random}");
     }
 

@@ -11,8 +11,8 @@
 //! say much. The estimate only lowers a point's chance to be proposed, so that a wrong lesson can be
 //! unlearned.
 //!
-//! Openings and restarts are spread evenly. A search that starts from 4 to 8 points should not have two of them side by side, which uniform draws
-//! often give. A low-discrepancy sequence avoids that.
+//! Openings and restarts are spread evenly. A search that starts from 4 to 8 points should not have two of them
+//! side by side, which uniform draws often give. A low-discrepancy sequence avoids that.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,12 +1,13 @@
 //! One search for each timed problem, over the same evaluations.
 //!
-//! Where problems differ, the best configuration of one is far from the best of another, and a search for the least mean
-//! finds neither. Here each problem has a strategy of its own that is told every evaluation by its time on that problem.
-//! For each proposal one problem is the target, by lot: its chance follows what it has left to gain ([`targets`]). The
-//! strategies share what is measured, so an evaluation that was aimed at one problem teaches all of them.
+//! Where problems differ, the best configuration of one is far from the best of another, and a search for the least
+//! mean finds neither. Here each problem has a strategy of its own that is told every evaluation by its time on
+//! that problem. For each proposal one problem is the target, by lot: its chance follows what it has left to gain
+//! ([`targets`]). The strategies share what is measured, so an evaluation that was aimed at one problem teaches all
+//! of them.
 //!
-//! Like every strategy this one is deterministic: the outcomes in their order, with the problems that they were aimed at,
-//! decide. So a resumed search goes on as the interrupted one would have.
+//! Like every strategy this one is deterministic: the outcomes in their order, with the problems that they were
+//! aimed at, decide. So a resumed search goes on as the interrupted one would have.
 
 mod targets;
 

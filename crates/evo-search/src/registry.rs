@@ -14,7 +14,7 @@ use super::evolve::{Evolve, Ingredients};
 use super::genetic::Genetic;
 use super::local_search::LocalSearch;
 use super::strategy::Strategy;
-use crate::unguided::{Exhaustive, QuasiRandomSearch, Random};
+use super::unguided::Unguided;
 
 /// Spaces with fewer valid points are swept whole by default, where the budget covers them.
 pub const SWEPT_WHOLE_BELOW: u128 = 2_000;
@@ -23,6 +23,7 @@ pub const SWEPT_WHOLE_BELOW: u128 = 2_000;
 #[derive(Clone, Copy, Debug)]
 pub struct StrategyOptions {
     pub seed: u64,
+    /// Evaluations per generation.
     pub population: usize,
 }
 
@@ -40,9 +41,9 @@ type Make = for<'a> fn(&'a SearchSpace, StrategyOptions) -> Box<dyn Strategy + '
 /// Every strategy for users: its name and how to make it. Adding one is adding a line here.
 const STRATEGIES: &[(&str, Make)] = &[
     (FULL, |space, options| Box::new(Evolve::new(FULL, space, Ingredients::ALL, options.seed))),
-    ("exhaustive", |space, options| Box::new(Exhaustive::new(space, options.seed))),
-    ("random", |space, options| Box::new(Random::new(space, options.seed))),
-    ("quasi_random", |space, options| Box::new(QuasiRandomSearch::new(space, options.seed))),
+    ("exhaustive", |space, options| Box::new(Unguided::exhaustive(space, options.seed))),
+    ("random", |space, options| Box::new(Unguided::random(space, options.seed))),
+    ("quasi_random", |space, options| Box::new(Unguided::quasi_random(space, options.seed))),
     ("local_search", |space, options| Box::new(LocalSearch::new(space, options.seed))),
     ("annealing", |space, options| Box::new(Annealing::new(space, options.seed))),
     ("differential_evolution", |space, options| Box::new(DifferentialEvolution::new(space, options.seed))),

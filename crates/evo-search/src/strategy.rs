@@ -3,8 +3,9 @@
 //! A strategy compiles, times and prints nothing, so that any of them runs on any device. It is
 //! deterministic: the same seed and the same outcomes in the same order give the same proposals.
 //!
-//! A strategy that can use earlier studies of the same kernel, on other problems or other GPUs, takes them before its first proposal. The points are points of the present
-//! search's space; objectives are comparable only within one study.
+//! A strategy that can use earlier studies of the same kernel, on other problems or other GPUs, takes them before
+//! its first proposal. The points are points of the present search's space; objectives are comparable only within
+//! one study.
 
 use std::fmt;
 
@@ -168,108 +169,76 @@ pub trait Strategy {
     fn is_done(&self) -> bool;
 }
 
-/// The operator that proposed a point. Journals and reports keep it by its name, [`Origin::as_str`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Origin {
+macro_rules! origins {
+    ($($(#[$doc:meta])* $origin:ident = $name:expr,)*) => {
+        /// The operator that proposed a point. Journals and reports keep it by its name, [`Origin::as_str`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Origin {
+            $($(#[$doc])* $origin,)*
+            /// An operator of a strategy from outside this crate.
+            Other(&'static str),
+        }
+
+        impl Origin {
+            pub const ALL: [Origin; 21] = [$(Origin::$origin),*];
+
+            /// The name in journals and reports. It never changes, because old journals are read too.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Origin::$origin => $name,)*
+                    Origin::Other(name) => name,
+                }
+            }
+        }
+    };
+}
+
+origins! {
     /// The default configuration of the space, which every search proposes first.
-    Default,
+    Default = DEFAULT_ORIGIN,
     /// The best point of an earlier study.
-    Prior,
+    Prior = "prior",
     /// A point of a cheap ranking that was made before the search.
-    Micro,
+    Micro = "micro",
     /// The next point of a low-discrepancy sequence, at the beginning of a search.
-    Spread,
+    Spread = "spread",
     /// A point far from all others, where a search starts over.
-    Restart,
+    Restart = "restart",
     /// A uniform draw from the space.
-    Random,
+    Random = "random",
     /// The next point of a low-discrepancy sequence, by the strategy of that name.
-    QuasiRandom,
+    QuasiRandom = "quasi_random",
     /// The next point of the sweep over the whole space.
-    Exhaustive,
+    Exhaustive = "exhaustive",
     /// A neighbor of a good point.
-    Neighbor,
+    Neighbor = "neighbor",
     /// A few genes of a local optimum, changed at random.
-    Kick,
+    Kick = "kick",
     /// A step along the difference of two members, by differential evolution.
-    Difference,
+    Difference = "difference",
     /// One gene moved to the value just below or above.
-    Step,
+    Step = "step",
     /// One gene set to any other of its values.
-    Mutation,
+    Mutation = "mutation",
     /// Two changes of one gene each.
-    Double,
+    Double = "double",
     /// Each gene from either of two parents.
-    Crossover,
+    Crossover = "crossover",
     /// A few genes taken from the whole population.
-    Pool,
+    Pool = "pool",
     /// A move along the difference between a worse and a better member.
-    Drift,
+    Drift = "drift",
     /// One of many uniform draws, chosen by the models.
-    Sample,
+    Sample = "sample",
     /// The choice of all models together.
-    Model,
+    Model = "model",
     /// The choice of the trees alone.
-    Trees,
+    Trees = "trees",
     /// The choice of the Gaussian process alone.
-    Process,
-    /// An operator of a strategy from outside this crate.
-    Other(&'static str),
+    Process = "process",
 }
 
 impl Origin {
-    pub const ALL: [Origin; 21] = [
-        Origin::Default,
-        Origin::Prior,
-        Origin::Micro,
-        Origin::Spread,
-        Origin::Restart,
-        Origin::Random,
-        Origin::QuasiRandom,
-        Origin::Exhaustive,
-        Origin::Neighbor,
-        Origin::Kick,
-        Origin::Difference,
-        Origin::Step,
-        Origin::Mutation,
-        Origin::Double,
-        Origin::Crossover,
-        Origin::Pool,
-        Origin::Drift,
-        Origin::Sample,
-        Origin::Model,
-        Origin::Trees,
-        Origin::Process,
-    ];
-
-    /// The name in journals and reports. It never changes, because old journals are read too.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Origin::Default => DEFAULT_ORIGIN,
-            Origin::Prior => "prior",
-            Origin::Micro => "micro",
-            Origin::Spread => "spread",
-            Origin::Restart => "restart",
-            Origin::Random => "random",
-            Origin::QuasiRandom => "quasi_random",
-            Origin::Exhaustive => "exhaustive",
-            Origin::Neighbor => "neighbor",
-            Origin::Kick => "kick",
-            Origin::Difference => "difference",
-            Origin::Step => "step",
-            Origin::Mutation => "mutation",
-            Origin::Double => "double",
-            Origin::Crossover => "crossover",
-            Origin::Pool => "pool",
-            Origin::Drift => "drift",
-            Origin::Sample => "sample",
-            Origin::Model => "model",
-            Origin::Trees => "trees",
-            Origin::Process => "process",
-            Origin::Other(name) => name,
-        }
-    }
-
     /// The origin of that name, as a journal has it; `None` for the name of an operator from elsewhere.
     pub fn from_name(name: &str) -> Option<Origin> {
         Origin::ALL.into_iter().find(|origin| origin.as_str() == name)

@@ -3,22 +3,21 @@
 //! Uniform random search without repetition is the baseline that every other search is compared with. Its order is
 //! a seeded shuffle of the valid points, so a resumed run continues where the first one stopped.
 //!
-//! Exhaustive search proposes every valid point once: the default configuration first, the rest in a seeded order that spreads over the
-//! space, so that a sweep that is stopped early is a uniform sample. Random draws take over where the order
-//! cannot continue: in a space that is not counted exactly, when the order meets only holes, and in a space
-//! that is too large to walk.
+//! Exhaustive search proposes every valid point once: the default configuration first, the rest in a seeded order
+//! that spreads over the space, so that a sweep that is stopped early is a uniform sample. Random draws take over
+//! where the order cannot continue: in a space that is not counted exactly, when the order meets only holes, and in
+//! a space that is too large to walk.
 //!
 //! Quasi-random search: a low-discrepancy sequence covers every parameter, and pairs of them, evenly at any
 //! time, where uniform draws leave gaps and clusters. The order does not depend on outcomes.
 //!
-//! The shuffle needs no memory. Canonical order is a poor order for a sweep that may be stopped early: neighbors follow each other, and
-//! the last parameters are explored long before the first. A shuffled list of indices would solve that, but
-//! spaces may hold more points than fit into memory. A Feistel network over the next even power of two is a
-//! bijection for any round function. A result beyond `count` is encrypted again until it falls inside
-//! (cycle walking: Black and Rogaway, "Ciphers with arbitrary finite domains", 2002), which takes at most
-//! four steps on average.
+//! The shuffle needs no memory. Canonical order is a poor order for a sweep that may be stopped early: neighbors
+//! follow each other, and the last parameters are explored long before the first. A shuffled list of indices would
+//! solve that, but spaces may hold more points than fit into memory. A Feistel network over the next even power of
+//! two is a bijection for any round function. A result beyond `count` is encrypted again until it falls inside
+//! (cycle walking: Black and Rogaway, "Ciphers with arbitrary finite domains", 2002), which takes at most four
+//! steps on average.
 
-use evo_space::genome::Genome;
 use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 use rand_chacha::ChaCha8Rng;
@@ -26,21 +25,42 @@ use rand_chacha::ChaCha8Rng;
 use crate::memory::{Spread, Unseen};
 use crate::strategy::{Origin, Outcome, Proposal, Strategy};
 
+/// Random, exhaustive or quasi-random search.
 #[derive(Debug)]
-pub(crate) struct Random<'a> {
+pub(crate) struct Unguided<'a> {
+    name: &'static str,
+    origin: Origin,
     unseen: Unseen<'a>,
+    /// The order of quasi-random search; the others follow the shuffle.
+    spread: Option<Spread<'a>>,
+    /// Draws what the order does not reach.
     rng: ChaCha8Rng,
 }
 
-impl<'a> Random<'a> {
-    pub(crate) fn new(space: &'a SearchSpace, seed: u64) -> Random<'a> {
-        Random { unseen: Unseen::new(space, seed), rng: seeded(seed) }
+impl<'a> Unguided<'a> {
+    pub(crate) fn random(space: &'a SearchSpace, seed: u64) -> Unguided<'a> {
+        let (unseen, rng) = (Unseen::new(space, seed), seeded(seed));
+        Unguided { name: "random", origin: Origin::Random, unseen, spread: None, rng }
+    }
+
+    pub(crate) fn exhaustive(space: &'a SearchSpace, seed: u64) -> Unguided<'a> {
+        Unguided { name: "exhaustive", origin: Origin::Exhaustive, ..Unguided::random(space, seed) }
+    }
+
+    pub(crate) fn quasi_random(space: &'a SearchSpace, seed: u64) -> Unguided<'a> {
+        let spread = Some(Spread::new(space, seed));
+        Unguided {
+            name: "quasi_random",
+            origin: Origin::QuasiRandom,
+            spread,
+            ..Unguided::random(space, seed)
+        }
     }
 }
 
-impl Strategy for Random<'_> {
+impl Strategy for Unguided<'_> {
     fn name(&self) -> &'static str {
-        "random"
+        self.name
     }
 
     fn ask(&mut self, n: usize) -> Vec<Proposal> {
@@ -49,106 +69,13 @@ impl Strategy for Random<'_> {
         if n > 0 {
             proposals.extend(self.unseen.default());
         }
-        while proposals.len() < n
-            && let Some(genome) = self.unseen.next_in_order().or_else(|| self.unseen.draw(&mut self.rng))
-        {
-            proposals.push(Proposal::new(genome, Origin::Random));
-        }
-        proposals
-    }
-
-    fn learns(&self) -> bool {
-        false
-    }
-
-    fn tell(&mut self, outcome: &Outcome) {
-        self.unseen.note(&outcome.genome);
-    }
-
-    fn is_done(&self) -> bool {
-        self.unseen.is_exhausted()
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct Exhaustive<'a> {
-    unseen: Unseen<'a>,
-    rng: ChaCha8Rng,
-}
-
-impl<'a> Exhaustive<'a> {
-    pub(crate) fn new(space: &'a SearchSpace, seed: u64) -> Exhaustive<'a> {
-        Exhaustive { unseen: Unseen::new(space, seed), rng: seeded(seed) }
-    }
-
-    fn next(&mut self) -> Option<Genome> {
-        self.unseen.next_in_order().or_else(|| self.unseen.draw(&mut self.rng))
-    }
-}
-
-impl Strategy for Exhaustive<'_> {
-    fn name(&self) -> &'static str {
-        "exhaustive"
-    }
-
-    fn ask(&mut self, n: usize) -> Vec<Proposal> {
-        let mut proposals = Vec::new();
-        if n > 0 {
-            proposals.extend(self.unseen.default());
-        }
-        while proposals.len() < n
-            && let Some(genome) = self.next()
-        {
-            proposals.push(Proposal::new(genome, Origin::Exhaustive));
-        }
-        proposals
-    }
-
-    fn learns(&self) -> bool {
-        false
-    }
-
-    fn tell(&mut self, outcome: &Outcome) {
-        self.unseen.note(&outcome.genome);
-    }
-
-    fn is_done(&self) -> bool {
-        self.unseen.is_exhausted()
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct QuasiRandomSearch<'a> {
-    unseen: Unseen<'a>,
-    spread: Spread<'a>,
-    /// Draws the last points, which the sequence would take too long to reach.
-    rng: ChaCha8Rng,
-}
-
-impl<'a> QuasiRandomSearch<'a> {
-    pub(crate) fn new(space: &'a SearchSpace, seed: u64) -> QuasiRandomSearch<'a> {
-        QuasiRandomSearch {
-            unseen: Unseen::new(space, seed),
-            spread: Spread::new(space, seed),
-            rng: seeded(seed),
-        }
-    }
-}
-
-impl Strategy for QuasiRandomSearch<'_> {
-    fn name(&self) -> &'static str {
-        "quasi_random"
-    }
-
-    fn ask(&mut self, n: usize) -> Vec<Proposal> {
-        let mut proposals = Vec::new();
-        if n > 0 {
-            proposals.extend(self.unseen.default());
-        }
         while proposals.len() < n {
-            let next = self.spread.next(&mut self.unseen).or_else(|| self.unseen.draw(&mut self.rng));
-            let Some(genome) = next else { break };
-            proposals.push(Proposal::new(genome, Origin::QuasiRandom));
+            let next = match &mut self.spread {
+                Some(spread) => spread.next(&mut self.unseen),
+                None => self.unseen.next_in_order(),
+            };
+            let Some(genome) = next.or_else(|| self.unseen.draw(&mut self.rng)) else { break };
+            proposals.push(Proposal::new(genome, self.origin));
         }
         proposals
     }

@@ -1,9 +1,11 @@
 //! Children of a population by one of six operators, from a step of one gene to a difference between two
 //! members.
+//!
 //! The single operators are shared by strategies. Results may be invalid; the caller repairs them.
 //!
-//! Each operator is chosen in proportion to its recent rate of success. This is probability matching with forgetting and a minimum rate. The best operator changes during a search
-//! (crossover early, single steps late), so no operator is ever ruled out.
+//! Each operator is chosen in proportion to its recent rate of success. This is probability
+//! matching with forgetting and a minimum rate. The best operator changes during a search (crossover early, single
+//! steps late), so no operator is ever ruled out.
 
 use evo_space::genome::Genome;
 use evo_space::space::SearchSpace;

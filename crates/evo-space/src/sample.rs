@@ -1,12 +1,13 @@
 //! Samples of valid points: uniform, or spread evenly.
 //!
-//! An even spread is that of points that fill the unit cube, in any number of dimensions. The two-dimensional sequence of Sobol' (USSR Comp. Math. 7, 1967) is used for each pair of dimensions,
-//! with its points in another order for each pair ("padding"), and every coordinate scrambled as Owen
-//! describes (Randomly permuted (t,m,s)-nets, 1995); shuffling and scrambling by hashes follows Burley
-//! (Practical hash-based Owen scrambling, JCGT 9, 2020). The first 2^m points then put exactly one into
-//! each of 2^m equal intervals of every dimension, and exactly one into each of 2^m equal rectangles of
-//! every pair, while each point by itself is uniform. Sequences for all dimensions at once need tables and
-//! lose that quality in high dimensions, and Latin hypercubes have no balanced pairs.
+//! An even spread is that of points that fill the unit cube, in any number of dimensions. The two-dimensional
+//! sequence of Sobol' (USSR Comp. Math. 7, 1967) is used for each pair of dimensions, with its points in another
+//! order for each pair ("padding"), and every coordinate scrambled as Owen describes (Randomly permuted
+//! (t,m,s)-nets, 1995); shuffling and scrambling by hashes follows Burley (Practical hash-based Owen scrambling,
+//! JCGT 9, 2020). The first 2^m points then put exactly one into each of 2^m equal intervals of every dimension,
+//! and exactly one into each of 2^m equal rectangles of every pair, while each point by itself is uniform.
+//! Sequences for all dimensions at once need tables and lose that quality in high dimensions, and Latin hypercubes
+//! have no balanced pairs.
 
 use num_bigint::BigUint;
 use rand::{RngExt, SeedableRng};

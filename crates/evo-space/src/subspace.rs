@@ -106,12 +106,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::diagnostic::Diagnostics;
-    use crate::document;
-    use crate::load::read_space;
     use crate::sample::seeded;
     use crate::testing::{any_space, brute_force, space};
-    use crate::watch::SpaceWatch;
 
     /// Every operation of a subspace against the same filter of the listed points.
     fn check(space: &SearchSpace, subspace: &Subspace, expected: &[Genome]) {
@@ -148,9 +144,7 @@ mod tests {
 
         #[test]
         fn a_subspace_is_the_filtered_space(text in any_space(), bits in any::<u64>(), at in any::<u16>()) {
-            let mut diagnostics = Diagnostics::default();
-            let root = document::parse(&text, &mut diagnostics).unwrap();
-            if let Some(space) = read_space(&root, &SpaceWatch::default(), &mut diagnostics) {
+            if let Ok(space) = SearchSpace::parse(&text) {
                 let valid = brute_force(&space);
                 assert_eq!(space.effective_domains(), occurring(&space, &valid));
                 // Each position of each slot is allowed or not by a bit of its own; two of three are.

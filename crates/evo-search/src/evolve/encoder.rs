@@ -1,11 +1,11 @@
 //! Points as the numbers that the models of a search learn from: the features of the space and, if there are
 //! earlier studies, one more column with what they predict.
 //!
-//! Earlier studies are a feature of a point, not observations. A forest for each study learns how far its points were from its best. The mean of the forests'
-//! predictions is one more feature of a point, beside its parameters and their products. If the ranking of
-//! the earlier GPU holds on this one, the feature explains much and the models rely on it; if not, the first
-//! measurements show that and the models rely on other features. So nobody has to set a weight for earlier
-//! studies, and a misleading study is ignored once measurements contradict it.
+//! Earlier studies are a feature of a point, not observations. A forest for each study learns how far its points
+//! were from its best. The mean of the forests' predictions is one more feature of a point, beside its parameters
+//! and their products. If the ranking of the earlier GPU holds on this one, the feature explains much and the
+//! models rely on it; if not, the first measurements show that and the models rely on other features. So nobody has
+//! to set a weight for earlier studies, and a misleading study is ignored once measurements contradict it.
 
 use std::borrow::Borrow;
 use std::sync::Arc;

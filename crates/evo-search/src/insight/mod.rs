@@ -1,5 +1,5 @@
-//! What a finished study says beyond its winner: which parameters decided the time, which values were
-//! never tried or change nothing, when the best variant came, how random search would have done, and whether the model's
+//! What a finished study says beyond its winner: which parameters decided the time, which values were never tried
+//! or change nothing, when the best variant came, how random search would have done, and whether the model's
 //! expectations were right.
 //!
 //! Everything follows from the evaluations, the space and a seed, whatever strategy proposed the points,

@@ -6,8 +6,9 @@
 //! tail is computed as a logarithm (Ament et al., "Unexpected improvements to expected improvement",
 //! arxiv.org/abs/2310.20708).
 //!
-//! The standard normal distribution is accurate in its far tails: `erf` by its power series near 0 and `erfc` by Legendre's continued fraction beyond (Abramowitz and
-//! Stegun, 7.1.6 and 7.1.14), each with a relative error of about 1e-14, also where the value is tiny.
+//! The standard normal distribution is accurate in its far tails: `erf` by its power series near 0 and `erfc` by
+//! Legendre's continued fraction beyond (Abramowitz and Stegun, 7.1.6 and 7.1.14), each with a relative error of
+//! about 1e-14, also where the value is tiny.
 
 use std::f64::consts::{FRAC_PI_2, PI, SQRT_2};
 use std::sync::OnceLock;

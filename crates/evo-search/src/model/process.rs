@@ -13,11 +13,12 @@
 //! them: the best, because it is asked about points near them, and a random draw of the others, which tell
 //! it where not to look.
 //!
-//! Points that are being measured are the last rows of the factor. Their measurements are taken for the present expectations, which moves no mean
-//! and narrows what is expected around them. When one of them is measured, it is exchanged with those before it until
-//! it is the first of them, and becomes an observation: the factor of the same points in another order, which takes a
-//! reflection of two columns for each exchange (`Cholesky::exchange`). Taking all of them back, learning one and taking
-//! the others in anew gives the same to rounding, at `O(n²)` for each of them.
+//! Points that are being measured are the last rows of the factor. Their measurements are taken for the present
+//! expectations, which moves no mean and narrows what is expected around them. When one of them is measured, it is
+//! exchanged with those before it until it is the first of them, and becomes an observation: the factor of the same
+//! points in another order, which takes a reflection of two columns for each exchange (`Cholesky::exchange`).
+//! Taking all of them back, learning one and taking the others in anew gives the same to rounding, at `O(n²)` for
+//! each of them.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;

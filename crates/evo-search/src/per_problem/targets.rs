@@ -1,10 +1,10 @@
 //! Which problem the next proposal is for: the one that has most left to gain has the best chance.
 //!
-//! What is left is the natural logarithm of the best time over the least that the device allows, so a problem at 8 times
-//! its bound has three times as much left as one at twice. Where the bound is not known, it is what was gained lately:
-//! the logarithm of the best time some outcomes ago over the best now. Many bounds are out of reach (a launch of 3 µs may
-//! move so few bytes that its bound is 50 ns), so what is left counts for less with every proposal that was aimed at the
-//! problem and brought nothing.
+//! What is left is the natural logarithm of the best time over the least that the device allows, so a problem at 8
+//! times its bound has three times as much left as one at twice. Where the bound is not known, it is what was
+//! gained lately: the logarithm of the best time some outcomes ago over the best now. Many bounds are out of reach
+//! (a launch of 3 µs may move so few bytes that its bound is 50 ns), so what is left counts for less with every
+//! proposal that was aimed at the problem and brought nothing.
 
 use std::collections::VecDeque;
 

@@ -58,7 +58,7 @@ pub(crate) fn relax(problem: &Problem, group: &[usize], limits: RelaxLimits) -> 
     let mut choice = Choice {
         part: Problem { conjuncts: Vec::new(), ..problem.clone() },
         group,
-        diagrams: group.iter().map(|slot| free(problem, *slot)).collect(),
+        diagrams: group.iter().map(|slot| order::single(problem, *slot)).collect(),
         left_out: Vec::new(),
         limits,
     };
@@ -67,12 +67,6 @@ pub(crate) fn relax(problem: &Problem, group: &[usize], limits: RelaxLimits) -> 
     choice.add(conjuncts);
     choice.add(second);
     Relaxed { diagrams: choice.diagrams, left_out: choice.left_out }
-}
-
-/// The diagram of a parameter on its own.
-fn free(problem: &Problem, slot: usize) -> Layers {
-    let edges = problem.positions[slot].iter().map(|position| (*position, 0));
-    Layers { slots: vec![slot], nodes: vec![vec![edges.collect()]] }
 }
 
 struct Choice<'a> {

@@ -78,7 +78,7 @@ fn costliest(problem: &Problem, group: &[usize]) -> Option<usize> {
 }
 
 /// The diagram of a slot that no conjunct reads.
-fn single(problem: &Problem, slot: usize) -> Layers {
+pub fn single(problem: &Problem, slot: usize) -> Layers {
     let edges: Edges = problem.positions[slot].iter().map(|position| (*position, 0)).collect();
     Layers { slots: vec![slot], nodes: vec![vec![edges]] }
 }

@@ -69,21 +69,17 @@ impl Layer {
     /// slow again.
     #[inline]
     pub fn find(&self, node: u32, position: u16) -> Option<Edge> {
-        find(self.edges_of(node), position).copied()
+        let edges = self.edges_of(node);
+        // Where no value is missing an edge's number is its position.
+        if let Some(edge) = edges.get(usize::from(position)).filter(|edge| edge.position == position) {
+            return Some(*edge);
+        }
+        edges.binary_search_by_key(&position, |edge| edge.position).ok().map(|at| edges[at])
     }
 
     pub fn nodes(&self) -> impl DoubleEndedIterator<Item = &[Edge]> {
         (0..self.counts.len()).map(|node| self.edges_of(node as u32))
     }
-}
-
-#[inline]
-fn find(edges: &[Edge], position: u16) -> Option<&Edge> {
-    // Where no value is missing an edge's number is its position.
-    if let Some(edge) = edges.get(usize::from(position)).filter(|edge| edge.position == position) {
-        return Some(edge);
-    }
-    edges.binary_search_by_key(&position, |edge| edge.position).ok().map(|at| &edges[at])
 }
 
 impl Diagram {

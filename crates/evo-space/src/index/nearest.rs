@@ -5,9 +5,9 @@
 //! 1985): depth first under a limit on the estimated cost that grows until a point is found. It
 //! needs no memory, and with steps enough its answer is the cheapest.
 //!
-//! For the valid points that differ in exactly one parameter the given point's own path through each diagram is walked once. Another value at one slot then
-//! starts at the node that the path already found, and ends as soon as it meets the path again: in a
-//! reduced diagram most changes do so after a step or two.
+//! For the valid points that differ in exactly one parameter the given point's own path through each diagram is
+//! walked once. Another value at one slot then starts at the node that the path already found, and ends as soon as
+//! it meets the path again: in a reduced diagram most changes do so after a step or two.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;

@@ -206,18 +206,9 @@ fn find(edges: &[RouteEdge], position: u16) -> Option<&RouteEdge> {
 
 #[cfg(test)]
 mod tests {
-    use crate::diagnostic::Diagnostics;
-    use crate::document;
     use crate::genome::Genome;
-    use crate::load::read_space;
     use crate::space::SearchSpace;
-    use crate::watch::SpaceWatch;
-
-    fn space(text: &str) -> SearchSpace {
-        let mut diagnostics = Diagnostics::default();
-        let root = document::parse(text, &mut diagnostics).unwrap();
-        read_space(&root, &SpaceWatch::default(), &mut diagnostics).unwrap()
-    }
+    use crate::testing::space;
 
     /// The route goes both ways through every point of the listing.
     fn check_valid(space: &SearchSpace) {
