@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use super::aim::Aim;
 use super::answer::Answer;
-use super::args::TestOneArgs;
 use super::call::Call;
 use super::error::CliError;
+use super::one_args::TestOneArgs;
 use super::trial::{self, Bench};
 use super::verdict_answer;
 use crate::engine::single;

@@ -2,7 +2,7 @@
 
 use clap::CommandFactory;
 
-use super::args::Cli;
+use super::command_line::Cli;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::output;

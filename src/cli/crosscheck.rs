@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 
-use clap::{Args, ValueEnum};
 use evo_protocol::crosscheck::{CrosscheckProblem, CrosscheckRow, OwnFinding};
 use evo_protocol::envelope::EnvelopeStatus;
 use serde_json::{Value, json};
@@ -16,15 +15,16 @@ use serde_json::{Value, json};
 use super::aim::{Aim, CROSSCHECK};
 use super::answer::Answer;
 use super::call::Call;
+use super::crosscheck_args::{CrosscheckArgs, Harness};
 use super::crosscheck_harness::{
     AskedRole, CrosscheckTask, ExportedOne, HarnessAnswer, HarnessProgram, command_words, why_not_on,
 };
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::one_args::TestOneArgs;
 use super::trial::{self, Bench};
 use super::{
-    benchmark, candidate, crosscheck_file, crosscheck_peers, evaluate, output, session, verdict_answer,
+    benchmark, candidate, candidate_folder, crosscheck_file, crosscheck_peers, evaluate, output, session,
+    verdict_answer,
 };
 use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::spec::PeerSpec;
@@ -116,7 +116,7 @@ impl CrosscheckRun<'_, '_, '_> {
     fn run(mut self) -> Result<Crosschecked, CliError> {
         let one = &self.arguments.one;
         let (kernel, kind) = (session::kernel_of(self.bench.file)?.name.clone(), self.bench.lane.info().kind);
-        let folder = candidate::open(&one.candidate, (&kernel, kind.as_str()), &self.call.facts());
+        let folder = candidate_folder::open(&one.candidate, (&kernel, kind.as_str()), &self.call.facts());
         let folder = crosscheck_file::checked(folder)?;
         // The device's time belongs to one command at a time.
         let _turn = evaluate::take_turn(&one.candidate.out, &self.bench.setup.choice)?;
@@ -257,68 +257,4 @@ struct Handed {
     baseline: Option<Vec<CrosscheckProblem>>,
     /// Candidate's time / the fastest peer's, by problem.
     against_peers: BTreeMap<String, f64>,
-}
-
-/// `evo crosscheck`
-#[derive(Debug, Args)]
-pub struct CrosscheckArgs {
-    #[command(flatten)]
-    pub one: TestOneArgs,
-    /// Who measures too, each of whom has to do so then: nvbench, torch, kernelbench, cutlass, command [default: whoever can]
-    #[arg(
-        long = "harness",
-        value_enum,
-        value_name = "A,B",
-        value_delimiter = ',',
-        hide_possible_values = true
-    )]
-    pub harnesses: Vec<Harness>,
-    /// A program of yours for the harness `command`; the path of a request becomes its last argument
-    #[arg(long, value_name = "COMMAND")]
-    pub command: Option<String>,
-    /// A peer that evo times beside the candidate: `torch`, `python`, or the name of one in `[[peers]]` (repeatable)
-    #[arg(long = "peer", value_name = "NAME")]
-    pub peers: Vec<String>,
-}
-
-/// Somebody who times and checks a kernel too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub enum Harness {
-    /// The Python package `cuda-bench`
-    Nvbench,
-    /// `torch.utils.benchmark` and `torch.testing`
-    Torch,
-    /// The evaluator of KernelBench
-    Kernelbench,
-    /// CUTLASS's profiler on the same GEMM
-    Cutlass,
-    /// A program of yours
-    Command,
-}
-
-impl Harness {
-    /// The name on the command line and in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Harness::Nvbench => "nvbench",
-            Harness::Torch => "torch",
-            Harness::Kernelbench => "kernelbench",
-            Harness::Cutlass => "cutlass",
-            Harness::Command => "command",
-        }
-    }
-}
-
-impl CrosscheckArgs {
-    /// Those that are asked: the named ones, or all.
-    pub fn asked(&self) -> Vec<Harness> {
-        let mut asked = self.harnesses.clone();
-        if asked.is_empty() {
-            asked.extend(Harness::value_variants());
-            asked.retain(|own| *own != Harness::Command || self.command.is_some());
-        }
-        asked.sort();
-        asked.dedup();
-        asked
-    }
 }

@@ -21,7 +21,7 @@ use evo_space::genome::{Configuration, ContentHash};
 use evo_space::text::{printable, shortened};
 use evo_system::scratch::{ScratchFolder, ScratchPlace};
 
-use super::crosscheck::{CrosscheckArgs, Harness};
+use super::crosscheck_args::{CrosscheckArgs, Harness};
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::export_plan::{self, VariantWish};

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use evo_space::diagnostic::nearest;
 
 use super::bench::{self, ROUNDS};
-use super::crosscheck::CrosscheckArgs;
+use super::crosscheck_args::CrosscheckArgs;
 use super::error::CliError;
 use super::trial::{self, Bench};
 use super::{candidate, peers, session};

@@ -8,8 +8,8 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::ErrorCode;
 use evo_protocol::worker::ReferenceKernels;
 
-use super::args::SandboxMode;
 use super::error::CliError;
+use super::one_args::SandboxMode;
 use super::session::{self, DeviceSetup};
 use crate::compile::support::{self, OwnKernels};
 use crate::kernel::spec::{KernelSpec, ReferenceSpec};

@@ -8,14 +8,16 @@ use clap::{CommandFactory, Parser};
 use evo_protocol::command_schemas::{self, UNKNOWN};
 
 use super::answer::Answer;
-use super::args::{Cli, Command, TestOneArgs};
 use super::call::Call;
+use super::command_line::{Cli, Command};
 use super::error::CliError;
+use super::evaluate_args::EvaluateArgs;
 use super::exit_code::ExitCode;
+use super::one_args::TestOneArgs;
 use super::{
-    bench, benchmark, build, cache, compile, completions, crosscheck, evaluate, explain, export, gate, guard,
-    history, import, init, invert, leaderboard, man, mcp, micro, output, preflight, profile, render, report,
-    restore, sanitize, selftest, space, sweep, test_one, watch, worker,
+    bench, benchmark, build, cache, compile, completions, crosscheck, evaluate, explain, export, gate, grid,
+    guard, history, import, init, invert, leaderboard, man, mcp, micro, output, preflight, profile, render,
+    report, request, restore, sanitize, selftest, space, sweep, test_one, watch, worker,
 };
 use crate::process::{keep_with, worker_program};
 
@@ -144,13 +146,25 @@ fn is_of_the_lab(error: &clap::Error) -> bool {
     matches!(named, Some(ContextValue::String(name)) if name == "bench-search")
 }
 
+/// `evo evaluate` of one candidate, or of what requests say.
+fn evaluated(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
+    request::options::check(arguments)?;
+    let with_grid = grid::read(arguments)?;
+    let arguments = with_grid.as_ref().unwrap_or(arguments);
+    match &arguments.requests.request {
+        Some(file) => request::once(arguments, file, call),
+        None if arguments.requests.are_taken() => request::serve(arguments, call),
+        None => evaluate::run(arguments, call),
+    }
+}
+
 fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
     match command {
         Command::Sweep(arguments) => sweep::run(arguments, call),
         Command::TestOne(arguments) => test_one::run(arguments, call),
         Command::Test(arguments) => test_one::test(arguments, call),
         Command::Benchmark(arguments) => benchmark::run(arguments, call),
-        Command::Evaluate(arguments) => evaluate::run(arguments, call),
+        Command::Evaluate(arguments) => evaluated(arguments, call),
         Command::Bench(arguments) => bench::run(arguments, call),
         Command::Gate(arguments) => gate::run(arguments, call),
         Command::Micro(arguments) => micro::run(arguments, call),

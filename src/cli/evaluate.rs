@@ -25,7 +25,7 @@ use super::one_args::TestOneArgs;
 use super::rival::{self, ChosenRival};
 use super::sanitize::tool_on;
 use super::trial::{self, AskedCandidate, OpenedCandidate};
-use super::{device_lane, grid, output, request, session, verdict_answer};
+use super::{device_lane, output, session, verdict_answer};
 use crate::engine;
 use crate::engine::candidate::CandidateKind;
 use crate::engine::single::Single;
@@ -52,14 +52,6 @@ use crate::tool::{ToolPlaces, git_state};
 
 /// Runs the command.
 pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
-    request::options::check(arguments)?;
-    let with_grid = grid::read(arguments)?;
-    let arguments = with_grid.as_ref().unwrap_or(arguments);
-    match &arguments.requests.request {
-        Some(file) => return request::once(arguments, file, call),
-        None if arguments.requests.are_taken() => return request::serve(arguments, call),
-        None => {}
-    }
     let mut one = arguments.one.clone();
     one.run.limits.total.time_limit = Some(arguments.time_limit);
     let is_looked_up = |word: &str| word.starts_with('@') && word != "@baseline";

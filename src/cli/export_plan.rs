@@ -28,7 +28,7 @@ use evo_system::scratch::ScratchFolder;
 use serde_json::{Value, json};
 
 use super::error::CliError;
-use super::export::ExportArgs;
+use super::export_args::ExportArgs;
 use super::trial::AskedCandidate;
 use super::{candidate as named, session};
 use crate::compile::search_path::SearchPath;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::bench::{self, ROUNDS};
 use super::candidate::{self, CandidateArgs};
 use super::error::CliError;
-use super::export::ExportArgs;
+use super::export_args::ExportArgs;
 use super::export_plan::ExportPlan;
 use super::export_plan::{self, LaunchLook};
 use super::export_plan::{ExportedVariant, VariantWish};

@@ -11,9 +11,9 @@ use evo_device::host::room;
 use evo_protocol::device::DeviceKind;
 use evo_space::genome::Configuration;
 
-use super::args::SandboxMode;
 use super::device_lane;
 use super::error::CliError;
+use super::one_args::SandboxMode;
 use super::session::{self, DeviceSetup};
 use super::trial::{AskedCandidate, compile};
 use crate::engine::ports::{JobOrder, Recipe};

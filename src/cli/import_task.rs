@@ -14,7 +14,7 @@ use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
 use super::init::ImportArgs;
-use super::{first_space, import};
+use super::{first_space, import_write};
 use crate::process::{self, RunLimits};
 use crate::task::{self, BenchmarkTask, PROBE, TaskError, TaskForm};
 
@@ -41,7 +41,7 @@ pub fn run(form: TaskForm, arguments: &ImportArgs, call: &Call) -> Result<Answer
             TaskForm::FlashInfer | TaskForm::Sol => of_definition(form, path, arguments),
         })
         .collect::<Result<_, CliError>>()?;
-    import::all(&tasks, &arguments.file, arguments.target.to.as_deref(), call)
+    import_write::all(&tasks, &arguments.file, arguments.target.to.as_deref(), call)
 }
 
 /// The files of the tasks that are asked for.

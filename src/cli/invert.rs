@@ -3,10 +3,6 @@
 //! Harmed variants are typed apart: what is measured of one is an [`InvertDose`] and never an evaluation, so no board,
 //! prior, seed, gate or export can take it. The study's journal keeps them as `diagnostic`.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
-use clap::{Args, ValueEnum};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::invert::{InvertDose, InvertRow, ranked};
 use evo_space::diagnostic::nearest;
@@ -16,10 +12,11 @@ use super::aim::{Aim, INVERT};
 use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
+use super::invert_args::InvertArgs;
 use super::invert_counters::{self, HarmCounters};
 use super::invert_file::{self, InvertSubject, Inverted};
-use super::invert_harmed::{HarmBench, HarmJournal, HarmedCopy};
-use super::one_args::TestOneArgs;
+use super::invert_harmed::HarmJournal;
+use super::invert_harmed::{HarmBench, HarmedCopy};
 use super::trial::{self, Bench, Tried};
 use super::{candidate, session, verdict_answer};
 use crate::kernel::harm::{self, HarmPlan};
@@ -183,26 +180,4 @@ fn row(
         return Ok(row);
     }
     Ok(row.sloped())
-}
-
-/// `evo invert`
-#[derive(Debug, Args)]
-pub struct InvertArgs {
-    #[command(flatten)]
-    pub one: TestOneArgs,
-    /// Only these pathologies (`barriers,entry_delay`) [default: all]
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    pub only: Vec<String>,
-    /// Whether Nsight Compute, where it is found, looks at the largest dose of each pathology
-    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
-    pub counters: InvertCounters,
-}
-
-/// Whether a profiler looks at harmed copies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum InvertCounters {
-    /// Where one is found
-    Auto,
-    /// Machine code and launches alone tell what happened
-    Off,
 }

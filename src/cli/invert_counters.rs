@@ -9,7 +9,7 @@ use evo_protocol::plan::ProblemPlan;
 
 use super::device_lane;
 use super::error::CliError;
-use super::invert::{InvertArgs, InvertCounters};
+use super::invert_args::{InvertArgs, InvertCounters};
 use super::invert_harmed::HarmBench;
 use crate::compile::cache::{self, Cache};
 use crate::inspect::profile::{self, Collection, ProfiledLaunch};

@@ -8,9 +8,9 @@ use evo_protocol::evaluation::Evaluation;
 use evo_protocol::invert::InvertRow;
 
 use super::call::Call;
-use super::candidate;
+use super::candidate_folder;
 use super::error::CliError;
-use super::invert::InvertArgs;
+use super::invert_args::InvertArgs;
 use crate::report::invert;
 
 /// Digits of the candidate's hash in a file's name.
@@ -52,7 +52,7 @@ pub fn keep(
     let hash = own_source.unwrap_or(&evaluation.configuration_hash).as_str();
     let name = format!("invert-{}", &hash[..DIGITS.min(hash.len())]);
     let of = (kernel, kind.as_str());
-    let folder = candidate::open(&arguments.one.candidate, of, &call.facts())
+    let folder = candidate_folder::open(&arguments.one.candidate, of, &call.facts())
         .map_err(|(path, error)| unwritable(&path, &error))?;
     let rows = serde_json::to_string_pretty(&found.rows)
         .map_err(|error| CliError::harness(format!("the rows cannot be written: {error}")))?;

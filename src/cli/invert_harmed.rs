@@ -13,13 +13,13 @@ use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
 use super::call::Call;
-use super::candidate;
 use super::counters::attributes_of;
 use super::error::CliError;
-use super::invert::InvertArgs;
+use super::invert_args::InvertArgs;
 use super::one_args::TestOneArgs;
 use super::session::{self, DeviceSetup};
 use super::trial::{self, Bench};
+use super::{candidate, candidate_folder};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::engine::ports::{Evaluate, Rivals};
 use crate::engine::single::{self, Single};
@@ -235,7 +235,7 @@ impl HarmJournal {
     ) -> Result<HarmJournal, CliError> {
         let (kernel, device) = (&bench.kernel()?.name, bench.facts().device);
         let of = (kernel.as_str(), device.kind.as_str());
-        let folder = candidate::open(&arguments.one.candidate, of, &call.facts());
+        let folder = candidate_folder::open(&arguments.one.candidate, of, &call.facts());
         let folder = folder.map_err(|(path, error)| format!("cannot open `{}`: {error}", path.display()));
         let place = folder.as_ref().map_or(String::new(), |own| own.place(JOURNAL).display().to_string());
         let open = folder.and_then(|folder| {

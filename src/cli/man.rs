@@ -5,7 +5,7 @@ use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 use evo_space::diagnostic::nearest;
 
-use super::args::Cli;
+use super::command_line::Cli;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::output;

@@ -16,9 +16,10 @@ use evo_space::genome::ContentHash;
 use serde::Serialize;
 
 use super::answer::Answer;
-use super::args::{PreflightArgs, SandboxMode};
+use super::args::PreflightArgs;
 use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::one_args::SandboxMode;
 use super::session::DeviceSetup;
 use super::{device_lane, output, session};
 use crate::compile::cache::Cache;

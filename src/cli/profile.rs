@@ -17,7 +17,7 @@ use super::counters::{CounterLook, CounterOrder, CounterSubject, document, error
 use super::error::CliError;
 use super::one_args::TestOneArgs;
 use super::trial::{self, Tried};
-use super::{candidate, device_lane, output, session, verdict_answer};
+use super::{candidate_folder, device_lane, output, session, verdict_answer};
 use crate::inspect::profile::{self, MetricSet, UnknownMetric};
 use crate::report::profile::{ProfileFields, fields, text};
 use crate::report::single;
@@ -126,7 +126,7 @@ fn keep<T>(
     let hashes = [evaluation.source_hash.as_ref(), evaluation.code_hash.as_ref()];
     let object = document(&facts, hashes, told, error);
     let kind = tried.device.as_ref().map_or("host", |device| device.kind.as_str());
-    let folder = candidate::open(&arguments.one.candidate, (&tried.setting.kernel, kind), &facts)
+    let folder = candidate_folder::open(&arguments.one.candidate, (&tried.setting.kernel, kind), &facts)
         .map_err(|(path, source)| ProfileFileError::Unwritable { path, source })?;
     let own_source = evaluation.source_hash.as_ref().filter(|_| arguments.one.candidate.source.is_some());
     let file = ProfileFile {

@@ -226,17 +226,6 @@ impl SanitizerChoice {
             SanitizerChoice::All => SanitizerCheck::ALL.to_vec(),
         }
     }
-
-    /// As the command line has it.
-    pub fn word(self) -> &'static str {
-        match self {
-            SanitizerChoice::All => "all",
-            SanitizerChoice::Memcheck => SanitizerCheck::Memcheck.as_str(),
-            SanitizerChoice::Racecheck => SanitizerCheck::Racecheck.as_str(),
-            SanitizerChoice::Initcheck => SanitizerCheck::Initcheck.as_str(),
-            SanitizerChoice::Synccheck => SanitizerCheck::Synccheck.as_str(),
-        }
-    }
 }
 
 #[cfg(test)]

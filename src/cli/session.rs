@@ -10,10 +10,10 @@ use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::explain::conflict;
 
-use super::args::SandboxMode;
 use super::error::CliError;
 use super::limits::LimitArgs;
 use super::one_args::RunArgs;
+use super::one_args::SandboxMode;
 use crate::compile::search_path::SearchPath;
 use crate::compile::toolbox::Toolbox;
 use crate::compile::variant_farm::{VariantOutcome, said};

@@ -12,9 +12,9 @@ use evo_protocol::plan::{BufferPlan, ProblemPlan};
 use evo_space::genome::Configuration;
 
 use super::aim::{self, Aim};
-use super::args::TestOneArgs;
 use super::call::Call;
 use super::error::CliError;
+use super::one_args::TestOneArgs;
 use super::session::{self, DeviceSetup};
 use super::{candidate, described, device_lane, seed, words};
 use crate::compile::{FULL_CACHE_HINT, full_cache};

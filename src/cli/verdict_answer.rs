@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::aim::{Aim, BASELINE};
 use super::answer::Answer;
-use super::args::TestOneArgs;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::one_args::TestOneArgs;
 use super::trial::Tried;
 use super::{output, session};
 use crate::engine::single::Single;

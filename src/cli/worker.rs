@@ -3,9 +3,10 @@
 
 use evo_device::host::room;
 
-use super::args::{SandboxMode, WorkerArgs};
+use super::args::WorkerArgs;
 use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::one_args::SandboxMode;
 use super::selftest;
 use crate::compile;
 use crate::kernel::apart;

@@ -360,7 +360,6 @@ mod tests {
         })
     }
 
-    /// A script that counts.
     fn counted(
         calls: &Calls,
         script: impl Fn(usize, &FakeJob) -> Judgement + Send + Sync + 'static,

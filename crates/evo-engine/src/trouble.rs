@@ -11,101 +11,10 @@ use std::collections::BTreeMap;
 use std::io;
 
 use evo_compile::FULL_CACHE_HINT;
-use evo_journal::budget::StopReason;
 use evo_journal::error::JournalError;
-use evo_protocol::evaluation::Evaluation;
-use evo_protocol::verdict::{Cause, Verdict, VerdictClass};
-use evo_report::event::Event;
-use evo_search::strategy::Outcome;
-use evo_space::genome::Genome;
+use evo_protocol::verdict::{Cause, Verdict};
 use evo_system::process::EXHAUSTED_HINT;
 use thiserror::Error;
-
-use crate::ports::Recipe;
-use crate::run::Engine;
-use crate::variant::Variant;
-
-impl<R: Recipe> Engine<'_, R> {
-    pub(super) fn weigh(&self, number: u64, verdict: &Verdict) -> Weight {
-        let first = self.flight.variants.get(&number).and_then(|variant| variant.trouble.as_deref());
-        match weigh(first, verdict) {
-            // A run that ends does not try again; the next one does.
-            Weight::Again if self.ending.stop.is_some_and(StopReason::is_cut) => Weight::NotFinal,
-            weight => weight,
-        }
-    }
-
-    /// Sets a variant aside, to be tried again on its own from the beginning.
-    pub(super) fn try_again(&mut self, number: u64, verdict: Verdict) -> Result<(), EngineError> {
-        let Some(mut variant) = self.flight.variants.remove(&number) else { return Ok(()) };
-        let first_line = verdict.message.lines().next().unwrap_or_default();
-        let message = format!("`{}` is tried again: {first_line}", variant.configuration);
-        variant.trouble = Some(Box::new(verdict));
-        let waiting = self.forget_work(&variant);
-        self.flight.retries.push_back(variant.restarted());
-        self.notice(message)?;
-        self.restart(waiting)
-    }
-
-    /// Ends a variant in flight without a verdict.
-    pub(super) fn give_up(&mut self, evaluation: Evaluation) -> Result<(), EngineError> {
-        let Some(variant) = self.flight.variants.remove(&evaluation.number) else { return Ok(()) };
-        let waiting = self.forget_work(&variant);
-        self.record_trouble(&variant.genome, evaluation)?;
-        self.restart(waiting)
-    }
-
-    /// Records a variant without a verdict, and stops the run when there are too many.
-    pub(super) fn record_trouble(
-        &mut self,
-        genome: &Genome,
-        mut evaluation: Evaluation,
-    ) -> Result<(), EngineError> {
-        self.study.record_not_final(&mut evaluation)?;
-        self.ledger.known.insert(genome.clone());
-        // Strategies take nothing from this class, and wait for no other answer.
-        self.strategy.tell(&Outcome::new(genome.clone(), VerdictClass::Harness, None));
-        // Its place in the budget goes to another variant.
-        if matches!(self.ending.stop, Some(StopReason::Evaluations | StopReason::Generations)) {
-            self.ending.stop = None;
-        }
-        let evaluated = self.counted() - self.ledger.finished_before;
-        let stop = self.undone.troubles.note_trouble(&evaluation.verdict, evaluated);
-        self.observer.observe(&Event::NotFinal { evaluation: Box::new(evaluation) });
-        let Some(stop) = stop.filter(|_| !self.ending.is_early()) else { return Ok(()) };
-        self.stop_for(stop)
-    }
-
-    pub(super) fn stop_for(&mut self, trouble: RunTrouble) -> Result<(), EngineError> {
-        self.study.note(trouble.text.clone())?;
-        self.undone.troubles.stopped = Some(trouble);
-        self.abandon(StopReason::Harness);
-        Ok(())
-    }
-
-    /// Forgets what a variant's twins would take from it; gives those that wait for it. Its source is compiled
-    /// again as well, because what the cache held for it may be gone.
-    pub(super) fn forget_work(&mut self, variant: &Variant<R::Prepared>) -> Vec<u64> {
-        let mut waiting = Vec::new();
-        if let Some(twin) = variant.source_key().and_then(|key| self.twins.sources.remove(&key)) {
-            waiting.extend(twin.into_waiting());
-        }
-        if let Some(twin) = variant.code.as_ref().and_then(|code| self.twins.codes.remove(code)) {
-            waiting.extend(twin.into_waiting());
-        }
-        waiting
-    }
-
-    /// Takes variants that waited for another through all stages by themselves.
-    pub(super) fn restart(&mut self, numbers: Vec<u64>) -> Result<(), EngineError> {
-        for number in numbers {
-            if let Some(variant) = self.flight.variants.remove(&number) {
-                self.begin(variant.restarted())?;
-            }
-        }
-        Ok(())
-    }
-}
 
 /// The run stops after this many variants without a verdict in a row.
 const IN_A_ROW: u64 = 10;
@@ -251,6 +160,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use evo_journal::budget::StopReason;
     use evo_journal::record::JournalRecord;
     use evo_journal::writer::JournalWriter;
     use evo_protocol::verdict::VerdictKind;

@@ -259,7 +259,6 @@ impl Wall {
         Some(end.into_iter().chain(self.cut).min()?.saturating_sub(self.elapsed()))
     }
 
-    /// What is left of the search.
     pub(super) fn left_to_search(&self) -> Option<Duration> {
         Some(self.left()?.saturating_sub(self.reserve()))
     }

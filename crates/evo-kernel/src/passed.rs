@@ -9,7 +9,6 @@ use super::words::uses_identifier;
 pub struct Stream<'a> {
     pub launches: &'a [LaunchSpec],
     pub loops: &'a [LoopSpec],
-    /// What a launch is given that does not say it.
     pub passed: Vec<ArgumentRef>,
 }
 
@@ -105,7 +104,6 @@ impl Swapped<'_> {
         positions(self.kernel).find(|(own, _)| own.name() == name).map(|(_, place)| place)
     }
 
-    /// What is there now.
     pub fn now(&self, place: ArgumentRef) -> ArgumentRef {
         self.pairs.iter().find(|(said, _)| *said == place).map_or(place, |(_, now)| *now)
     }

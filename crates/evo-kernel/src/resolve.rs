@@ -525,9 +525,6 @@ fn shown(value: &Value) -> String {
 type Integer<'a> = dyn Fn(&Expr, &str) -> Result<i64, Box<Verdict>> + 'a;
 
 /// The view of a buffer with these extents.
-///
-/// # Errors
-/// A range that leaves the output, or one without elements in an output that has some: nothing would be compared.
 pub(crate) fn view_of(
     buffer: &BufferSpec,
     shape: &[u64],

@@ -70,6 +70,7 @@ mod local_search;
 mod memory;
 pub mod model;
 mod per_problem;
+mod permutation;
 mod population;
 pub mod registry;
 mod seeded;

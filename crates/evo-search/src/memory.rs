@@ -24,8 +24,8 @@ use evo_space::space::SearchSpace;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
+use crate::permutation::Permutation;
 use crate::strategy::{Origin, Outcome, Proposal};
-use crate::unguided::Permutation;
 
 /// Points of a low-discrepancy sequence at the beginning, the default configuration included. Fewer give
 /// too little to recombine; more would be a noticeable part of a budget of fifty.

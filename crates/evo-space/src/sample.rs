@@ -10,12 +10,13 @@
 //! have no balanced pairs.
 
 use num_bigint::BigUint;
-use rand::{RngExt, SeedableRng};
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::genome::Genome;
 use crate::index::Index;
+pub use crate::rng::seeded;
 use crate::space::SearchSpace;
 
 /// A space with holes is shuffled by index, which finds all points, up to this many indices.
@@ -317,11 +318,6 @@ fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)
-}
-
-/// The one generator: named and portable, so that a printed seed means the same next year.
-pub fn seeded(seed: u64) -> ChaCha8Rng {
-    ChaCha8Rng::seed_from_u64(seed)
 }
 
 #[cfg(test)]

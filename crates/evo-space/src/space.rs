@@ -4,16 +4,15 @@
 mod entangled_tests;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use num_bigint::BigUint;
 
 use crate::count::merge::{Edges, Layers};
 use crate::count::problem::Problem;
-use crate::diagnostic::Span;
-use crate::expr::{Expr, ExprError, Scope};
+use crate::expr::ExprError;
 use crate::genome::{Configuration, Genome};
 use crate::index::{Index, Limits, Size};
+pub use crate::parameter::{Constraint, Parameter};
 use crate::value::Value;
 use crate::watch::SpaceWatch;
 
@@ -271,47 +270,6 @@ fn layers(points: &[Genome], slots: usize) -> Layers {
     }
     nodes.reverse();
     Layers { slots: (0..slots).collect(), nodes }
-}
-
-/// A name and the values it may take, in the order that defines steps between neighbors.
-#[derive(Clone, Debug)]
-pub struct Parameter {
-    pub name: Arc<str>,
-    /// At least one value, no value twice.
-    pub values: Vec<Value>,
-    /// Position of the default in `values`.
-    pub default: usize,
-    /// One sentence for people.
-    pub help: Option<String>,
-}
-
-impl Parameter {
-    /// The position of `value`, compared as expressions compare (`4 == 4.0`).
-    pub fn position(&self, value: &Value) -> Option<usize> {
-        self.values.iter().position(|candidate| candidate == value)
-    }
-
-    pub fn default_value(&self) -> &Value {
-        &self.values[self.default]
-    }
-}
-
-#[derive(Clone, Debug)]
-pub struct Constraint {
-    pub expr: Expr,
-    /// The author's reason, shown when it refuses something.
-    pub because: Option<String>,
-    /// Positions of the parameters it reads, ascending.
-    pub parameters: Vec<usize>,
-    /// Where it stands in the file, if it came from one.
-    pub span: Option<Span>,
-}
-
-impl Constraint {
-    /// Whether it holds; an error (such as a division by zero) refuses the point as well.
-    pub fn evaluate(&self, scope: &dyn Scope) -> Result<bool, ExprError> {
-        self.expr.evaluate(scope).map(|value| value.is_true())
-    }
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use evo_space::genome::{Configuration, Genome};
 use evo_space::space::SearchSpace;
 
-use crate::cli::args::SpaceArgs;
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
+use crate::cli::space_args::SpaceArgs;
 use crate::cli::words;
 use crate::kernel::spec::ReplacedDefault;
 

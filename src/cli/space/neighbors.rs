@@ -9,9 +9,9 @@ use serde_json::json;
 use super::inquiry::SpaceInquiry;
 use super::json::{SpaceAnswer, object};
 use super::stream::{announce, stream};
-use crate::cli::args::NeighborKind;
 use crate::cli::error::CliError;
 use crate::cli::output;
+use crate::cli::space_args::NeighborKind;
 
 impl From<NeighborKind> for Neighborhood {
     fn from(kind: NeighborKind) -> Neighborhood {

@@ -1,7 +1,7 @@
 //! The question that a command line asks of `evo space`: one at a time, with the options that belong to it.
 
-use crate::cli::args::{RowFormat, SpaceArgs};
 use crate::cli::error::CliError;
+use crate::cli::space_args::{RowFormat, SpaceArgs};
 
 /// The one question of a command line.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -14,9 +14,9 @@ use serde_json::json;
 use super::inquiry::SpaceInquiry;
 use super::stream::{announce, stream};
 use crate::cli::answer::Answer;
-use crate::cli::args::RowFormat;
 use crate::cli::error::CliError;
 use crate::cli::exit_code::ExitCode;
+use crate::cli::space_args::RowFormat;
 use crate::report::csv::cell;
 
 /// Rows made at once: enough for all threads, and little memory even if rows are wide.

@@ -9,7 +9,7 @@ use evo_protocol::worker::CheckPlan;
 use evo_space::genome::ContentHash;
 use evo_space::space::SearchSpace;
 
-use crate::cli::args::SandboxMode;
+use crate::cli::one_args::SandboxMode;
 use crate::journal::conditions::Conditions;
 use crate::journal::definition::{DefinedParameter, DefinedProblem, StudyDefinition};
 use crate::journal::record::{InputRole, StudyInput};

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use evo::cli::args::Cli;
+use evo::cli::command_line::Cli;
 
 use super::markdown::{Page, pages, pieces, split};
 

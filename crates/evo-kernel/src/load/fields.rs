@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use evo_space::diagnostic::{Diagnostic, Diagnostics, nearest};
 use evo_space::document::{Data, Node, Span, TableEntry};
-use evo_space::expr::{Expr, ExprError};
+use evo_space::expr::Expr;
 use evo_space::space::Parameter;
 use evo_space::value::Value;
 

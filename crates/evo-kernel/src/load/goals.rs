@@ -252,7 +252,6 @@ fn dose(reader: &mut Reader, node: &Node, parameters: &[Parameter]) -> Option<Di
     Some(found)
 }
 
-/// Parameters and one of their own values each.
 fn set(reader: &mut Reader, node: &Node, parameters: &[Parameter]) -> Option<Vec<(String, Value)>> {
     let Data::Table(entries) = &node.data else {
         reader.error(&node.span, format!("`set` is {}, expected a table of parameters", node.kind()));

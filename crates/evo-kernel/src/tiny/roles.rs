@@ -44,7 +44,6 @@ pub(super) enum SizeRole {
 /// What a batch of one becomes: more than two, so that a stride that is off by one does not fit by chance.
 const BATCH: i64 = 3;
 
-/// The role of every size of the first problem.
 pub(super) fn roles(
     kernel: &KernelSpec,
     configuration: &Configuration,
@@ -233,7 +232,6 @@ impl<'a> SizeEvidence<'a> {
         })
     }
 
-    /// Whether an extent of a grid is this size.
     fn is_grid_extent(&self, name: &str) -> bool {
         self.kernel.launches.iter().flat_map(|launch| &launch.grid).any(|extent| extent.text().trim() == name)
     }

@@ -99,7 +99,6 @@ pub(crate) struct Evolve<'a> {
     backlog: Vec<ToldPoint>,
     /// Proposals in flight, in order.
     flying: Vec<Genome>,
-    /// What was hoped of them.
     hopes: Hopes,
     /// How many of them, from the first on, the models have taken in.
     launched: usize,

@@ -3,7 +3,7 @@
 
 use super::tree::Function;
 use crate::diagnostic::nearest;
-use crate::expr::parse::ExprTokenKind;
+use crate::expr::ExprTokenKind;
 
 /// The form of a choice, which several mistakes lead to.
 pub const IF: &str = "write `a if condition else b`";

@@ -126,6 +126,23 @@ impl ExprError {
     }
 }
 
+#[derive(Clone, Debug, PartialEq)]
+struct ExprToken {
+    kind: ExprTokenKind,
+    span: Span,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum ExprTokenKind {
+    /// A number or a quoted text.
+    Literal(Value),
+    /// A name or a word of the language (`and`, `if`, …).
+    Word(String),
+    Symbol(&'static str),
+    /// After the last token.
+    End,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

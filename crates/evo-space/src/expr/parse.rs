@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::diagnostic::Span;
 use crate::expr::tree::{Function, Kind, Relation, Tree};
-use crate::expr::{ExprError, hints};
+use crate::expr::{ExprError, ExprToken, ExprTokenKind, hints};
 use crate::value::{Operator, Value};
 
 /// Nesting beyond this is refused, so that no input overflows the stack, here or in evaluation.
@@ -598,21 +598,4 @@ fn symbol(rest: &str, first: char) -> Result<(ExprTokenKind, usize), ExprError> 
             Err(ExprError::new(0..first.len_utf8(), message).hint(hints::character(first)))
         }
     }
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct ExprToken {
-    pub kind: ExprTokenKind,
-    pub span: Span,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum ExprTokenKind {
-    /// A number or a quoted text.
-    Literal(Value),
-    /// A name or a word of the language (`and`, `if`, …).
-    Word(String),
-    Symbol(&'static str),
-    /// After the last token.
-    End,
 }

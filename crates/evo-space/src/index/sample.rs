@@ -18,7 +18,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::index::Index;
 use crate::index::diagram::{Diagram, Edge};
 use crate::index::parts::{CheckScratch, Part, Trial};
-use crate::sample::seeded;
+use crate::rng::seeded;
 
 /// Refused points in a row before the search takes over.
 const REFUSALS: u32 = 1 << 17;

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 
 use crate::expr::tree::{Function, Relation};
-use crate::program::lower::{Atom, Code};
+use crate::program::code::{Atom, Code};
 use crate::value::{Number, Operator};
 
 /// Instructions that count as one step. Sensible constraints are shorter, so that limits on their

@@ -5,6 +5,7 @@
 //! are evaluated directly in `expr` only where an error has to be explained; ordinary tests and the
 //! fuzz target `expression` hold the two evaluators against each other.
 
+mod code;
 mod lower;
 mod machine;
 
@@ -13,7 +14,8 @@ use crate::expr::tree::{Kind, Tree};
 use crate::program::lower::lower;
 use crate::value::{Number, Value};
 
-pub(crate) use crate::program::lower::{Atom, Code, Domains, Texts, conjuncts};
+pub(crate) use crate::program::code::{Atom, Code};
+pub(crate) use crate::program::lower::{Domains, Texts, conjuncts};
 pub(crate) use crate::program::machine::{Program, Register, Registers};
 
 /// An expression in the form that counts spaces, for evaluation at many points.
