@@ -84,22 +84,26 @@ impl Call {
     /// The command line that repeats the call, with what evo chose where the user left it open: the device, and the
     /// seed that was drawn.
     pub fn chose(&self, device: Option<&str>, seed: u64) -> String {
-        let words = &self.0.words;
-        let is_given = |name: &str| {
-            words.iter().any(|word| {
-                word.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
-            })
+        let words: Vec<&str> = self.0.words.iter().map(String::as_str).collect();
+        // Behind `--` nothing is an option.
+        let (options, rest) =
+            words.split_at(words.iter().position(|word| *word == "--").unwrap_or(words.len()));
+        let is_given = |name: &str, word: &str| {
+            word.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
         };
-        let mut kept: Vec<&str> = words.iter().map(String::as_str).collect();
-        if let Some(at) = kept.windows(2).position(|pair| pair == ["--device", "auto"]) {
-            kept.drain(at..at + 2);
+        let mut kept = options.to_vec();
+        if device.is_some() {
+            if let Some(at) = kept.windows(2).position(|pair| pair == ["--device", "auto"]) {
+                kept.drain(at..at + 2);
+            }
+            kept.retain(|word| *word != "--device=auto");
         }
-        kept.retain(|word| *word != "--device=auto");
-        let is_named = kept.iter().any(|word| *word == "--device" || word.starts_with("--device="));
-        let seed = (!is_given("--seed")).then(|| seed.to_string());
-        kept.extend(device.filter(|_| !is_named).into_iter().flat_map(|device| ["--device", device]));
-        kept.extend(seed.iter().flat_map(|seed| ["--seed", seed]));
-        let repro = line(kept);
+        let is_left_open = |name: &str| !kept.iter().any(|word| is_given(name, word));
+        let device = device.filter(|_| is_left_open("--device")).map(|device| ["--device", device]);
+        let drawn = seed.to_string();
+        let seed = is_left_open("--seed").then_some(["--seed", drawn.as_str()]);
+        kept.extend(device.into_iter().chain(seed).flatten());
+        let repro = line(kept.into_iter().chain(rest.iter().copied()));
         self.know(|facts| facts.repro.clone_from(&repro));
         repro
     }
@@ -267,5 +271,12 @@ mod tests {
         let call = Call::begin("test", &words, true);
         assert_eq!(call.chose(Some("cuda:0"), 7), "evo test gemm --seed=7 --json --device cuda:0");
         call.know(|facts| assert_eq!(facts.repro, "evo test gemm --seed=7 --json --device cuda:0"));
+        let words = ["sweep", "--device=host", "--", "softmax"].map(String::from);
+        let call = Call::begin("sweep", &words, true);
+        assert_eq!(call.chose(Some("host"), 5), "evo sweep --device=host --seed 5 -- softmax");
+        assert_eq!(
+            Call::begin("sweep", &["--device=auto".into()], true).chose(None, 5),
+            "evo --device=auto --seed 5"
+        );
     }
 }

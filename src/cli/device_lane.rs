@@ -140,7 +140,8 @@ fn own_kernels(
     // Each takes the compiler some hundred milliseconds, once per cache. The task's kernels are only put into the cache, where
     // whoever needs them finds them, or meets the same error.
     std::thread::scope(|scope| {
-        kernel.map(|kernel| scope.spawn(|| drop(session::task_kernels(kernel, setup))));
+        let ahead = || kernel.map(|kernel| drop(session::task_kernels(kernel, setup)));
+        let _ = std::thread::Builder::new().spawn_scoped(scope, ahead);
         let references = name.map(|name| (name, scope.spawn(|| reference_kernels(setup, Some(name)))));
         let support = support_cubin(setup)?;
         let Some((name, references)) = references else { return Ok((support, None)) };

@@ -217,11 +217,22 @@ type CompiledTask = (Vec<String>, Result<CompileOutcome, CompileSetupError>);
 /// The task's own kernels, compiled side by side: the naive reference, the same in single precision, and what prepares
 /// inputs; none of those that it does not have.
 pub fn task_kernels(kernel: &KernelSpec, setup: &DeviceSetup) -> [Option<CompiledTask>; 3] {
+    let compile = |source: KernelSource| (source.entries.clone(), setup.compile(source));
     thread::scope(|scope| {
         let sources = [render_reference(kernel), render_single_reference(kernel), render_prepare(kernel)];
-        let compile = |source: KernelSource| (source.entries.clone(), setup.compile(source));
-        sources.map(|source| source.map(|source| scope.spawn(move || compile(source)))).map(|running| {
-            running.map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        // Where this machine starts no more threads, one is compiled after the other.
+        let begun = sources.map(|source| {
+            source.map(|source| {
+                let its = source.clone();
+                let running = thread::Builder::new().spawn_scoped(scope, move || compile(its));
+                running.map_err(|_| compile(source))
+            })
+        });
+        begun.map(|begun| {
+            begun.map(|begun| match begun {
+                Ok(running) => running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(compiled) => compiled,
+            })
         })
     })
 }

@@ -118,7 +118,8 @@ pub const FAULTS: &[FaultRow] = &[
         &["W17"],
         "reads what another block has written, without a fence",
         &["nondeterministic", "stateful"],
-        &["output"],
+        // A flag that is seen before the data looks like memory that nobody wrote.
+        &["output", "before writing"],
     )
     .on_cuda(ByTwin),
     both(
