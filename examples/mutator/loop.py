@@ -78,7 +78,10 @@ class Evo:
         }
 
     def end(self):
-        self.process.stdin.close()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass  # it has ended already
         return self.process.wait()
 
 
@@ -193,9 +196,10 @@ class Loop:
                 one = self.species(identity, None, name=proposal.get("name", identity), thought=proposal.get("thought"))
                 try:
                     one["source"] = self.known[identity] = edited(proposal, self.known)
+                except (ValueError, KeyError, TypeError, AttributeError) as error:
+                    one |= {"verdict": "refused", "message": f"{type(error).__name__}: {error}"}
+                else:
                     self.screen(one, [self.start, self.default, *self.neighbors(self.start)], FIRST)
-                except ValueError as error:
-                    one |= {"verdict": "refused", "message": str(error)}
                 last.append(one)
             faster = self.fastest(last)
             for one in faster[: (len(faster) + 1) // 2]:

@@ -142,10 +142,17 @@ fn own_kernels(
     std::thread::scope(|scope| {
         let ahead = || kernel.map(|kernel| drop(session::task_kernels(kernel, setup)));
         let _ = std::thread::Builder::new().spawn_scoped(scope, ahead);
-        let references = name.map(|name| (name, scope.spawn(|| reference_kernels(setup, Some(name)))));
+        let compiled = |name| reference_kernels(setup, Some(name));
+        let references = name.map(|name| {
+            let running = std::thread::Builder::new().spawn_scoped(scope, move || compiled(name));
+            (name, running.map_err(|_| compiled(name)))
+        });
         let support = support_cubin(setup)?;
         let Some((name, references)) = references else { return Ok((support, None)) };
-        let path = references.join().map_err(|_| CliError::harness("a compiling thread panicked"))??;
+        let path = match references {
+            Ok(running) => running.join().map_err(|_| CliError::harness("a compiling thread panicked"))?,
+            Err(compiled) => compiled,
+        }?;
         Ok((support, path.map(|path| ReferenceKernels { name: name.to_string(), path })))
     })
 }

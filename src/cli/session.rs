@@ -74,6 +74,26 @@ impl DeviceSetup {
 }
 
 impl DeviceSetup {
+    /// One outcome for each source. Where this machine starts no more threads, one is compiled after the other.
+    fn compile_side_by_side(
+        &self,
+        sources: &[KernelSource],
+    ) -> Vec<Result<CompileOutcome, CompileSetupError>> {
+        thread::scope(|scope| {
+            let begin = |source: &KernelSource| {
+                let its = source.clone();
+                let running = thread::Builder::new().spawn_scoped(scope, move || self.compile(its));
+                running.map_err(|_| self.compile(source.clone()))
+            };
+            let begun: Vec<_> = sources.iter().map(begin).collect();
+            let ended = begun.into_iter().map(|begun| match begun {
+                Ok(running) => running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(compiled) => compiled,
+            });
+            ended.collect()
+        })
+    }
+
     /// Compiles the sources of a configuration, several of them side by side.
     pub fn compile_all(&self, sources: &[KernelSource]) -> Result<VariantOutcome, CompileSetupError> {
         if let [only] = sources {
@@ -82,13 +102,8 @@ impl DeviceSetup {
         let jobs = self.farm.jobs.clamp(1, sources.len().max(1));
         let mut binaries = Vec::new();
         for some in sources.chunks(jobs) {
-            let outcomes: Vec<_> = thread::scope(|scope| {
-                let running: Vec<_> =
-                    some.iter().map(|source| scope.spawn(|| self.compile(source.clone()))).collect();
-                running.into_iter().map(|one| one.join()).collect()
-            });
+            let outcomes = self.compile_side_by_side(some);
             for (source, outcome) in some.iter().zip(outcomes) {
-                let outcome = outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 match said(source, outcome?) {
                     Ok(binary) => binaries.push(binary),
                     Err(verdict) => return Ok(Err(verdict)),
@@ -217,24 +232,10 @@ type CompiledTask = (Vec<String>, Result<CompileOutcome, CompileSetupError>);
 /// The task's own kernels, compiled side by side: the naive reference, the same in single precision, and what prepares
 /// inputs; none of those that it does not have.
 pub fn task_kernels(kernel: &KernelSpec, setup: &DeviceSetup) -> [Option<CompiledTask>; 3] {
-    let compile = |source: KernelSource| (source.entries.clone(), setup.compile(source));
-    thread::scope(|scope| {
-        let sources = [render_reference(kernel), render_single_reference(kernel), render_prepare(kernel)];
-        // Where this machine starts no more threads, one is compiled after the other.
-        let begun = sources.map(|source| {
-            source.map(|source| {
-                let its = source.clone();
-                let running = thread::Builder::new().spawn_scoped(scope, move || compile(its));
-                running.map_err(|_| compile(source))
-            })
-        });
-        begun.map(|begun| {
-            begun.map(|begun| match begun {
-                Ok(running) => running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                Err(compiled) => compiled,
-            })
-        })
-    })
+    let sources = [render_reference(kernel), render_single_reference(kernel), render_prepare(kernel)];
+    let given: Vec<KernelSource> = sources.iter().flatten().cloned().collect();
+    let mut outcomes = setup.compile_side_by_side(&given).into_iter();
+    sources.map(|source| source.and_then(|source| Some((source.entries, outcomes.next()?))))
 }
 
 /// A kernel of the task's that has to compile, with its entries.

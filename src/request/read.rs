@@ -162,7 +162,8 @@ impl RequestReader<'_> {
         let asks_task = asked.unwrap_or_default();
         let candidate = match self.get(root, "candidate") {
             Some(node) => self.candidate(node),
-            None if asks_task => Some(RequestedCandidate::default()),
+            // A misspelled question is the one mistake.
+            None if self.get(root, "ask").is_some() => asks_task.then(RequestedCandidate::default),
             None => {
                 let hint = Some("add \"candidate\": {\"kind\": \"cuda\", \"sources\": […]}".to_string());
                 self.wrong(root, "the request has no `candidate`".to_string(), hint);
@@ -466,6 +467,15 @@ mod tests {
             assert!(shown.contains(part), "no `{part}` in {shown}");
         }
         error
+    }
+
+    #[test]
+    fn the_task_is_asked_for_without_a_candidate() {
+        let read = request(r#"{"id":1,"ask":"task","hypothesis":"h"}"#).unwrap();
+        assert_eq!((read.asks_task, read.hypothesis.as_deref()), (true, Some("h")));
+        let error = refused(r#"{"id":1,"ask":"tsak"}"#, &["`ask` is `tsak`", "did you mean `task`?"]);
+        assert!(!error.message.contains("more mistakes"), "{}", error.message);
+        refused(&format!(r#"{{"ask":"task","hypothesis":"{}"}}"#, "h".repeat(4097)), &["4096 bytes"]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::session::RequestSession;
 use crate::cli::error::CliError;
 use crate::cli::session;
 use crate::journal::champions::output_folder;
-use crate::journal::reader;
+use crate::journal::reader::{self, JOURNAL};
 use crate::journal::replay::History;
 use crate::kernel::spec::{ArgumentSpec, KernelSpec, LaunchSpec, SourceKind, SpaceFile};
 use crate::request::answer::AnswerHead;
@@ -79,7 +79,9 @@ fn task(
     let timed = problems.iter().filter(|problem| problem.timed);
     let study = output_folder(&session.arguments.one.candidate.out)?
         .and_then(|out| out.folder(&format!("{}-{}", kernel.name, kind.as_str())).ok())
-        .and_then(|folder| reader::read_in(&folder).ok());
+        .filter(|folder| folder.has_file(JOURNAL))
+        .map(|folder| reader::read_in(&folder))
+        .transpose()?;
     let known = study.map(|journal| {
         let evaluations = History::replay(journal).evaluations;
         let expected = expected_points(space, &evaluations, session.seed, EXPECTED);

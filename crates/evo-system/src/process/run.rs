@@ -1,4 +1,4 @@
-//! Running a tool to its end: a profiler, a peer, a mutator, a compiler that is asked for its version.
+//! Running a tool to its end: a profiler, a peer, a compiler that is asked for its version.
 //!
 //! A tool that misses its deadline is asked to end (SIGTERM), so that it can remove its temporary files, and
 //! killed when it does not. Whatever it started ends with it.
