@@ -192,18 +192,20 @@ pub(super) fn reads_outside(
     judge.device.arm_guards(run::GUARD_PATTERN)?;
     let Some(poison) = found else { return Ok(None) };
     if let Some(hash) = hash {
-        // The same run with the usual guards: do the guards matter, or was it chance? What fills them may leave its
-        // traces in shared memory, so that holds the same in both runs.
+        // The same run with the usual guards: do the guards matter, or was it chance? A race that is lost now and then
+        // differs too, so both must come out as before when they are repeated. What fills guards may leave its traces in
+        // shared memory, so that holds the same in all runs.
         let usual = RunSetting::plain(Poison::B).on_ordinary_residue();
-        prepared.run(judge.device.as_mut(), &mut judge.pool, usual, phase)?;
-        let now = prepared.output_hash(judge.device.as_mut())?;
-        let guards_matter = {
-            judge.device.arm_guards(element::poison(DType::F32, poison))?;
+        let patterns = [run::GUARD_PATTERN, element::poison(DType::F32, poison)];
+        let mut outputs = Vec::with_capacity(4);
+        for pattern in patterns.into_iter().cycle().take(4) {
+            judge.device.arm_guards(pattern)?;
             prepared.run(judge.device.as_mut(), &mut judge.pool, usual, phase)?;
-            let again = prepared.output_hash(judge.device.as_mut())?;
-            judge.device.arm_guards(run::GUARD_PATTERN)?;
-            again != now
-        };
+            outputs.push(prepared.output_hash(judge.device.as_mut())?);
+        }
+        judge.device.arm_guards(run::GUARD_PATTERN)?;
+        let [now, filled, again, filled_again] = outputs[..] else { unreachable!("four runs") };
+        let guards_matter = now != filled && now == again && filled == filled_again;
         if !guards_matter {
             let first = RunSetting::plain(Poison::B);
             return disagree::explain(judge, prepared, [(first, hash), (usual, now)], phase).map(Some);
