@@ -15,7 +15,7 @@ use super::device_lane;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::session::{self, DeviceSetup};
-use super::{bench_table, cache, described, evaluate, output, peers, seed, trial};
+use super::{bench_table, cache, described, evaluate, judge, output, peers, seed};
 use crate::bench::{
     self, BenchError, BenchFolder, BenchOrder, BenchOutcome, BenchRow, Implementation, OwnCandidate,
     PeerSeat, RowStatus,
@@ -114,7 +114,7 @@ fn own<'a>(
         let own = own_candidate(name, resolved, &problems, setup, lane, seed)?;
         if all.is_empty() {
             let kernel = session::kernel_of(&resolved.file)?;
-            trial::rehearse(lane, kernel, &problems, &resolved.configuration, &own.recipe)?;
+            judge::rehearse(lane, kernel, &problems, &resolved.configuration, &own.recipe)?;
         }
         all.push(own);
     }
@@ -231,7 +231,7 @@ impl AskedBench<'_> {
             cache: self.setup.farm.cache.clone(),
         };
         let mut keep = |rows: &[BenchRow], all: &[Implementation]| folder.keep(rows, all);
-        let done = bench::run(order, &mut |prepared| trial::compile(self.setup, prepared), &mut keep);
+        let done = bench::run(order, &mut |prepared| judge::compile(self.setup, prepared), &mut keep);
         done.map_err(ended)
     }
 

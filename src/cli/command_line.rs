@@ -11,14 +11,13 @@ use super::args::{
 };
 use super::bench_args::BenchArgs;
 use super::crosscheck_args::CrosscheckArgs;
-use super::evaluate_args::EvaluateArgs;
+use super::evaluate::EvaluateArgs;
 use super::explain::ExplainArgs;
 use super::export_args::ExportArgs;
-use super::gate_args::GateArgs;
+use super::gate::GateArgs;
 use super::history::{HistoryArgs, RestoreArgs};
 use super::init::{ImportArgs, InitArgs};
 use super::invert_args::InvertArgs;
-use super::judge_args::JudgeArgs;
 use super::mcp::McpArgs;
 use super::micro::MicroArgs;
 use super::one_args::TestOneArgs;
@@ -27,6 +26,7 @@ use super::report::{ReportArgs, WatchArgs};
 use super::sanitize::SanitizeArgs;
 use super::shell_args::{CompletionsArgs, ManArgs};
 use super::space_args::SpaceArgs;
+use super::test_one::JudgeArgs;
 
 /// Finds the fastest variant of a CUDA kernel that still gives correct results, and shows the evidence for both claims
 #[derive(Debug, Parser)]

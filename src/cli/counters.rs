@@ -13,8 +13,8 @@ use evo_protocol::plan::ProblemPlan;
 use evo_space::genome::ContentHash;
 use serde_json::{Value, json};
 
-use super::aim::PROFILE;
 use super::error::CliError;
+use super::judge::PROFILE;
 use crate::compile::cache::{self, Cache};
 use crate::engine::single::Single;
 use crate::inspect::profile::{self, Collection, KnownFacts, KnownSources, MetricSet, NoCounters, Profile};

@@ -12,7 +12,6 @@ use evo_protocol::crosscheck::{CrosscheckProblem, CrosscheckRow, OwnFinding};
 use evo_protocol::envelope::EnvelopeStatus;
 use serde_json::{Value, json};
 
-use super::aim::{Aim, CROSSCHECK};
 use super::answer::Answer;
 use super::call::Call;
 use super::crosscheck_args::{CrosscheckArgs, Harness};
@@ -21,16 +20,15 @@ use super::crosscheck_harness::{
 };
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::trial::{self, Bench};
+use super::judge::{self, Bench};
+use super::judge::{Aim, CROSSCHECK};
 use super::{
-    benchmark, candidate, candidate_folder, crosscheck_file, crosscheck_peers, evaluate, output, session,
-    verdict_answer,
+    candidate, candidate_folder, crosscheck_file, crosscheck_peers, evaluate, output, session, test_one,
 };
 use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::spec::PeerSpec;
 use crate::report::benchmark::Compared;
 use crate::report::crosscheck::{self as report, CrosscheckSetting};
-use crate::report::single;
 
 /// What was found, and the file in which it stands.
 struct Crosschecked {
@@ -42,20 +40,23 @@ struct Crosschecked {
 pub fn run(arguments: &CrosscheckArgs, call: &Call) -> Result<Answer, CliError> {
     let words = command_words(arguments)?;
     let peers = crosscheck_peers::named(arguments)?;
-    let tried = trial::run(&arguments.one, call, Aim::Crosscheck, |bench| {
-        CrosscheckRun { arguments, call, bench, words: &words, peers: &peers }.run()
-    })?;
-    let mut own = single::json(&tried.setting, &tried.single.evaluation, &tried.single.attributes);
+    let tried = judge::run(
+        judge::ask(&arguments.one, call, Aim::Crosscheck)?,
+        &arguments.one,
+        call,
+        Aim::Crosscheck,
+        |bench| CrosscheckRun { arguments, call, bench, words: &words, peers: &peers }.run(),
+    )?;
+    let mut own = tried.fields();
     let Some(found) = &tried.found else {
-        return verdict_answer::show(&arguments.one, call, &tried, Aim::Crosscheck, own, "");
+        return tried.answer(&arguments.one, call, Aim::Crosscheck, None, own, "");
     };
     own["rows"] = json!(found.rows);
     own["file"] = json!(found.file);
     let headline = report::headline(&found.rows);
     let text = report::text(&found.rows);
     let absent = absent(arguments, &found.rows);
-    let mut answer =
-        verdict_answer::show_without(&arguments.one, call, &tried, Aim::Crosscheck, absent, own, &text)?;
+    let mut answer = tried.answer(&arguments.one, call, Aim::Crosscheck, absent, own, &text)?;
     if found.rows.iter().any(CrosscheckRow::disagrees) && answer.error.is_none() {
         (answer.exit, answer.status) = (ExitCode::Failed, EnvelopeStatus::Fail);
     }
@@ -122,7 +123,7 @@ impl CrosscheckRun<'_, '_, '_> {
         let _turn = evaluate::take_turn(&one.candidate.out, &self.bench.setup.choice)?;
         let compared = match self.is_default() || !self.bench.single.evaluation.verdict.is_pass() {
             true => None,
-            false => Some(benchmark::against_default(self.bench)?),
+            false => Some(test_one::against_default(self.bench)?),
         };
         let setting = self.call.facts();
         let configuration = self.bench.single.evaluation.configuration.to_string();

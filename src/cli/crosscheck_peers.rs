@@ -8,7 +8,7 @@ use evo_space::diagnostic::nearest;
 use super::bench::{self, ROUNDS};
 use super::crosscheck_args::CrosscheckArgs;
 use super::error::CliError;
-use super::trial::{self, Bench};
+use super::judge::{self, Bench};
 use super::{candidate, peers, session};
 use crate::bench::{BenchOrder, BenchRow, BenchShape, RowStatus, of_problems, run};
 use crate::engine::candidate::ResolvedCandidate;
@@ -74,7 +74,7 @@ pub fn ratios(
         seed: *seed,
         cache: setup.farm.cache.clone(),
     };
-    let done = run(order, &mut |prepared| trial::compile(setup, prepared), &mut |_, _| Ok(()));
+    let done = run(order, &mut |prepared| judge::compile(setup, prepared), &mut |_, _| Ok(()));
     let (rows, _) = done.map_err(bench::ended)?;
     let time = |row: &BenchRow| row.modes.get(mode.as_str()).map(|own| own.p50_ns);
     let of = |problem: &str, is_own: bool| {

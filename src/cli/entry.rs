@@ -11,13 +11,13 @@ use super::answer::Answer;
 use super::call::Call;
 use super::command_line::{Cli, Command};
 use super::error::CliError;
-use super::evaluate_args::EvaluateArgs;
+use super::evaluate::EvaluateArgs;
 use super::exit_code::ExitCode;
 use super::one_args::TestOneArgs;
 use super::{
-    bench, benchmark, build, cache, compile, completions, crosscheck, evaluate, explain, export, gate, grid,
-    guard, history, import, init, invert, leaderboard, man, mcp, micro, output, preflight, profile, render,
-    report, request, restore, sanitize, selftest, space, sweep, test_one, watch, worker,
+    bench, cache, compile, completions, crosscheck, evaluate, explain, export, gate, grid, guard, history,
+    import, init, invert, leaderboard, man, mcp, micro, output, preflight, profile, render, report, request,
+    restore, sanitize, selftest, space, sweep, test_one, watch, worker,
 };
 use crate::process::{keep_with, worker_program};
 
@@ -163,7 +163,7 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Sweep(arguments) => sweep::run(arguments, call),
         Command::TestOne(arguments) => test_one::run(arguments, call),
         Command::Test(arguments) => test_one::test(arguments, call),
-        Command::Benchmark(arguments) => benchmark::run(arguments, call),
+        Command::Benchmark(arguments) => test_one::benchmark(arguments, call),
         Command::Evaluate(arguments) => evaluated(arguments, call),
         Command::Bench(arguments) => bench::run(arguments, call),
         Command::Gate(arguments) => gate::run(arguments, call),
@@ -178,7 +178,7 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Space(arguments) => space::run(arguments, call),
         Command::Render(arguments) => render::run(arguments, call),
         Command::Compile(arguments) => compile::run(arguments, call),
-        Command::Build(arguments) => build::run(arguments, call),
+        Command::Build(arguments) => test_one::build(arguments, call),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Leaderboard(arguments) => leaderboard::run(arguments),
         Command::History(arguments) => history::run(arguments, call),

@@ -1,32 +1,31 @@
 //! `evo evaluate`: one candidate through every gate, its time, its time beside a rival's in fresh processes, and what
 //! to do with it. Each evaluation leaves a line in `iterations.jsonl`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use clap::{Args, ValueEnum};
 use evo_device::probe::DeviceChoice;
 use evo_protocol::envelope::{EnvelopeStatus, LimitName};
 use evo_protocol::evaluation::Evaluation;
-use evo_protocol::measurement::Measurement;
-use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{GateReport, GateState, Verdict, VerdictKind};
 use evo_space::text::quote;
 use serde_json::{Value, json};
 
-use super::aim::{Aim, SANITIZE};
 use super::answer::Answer;
 use super::call::Call;
+use super::candidate::named;
 use super::counters::{CounterOrder, CounterSubject, look, sources_of};
 use super::error::CliError;
-use super::evaluate_args::{EvaluateArgs, Requirement};
 use super::exit_code::ExitCode;
 use super::host_twin::{HostTwin, look_beside};
-use super::judged_candidate::{JudgedCandidate, problems, so_far, without_comparison};
+use super::judge::{self, Aim, AskedCandidate, JobDepth, Judged, SANITIZE, limit_hit};
+use super::limits::duration;
 use super::one_args::TestOneArgs;
+use super::request_args::RequestArgs;
 use super::rival::{self, ChosenRival};
 use super::sanitize::tool_on;
-use super::trial::{self, AskedCandidate, OpenedCandidate};
-use super::{device_lane, output, session, verdict_answer};
-use crate::engine;
+use super::{device_lane, output, session};
 use crate::engine::candidate::CandidateKind;
 use crate::engine::single::Single;
 use crate::inspect::profile::MetricSet;
@@ -39,15 +38,13 @@ use crate::journal::lock::DeviceTurn;
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::now;
 use crate::kernel::render::render;
-use crate::kernel::spec::KernelSpec;
 use crate::report::benchmark::{self, Compared, Measured};
+use crate::report::envelope::KnownSoFar;
 use crate::report::evaluate::{self, Evaluated, Reasoned};
 use crate::report::profile::fields;
 use crate::report::{parity, single};
-use crate::supervise::job::{Job, JobReach, Standing};
-use crate::timing::acceptance::{
-    AcceptanceRule, RivalDecision, RivalProblem, Ruling, TimeRatio, decide, tail_ratio,
-};
+use crate::supervise::job::Job;
+use crate::timing::acceptance::{AcceptanceRule, RivalDecision, Ruling, decide};
 use crate::tool::{ToolPlaces, git_state};
 
 /// Runs the command.
@@ -61,7 +58,7 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
     {
         one.candidate.study = None;
     }
-    let asked = trial::ask(&one, call, Aim::Evaluate)?;
+    let asked = judge::ask(&one, call, Aim::Evaluate)?;
     call.know(|facts| facts.so_far = Some(so_far(None)));
     let named =
         arguments.against.as_deref().map(|against| rival::named(&arguments.one, against)).transpose()?;
@@ -92,8 +89,8 @@ fn answer(
     call: &Call,
 ) -> Result<Answer, CliError> {
     let EvaluateParts { arguments, asked, judged, ruling, rival, .. } = parts;
-    let evaluation = &judged.single.evaluation;
-    if let Some(hit) = verdict_answer::limit_hit(&evaluation.verdict, &arguments.one) {
+    let evaluation = judged.evaluation();
+    if let Some(hit) = limit_hit(&evaluation.verdict, &arguments.one) {
         call.hit(hit);
     }
     let (result, mut reasons) = result(parts, &recorded.next_step, bottleneck);
@@ -185,12 +182,12 @@ fn result(parts: &EvaluateParts<'_>, next_step: &str, bottleneck: Result<String,
     let judged = parts.judged;
     let why = judged.why_not_compared();
     evaluate::result(&Evaluated {
-        evaluation: Some(&judged.single.evaluation),
+        evaluation: Some(judged.evaluation()),
         correct: judged.findings.correct && judged.findings.missing.is_empty(),
         ruling: Some(parts.ruling),
         score: judged.score,
         not_compared: &why,
-        problems: problems(judged),
+        problems: judged.problems(),
         bottleneck,
         next_step: next_step.to_string(),
     })
@@ -212,8 +209,8 @@ fn flat(parts: &EvaluateParts<'_>) -> Reasoned {
     };
     let passed = judged.single.evaluation.verdict.is_pass();
     let figures = benchmark::fields(&Measured {
-        evaluation: &judged.single.evaluation,
-        plans: judged.job.as_ref().map(|job| &job.timed[..]).unwrap_or_default(),
+        evaluation: judged.evaluation(),
+        plans: judged.plans(),
         mode: judged.mode,
         device: judged.device.as_ref(),
         is_persistent: session::kernel_of(&asked.candidate.file).is_ok_and(|kernel| kernel.is_persistent),
@@ -227,11 +224,7 @@ fn flat(parts: &EvaluateParts<'_>) -> Reasoned {
 
 /// Looks for faults with a sanitizer. A finding is the candidate's verdict; an answer that is missing counts among the
 /// gates that were demanded and did not run.
-pub fn sanitize(
-    one: &TestOneArgs,
-    asked: &AskedCandidate,
-    judged: &mut JudgedCandidate,
-) -> Result<(), CliError> {
+pub fn sanitize(one: &TestOneArgs, asked: &AskedCandidate, judged: &mut Judged) -> Result<(), CliError> {
     let Some(job) = judged.job.as_ref().filter(|_| judged.findings.correct) else { return Ok(()) };
     let (report, verdict) = sanitized(one, asked, job, false)?;
     let is_missing = report.state == GateState::NotRun;
@@ -279,7 +272,7 @@ pub fn sanitized(
 pub fn profile(
     one: &TestOneArgs,
     asked: &AskedCandidate,
-    judged: &JudgedCandidate,
+    judged: &Judged,
 ) -> Result<Result<Value, String>, CliError> {
     let passed = judged.findings.correct;
     let subject = judged.job.as_ref().zip(judged.device.as_ref()).filter(|_| passed);
@@ -312,213 +305,34 @@ pub fn bottleneck(profile: Option<&Result<Value, String>>) -> Result<String, Str
 }
 
 /// Judges the candidate, and compares it with its rival where both pass.
-pub fn judge(
+fn judge(
     one: &TestOneArgs,
     call: &Call,
     asked: &AskedCandidate,
     rival: &ChosenRival,
-) -> Result<JudgedCandidate, CliError> {
-    let kernel = asked.kernel()?;
-    let mode = kernel.objective.ranking.timing();
+) -> Result<Judged, CliError> {
     if let Some(refused) = asked.refused() {
-        return Ok(without_comparison(Single::refused(refused), mode));
+        return Ok(Judged::refused(Single::refused(refused), asked.mode()?));
     }
     let mut opened = asked.open(one, call)?;
     let note = |evaluation: &Evaluation| call.know(|facts| facts.so_far = Some(so_far(Some(evaluation))));
-    judge_opened(one, asked, &mut opened, JobDepth::DEEP, Some(rival), note)
+    judge::judge(one, asked, &mut opened, JobDepth::DEEP, Some(rival), note)
 }
 
-/// How much of a candidate is looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobDepth {
-    /// Every gate at full depth, and the full measurement.
-    pub deep: bool,
-    pub reach: JobReach,
-}
-
-impl JobDepth {
-    pub const DEEP: JobDepth = JobDepth { deep: true, reach: JobReach::Whole };
-}
-
-/// The same on a device that is open, and only as deep as that; compared with a rival where there is one. `note` gets
-/// the verdict as soon as it is known.
-pub fn judge_opened(
-    one: &TestOneArgs,
-    asked: &AskedCandidate,
-    opened: &mut OpenedCandidate<'_>,
-    depth: JobDepth,
-    rival: Option<&ChosenRival>,
-    note: impl FnOnce(&Evaluation),
-) -> Result<JudgedCandidate, CliError> {
-    let kernel = asked.kernel()?;
-    let mode = kernel.objective.ranking.timing();
-    let device = opened.lane.info().clone();
-    let (single, job) = match opened.job(depth.deep)? {
-        Ok((begun, job)) => {
-            let job = Job { reach: depth.reach, ..job };
-            (begun.judged(opened.lane.evaluate(&job, &Standing::default())), job)
-        }
-        Err(evaluation) => {
-            let single = Single::refused(*evaluation);
-            trouble_of(&single)?;
-            return Ok(JudgedCandidate { device: Some(device), ..without_comparison(single, mode) });
-        }
-    };
-    note(&single.evaluation);
-    trouble_of(&single)?;
-    let canonical = canonical(kernel, &job.timed);
-    let missing = verdict_answer::missing(&single.evaluation, Aim::Evaluate);
-    let (allowed, missing): (Vec<&str>, Vec<&str>) =
-        missing.into_iter().partition(|name| one.allow_not_run.iter().any(|own| own == name));
-    let owned = |names: Vec<&str>| names.into_iter().map(String::from).collect::<Vec<String>>();
-    let mut judged = JudgedCandidate { device: Some(device), canonical, ..without_comparison(single, mode) };
-    judged.allowed = owned(allowed);
-    judged.findings.missing = owned(missing);
-    let may_compare = judged.findings.correct && judged.findings.missing.is_empty();
-    if let Some(rival) = rival.filter(|_| may_compare) {
-        judged.findings.not_compared = None;
-        compare(one, opened, asked, rival, &job, &mut judged)?;
-    }
-    judged.job = Some(job);
-    Ok(judged)
-}
-
-/// What says nothing about a candidate is an error of the command's.
-fn trouble_of(single: &Single) -> Result<(), CliError> {
-    let verdict = &single.evaluation.verdict;
-    if single.lost {
-        return Err(CliError::device(verdict.message.as_str()));
-    }
-    match verdict.is_trouble() {
-        true => Err(session::trouble("the candidate could not be judged", verdict)),
-        false => Ok(()),
-    }
-}
-
-/// Which timed problems are canonical; all of them where this run has none that is marked.
-fn canonical(kernel: &KernelSpec, plans: &[ProblemPlan]) -> Vec<bool> {
-    let is_marked =
-        |plan: &ProblemPlan| kernel.problems.iter().any(|own| own.name == plan.name && own.canonical);
-    let marked: Vec<bool> = plans.iter().map(is_marked).collect();
-    if marked.contains(&true) { marked } else { vec![true; plans.len()] }
-}
-
-/// A rival that passed its gates.
-pub struct JudgedRival {
-    pub evaluation: Evaluation,
-    pub job: Job,
-}
-
-/// Judges a rival, deep as the candidate's so that the samples of both were taken in one way. The inner error says why
-/// there is nothing to compare with.
-pub fn ranking_rival(
-    one: &TestOneArgs,
-    opened: &mut OpenedCandidate<'_>,
-    asked: &AskedCandidate,
-    rival: &ChosenRival,
-) -> Result<Result<JudgedRival, String>, CliError> {
-    Ok(match judge_rival(one, opened, asked, rival, JobDepth::DEEP)? {
-        Ok((evaluation, _)) if !evaluation.may_rank() => {
-            Err(format!("the rival does not pass its gates: {}", evaluation.verdict.label()))
-        }
-        Ok((evaluation, job)) => Ok(JudgedRival { evaluation, job }),
-        Err(why) => Err(why),
-    })
-}
-
-/// Judges the rival, and times both side by side.
-fn compare(
-    one: &TestOneArgs,
-    opened: &mut OpenedCandidate<'_>,
-    asked: &AskedCandidate,
-    rival: &ChosenRival,
-    job: &Job,
-    judged: &mut JudgedCandidate,
-) -> Result<(), CliError> {
-    let JudgedRival { evaluation: against, job: rival_job } = match ranking_rival(one, opened, asked, rival)?
-    {
-        Ok(rival) => rival,
-        Err(why) => {
-            judged.findings.not_compared = Some(why);
-            return Ok(());
-        }
-    };
-    let (against, lane) = (&against, &mut opened.lane);
-    let code = judged.single.evaluation.code_hash.as_ref();
-    let launches = |job: &Job| job.timed.iter().map(|plan| plan.launches.clone()).collect::<Vec<_>>();
-    if code.is_some() && code == against.code_hash.as_ref() && launches(job) == launches(&rival_job) {
-        judged.findings.is_same_code = true;
-        return Ok(());
-    }
-    let times = engine::single::compare(lane, &rival_job, job, job.timed.len());
-    judged.findings.noise_floor = times.noise_floor;
-    judged.pairs = times.problems;
-    let rows: Vec<RivalProblem> =
-        job.timed.iter().enumerate().map(|(at, plan)| row(judged, against, plan, at, asked.seed)).collect();
-    judged.score = score(&rows, &job.timed);
-    judged.findings.problems = rows;
-    Ok(())
-}
-
-/// The rival's gates and times, or why there are none.
-pub fn judge_rival(
-    one: &TestOneArgs,
-    opened: &mut OpenedCandidate<'_>,
-    asked: &AskedCandidate,
-    rival: &ChosenRival,
-    depth: JobDepth,
-) -> Result<Result<(Evaluation, Job), String>, CliError> {
-    let (setup, lane) = (&asked.setup, &mut opened.lane);
-    let own = &rival.resolved;
-    let kernel = session::kernel_of(&own.file)?;
-    if let Some(refused) = engine::single::constraint_verdict(&own.file.space, &own.configuration) {
-        return Ok(Err(format!("the rival is not valid: {}", refused.verdict.message)));
-    }
-    let problems = asked.problems(kernel, one)?;
-    let recipe = session::recipe(kernel, &problems, setup, lane, asked.seed)?;
-    let (genome, configuration) = (own.genome.clone(), own.configuration.clone());
-    let begun = engine::single::job(&recipe, genome, configuration, depth.deep, |prepared| {
-        trial::compile(setup, prepared)
-    })?;
-    let (begun, job) = match begun {
-        Ok((begun, job)) => (begun, Job { reach: depth.reach, ..job }),
-        Err(refused) => return Ok(Err(format!("the rival is refused: {}", refused.verdict.label()))),
-    };
-    let single = begun.judged(lane.evaluate(&job, &Standing::default()));
-    if single.lost {
-        return Err(CliError::device("the device was lost while the rival was judged"));
-    }
-    Ok(Ok((single.evaluation, job)))
-}
-
-fn row(
-    judged: &JudgedCandidate,
-    against: &Evaluation,
-    plan: &ProblemPlan,
-    at: usize,
-    seed: u64,
-) -> RivalProblem {
-    let samples = |evaluation: &Evaluation| {
-        let is_own = |one: &&Measurement| one.problem == plan.name && one.mode == judged.mode;
-        evaluation.measurements.iter().find(is_own).map(|one| one.raw_ns.clone()).unwrap_or_default()
-    };
-    let pair = judged.pairs.get(at).and_then(|pair| pair.as_ref().ok());
-    RivalProblem {
-        problem: plan.name.clone(),
-        canonical: judged.canonical.get(at).copied().unwrap_or(true),
-        ratio: pair.map(|pair| TimeRatio { median: pair.ratio, low: pair.ratio_low, high: pair.ratio_high }),
-        tail: tail_ratio(&samples(&judged.single.evaluation), &samples(against), seed),
-    }
-}
-
-/// The weighted geometric mean of the speed-ups; `None` unless all canonical problems have one.
-fn score(rows: &[RivalProblem], plans: &[ProblemPlan]) -> Option<f64> {
-    let (mut sum, mut weights) = (0.0, 0.0);
-    for (row, plan) in rows.iter().zip(plans).filter(|(row, _)| row.canonical) {
-        sum -= plan.weight * row.ratio?.median.ln();
-        weights += plan.weight;
-    }
-    Some((sum / weights).exp()).filter(|score| score.is_finite() && *score > 0.0)
+/// What an evaluation that is cut off has to say, before and after its verdict.
+fn so_far(evaluation: Option<&Evaluation>) -> KnownSoFar {
+    let correct = evaluation.is_some_and(|evaluation| evaluation.verdict.is_pass());
+    let (result, reasons) = evaluate::result(&Evaluated {
+        evaluation,
+        correct,
+        ruling: None,
+        score: None,
+        not_compared: "the command ended before it was compared",
+        problems: Vec::new(),
+        bottleneck: Err("the command ended before a profiler was asked".into()),
+        next_step: "allow more time with `--time-limit`, or make the candidate faster".to_string(),
+    });
+    KnownSoFar { own: json!({}), result, reasons }
 }
 
 /// All that is known of an evaluation.
@@ -526,7 +340,7 @@ pub struct EvaluateParts<'a> {
     pub arguments: &'a EvaluateArgs,
     pub asked: &'a AskedCandidate,
     pub rival: &'a ChosenRival,
-    pub judged: &'a JudgedCandidate,
+    pub judged: &'a Judged,
     pub ruling: &'a Ruling,
 }
 
@@ -597,7 +411,7 @@ fn parent_note(parts: &EvaluateParts<'_>, before: Option<&Incumbent>) -> Option<
 
 fn iteration(parts: &EvaluateParts<'_>, notes: Vec<String>) -> Iteration {
     let EvaluateParts { arguments, asked, rival, judged, ruling, .. } = parts;
-    let evaluation = &judged.single.evaluation;
+    let evaluation = judged.evaluation();
     let own = &asked.candidate;
     let is_source = own.provenance.kind == CandidateKind::Source;
     // A template that does not render has no text to keep.
@@ -605,7 +419,7 @@ fn iteration(parts: &EvaluateParts<'_>, notes: Vec<String>) -> Iteration {
     let source = source.and_then(|kernel| render(kernel, &own.configuration).ok()).map(|source| source.text);
     let git = git_state(Path::new("."), &ToolPlaces::of_environment());
     let correct = judged.findings.correct && judged.findings.missing.is_empty();
-    let problems = problems(judged).into_iter().map(|one| {
+    let problems = judged.problems().into_iter().map(|one| {
         let time = one.time.filter(|_| correct);
         let pair = one.pair.filter(|_| correct);
         IterationProblem {
@@ -706,4 +520,85 @@ pub fn take_turn(out: &Path, device: &DeviceChoice) -> Result<DeviceTurn, CliErr
     let on_wait =
         || output::say(&format!("note: waiting for another command that times on `{}`", device.spec));
     Ok(DeviceTurn::take(&folder, &device.spec, on_wait)?)
+}
+
+/// `evo evaluate`
+#[derive(Clone, Debug, Args)]
+pub struct EvaluateArgs {
+    #[command(flatten)]
+    pub one: TestOneArgs,
+    /// Compare with this candidate of the same space [default: the incumbent, else @champion, else @baseline]
+    #[arg(long, value_name = "CANDIDATE", value_parser = named)]
+    pub against: Option<String>,
+    /// Least gain on a problem that counts
+    #[arg(long, value_name = "SHARE", default_value = "3%", value_parser = share, allow_negative_numbers = true)]
+    pub accept: f64,
+    /// Canonical problems that must gain; all of them where there are fewer
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
+    pub on: u16,
+    /// A slowdown above this asks to go back
+    #[arg(long = "revert-above", value_name = "SHARE", default_value = "2%", value_parser = share, allow_negative_numbers = true)]
+    pub revert_above: f64,
+    /// What the change was meant to do; kept with the evaluation
+    #[arg(long, value_name = "TEXT")]
+    pub hypothesis: Option<String>,
+    /// What the candidate was made from: the number of an evaluation; kept with it
+    #[arg(long, value_name = "NAME")]
+    pub parent: Option<String>,
+    /// The speed-up that its author claims; shown, and decides nothing
+    #[arg(long, value_name = "FACTOR", value_parser = factor, allow_negative_numbers = true)]
+    pub claimed: Option<f64>,
+    /// Also judge on the `[[problems]]` of this file
+    #[arg(long, value_name = "FILE")]
+    pub grid: Option<PathBuf>,
+    /// Have a profiler name the bottleneck of a candidate that passed; decides nothing
+    #[arg(long)]
+    pub profile: bool,
+    /// Demand compute-sanitizer: a finding is a verdict, and without an answer nothing is accepted
+    #[arg(long)]
+    pub sanitize: bool,
+    /// What exit code 0 means
+    #[arg(long, value_enum, default_value_t = Requirement::Correct)]
+    pub require: Requirement,
+    /// Answer after this time, with what is known by then
+    #[arg(long = "time-limit", value_name = "TIME", default_value = "300s", value_parser = duration, allow_negative_numbers = true)]
+    pub time_limit: Duration,
+    #[command(flatten)]
+    pub requests: RequestArgs,
+}
+
+/// What is demanded of a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Requirement {
+    /// It passes every gate
+    Correct,
+    /// It is also shown not to be slower than its rival
+    NotSlower,
+    /// It also takes its rival's place
+    Accepted,
+}
+
+impl Requirement {
+    /// The word on a command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Requirement::Correct => "correct",
+            Requirement::NotSlower => "not-slower",
+            Requirement::Accepted => "accepted",
+        }
+    }
+}
+
+/// `3%` or `0.03`: from 0 to 10.
+pub fn share(text: &str) -> Result<f64, String> {
+    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number.trim_end(), 100.0));
+    let value = number.parse::<f64>().ok().map(|number| number / unit);
+    let value = value.filter(|value| (0.0..=10.0).contains(value));
+    value.ok_or_else(|| "it is not a share from 0% to 1000%, such as `3%` or `0.03`".to_string())
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let value = text.trim_end_matches('x').parse::<f64>().ok();
+    let value = value.filter(|value| value.is_finite() && *value > 0.0);
+    value.ok_or_else(|| "it is not a speed-up such as `1.45`".to_string())
 }

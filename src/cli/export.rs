@@ -20,7 +20,6 @@ use evo_protocol::verdict::{Gate, GateState};
 use evo_space::value;
 use serde_json::{Value, json};
 
-use super::aim::Aim;
 use super::answer::Answer;
 use super::call::Call;
 use super::compile::CompileTarget;
@@ -29,15 +28,14 @@ use super::exit_code::ExitCode;
 use super::export_args::ExportArgs;
 use super::export_plan::{self, ExportPlan, ExportedVariant};
 use super::export_verify::{self, VerifiedRow};
+use super::judge::{self, Aim, AskedCandidate, JobDepth};
 use super::one_args::TestOneArgs;
 use super::output;
-use super::trial::{self, AskedCandidate};
 use crate::journal::error::JournalError;
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::reader;
 use crate::journal::replay::History;
 use crate::report::csv;
-use crate::supervise::job::Standing;
 
 /// Runs the command.
 pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
@@ -47,7 +45,7 @@ pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
     let formats = ExportFormat::parse_list(&arguments.formats).map_err(CliError::usage)?;
     check(&arguments.to, arguments.force)?;
     let one = judged_here(arguments);
-    let asked = trial::ask(&one, call, Aim::Gates)?;
+    let asked = judge::ask(&one, call, Aim::Gates)?;
     let target = target(arguments, &asked)?;
     let plan = export_plan::plan(arguments, &asked, target.kind, &formats)?;
     let arch = (target.kind == DeviceKind::Cuda).then_some(target.arch.as_str());
@@ -118,17 +116,11 @@ fn judge(
     let evaluation = match asked.refused() {
         Some(evaluation) => evaluation,
         None => {
-            let mut opened = asked.open(one, call)?;
-            match opened.job(true)? {
-                Ok((begun, job)) => {
-                    let judged = begun.judged(opened.lane.evaluate(&job.gates_only(), &Standing::default()));
-                    if judged.lost {
-                        return Err(CliError::device(judged.evaluation.verdict.message));
-                    }
-                    judged.evaluation
-                }
-                Err(evaluation) => *evaluation,
+            let single = asked.open(one, call)?.judged(JobDepth::DEEP, true)?.single;
+            if single.lost {
+                return Err(CliError::device(single.evaluation.verdict.message));
             }
+            single.evaluation
         }
     };
     let verdict = &evaluation.verdict;

@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 
 use super::error::CliError;
 use super::export_args::ExportArgs;
-use super::trial::AskedCandidate;
+use super::judge::AskedCandidate;
 use super::{candidate as named, session};
 use crate::compile::search_path::SearchPath;
 use crate::compile::{CompileSetupError, FarmOptions, compile_one};

@@ -20,7 +20,7 @@ use super::export_args::ExportArgs;
 use super::export_plan::ExportPlan;
 use super::export_plan::{self, LaunchLook};
 use super::export_plan::{ExportedVariant, VariantWish};
-use super::trial::{self, AskedCandidate};
+use super::judge::{self, AskedCandidate};
 use super::{device_lane, evaluate, session};
 use crate::bench::{BenchOrder, BenchRow, BenchShape, PeerSeat, RowStatus, of_problems, run};
 use crate::engine::candidate::ResolvedCandidate;
@@ -159,7 +159,7 @@ impl Verifier<'_> {
         let mut lane = device_lane::lane(setup, run_arguments.worker_command.as_deref(), Some(kernel))?;
         let problems: Vec<_> = shapes.iter().map(|own| &own.problem).collect();
         let mut own = vec![bench::own_candidate(OURS, &original, &problems, setup, &lane, *seed)?];
-        trial::rehearse(&mut lane, kernel, &problems, &original.configuration, &own[0].recipe)?;
+        judge::rehearse(&mut lane, kernel, &problems, &original.configuration, &own[0].recipe)?;
         if let Some(exported) = &exported {
             own.push(bench::own_candidate(SOURCE, exported, &problems, setup, &lane, *seed)?);
         }
@@ -179,7 +179,7 @@ impl Verifier<'_> {
             seed: *seed,
             cache: setup.farm.cache.clone(),
         };
-        let done = run(order, &mut |prepared| trial::compile(setup, prepared), &mut |_, _| Ok(()));
+        let done = run(order, &mut |prepared| judge::compile(setup, prepared), &mut |_, _| Ok(()));
         let (found, _) = done.map_err(bench::ended)?;
         rows.extend(self.rows(&found, mode.as_str(), with_source, in_python));
         Ok(rows)

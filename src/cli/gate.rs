@@ -1,43 +1,41 @@
 //! `evo gate`: a candidate beside a committed baseline, for CI. Both are measured in this run; what could not be seen never
 //! passes.
 
+// Comments on flags are help texts, in which `[default: …]` is not a link.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use evo_protocol::device::DeviceInfo;
+use clap::{Args, ValueEnum};
 use evo_protocol::envelope::{EnvelopeStatus, ErrorCode, ErrorPlace};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::PairedDecision;
-use evo_protocol::measurement::{Measurement, TimingMode};
+use evo_protocol::measurement::Measurement;
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::verdict::GateState;
 use evo_space::diagnostic::nearest;
-use evo_space::genome::ContentHash;
+use evo_space::genome::{Configuration, ContentHash};
 use serde_json::{Value, json};
 
-use super::aim::{Aim, SANITIZE};
 use super::answer::Answer;
 use super::call::Call;
+use super::candidate::{self, CandidateArgs, named};
 use super::counters::{CounterLook, CounterOrder, CounterSubject, error_of, look};
 use super::error::CliError;
-use super::evaluate::{self, JudgedRival, ranking_rival, sanitized};
+use super::evaluate::{self, share};
 use super::exit_code::ExitCode;
-use super::gate_args::{GateArgs, GateDemands};
-use super::one_args::TestOneArgs;
+use super::judge::{self, Aim, AskedCandidate, JobDepth, Judged, limit_hit, ranking_rival, samples, time_of};
+use super::one_args::{RunArgs, TestOneArgs};
 use super::rival::ChosenRival;
-use super::trial::{self, AskedCandidate};
-use super::{
-    bench as bench_command, candidate, described, device_lane, opened, output, peers, session,
-    verdict_answer, words,
-};
+use super::{bench as bench_command, described, device_lane, opened, output, peers, session, words};
 use crate::bench::{self, BenchOrder, BenchRow, RowStatus};
 use crate::engine::candidate::{
     CandidateKind, CandidateRequest, ConfigurationChoice, TextChoice, differences, resolve,
 };
 use crate::engine::regress::{ComparedProblem, compare_rounds};
-use crate::engine::single::{self, Single};
+use crate::engine::single::Single;
 use crate::inspect::profile::{KnownSources, MetricSet};
 use crate::journal::baseline::{
     BASELINE_SCHEMA, BASELINE_VERSION, BaselineError, BaselineTimes, GateBaseline,
@@ -59,7 +57,6 @@ use crate::report::gate::{
 };
 use crate::report::github;
 use crate::report::profile::fields;
-use crate::supervise::job::{Job, Standing};
 use crate::supervise::lane::LaneOptions;
 use crate::timing::acceptance::tail_ratio;
 use crate::timing::paired::claimable;
@@ -78,7 +75,7 @@ pub fn run(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     let space = arguments.space.clone().unwrap_or_else(|| baseline.space.clone());
     let rival = rival(arguments, &space, &baseline)?;
     let one = arguments.one(&space, Some(&baseline.configuration));
-    let asked = trial::ask(&one, call, Aim::Gate)?;
+    let asked = judge::ask(&one, call, Aim::Gate)?;
     let kernel = asked.kernel()?;
     let kind = asked.setup.choice.kind;
     if kind != baseline.device_kind {
@@ -95,15 +92,15 @@ pub fn run(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     }
     // From here on others wait: two candidates at once would disturb each other's times.
     let log = evaluate::take_log(&one.candidate.out, &kernel.name, &asked.setup.choice)?;
-    let judged = judge(&one, call, &asked, Some(&rival), &arguments.demands(kernel))?;
-    if let Some(hit) = verdict_answer::limit_hit(&judged.single.evaluation.verdict, &one) {
+    let gate = judge(&one, call, &asked, Some(&rival), &arguments.demands(kernel))?;
+    if let Some(hit) = limit_hit(&gate.judged.evaluation().verdict, &one) {
         call.hit(hit);
     }
-    let mut sheet = sheet(arguments, &asked, &judged, &baseline, &rival);
+    let mut sheet = sheet(arguments, &asked, &gate, &baseline, &rival);
     if let Some(goals) = kernel.goals.as_ref().filter(|_| arguments.goals) {
-        sheet.goals = judge_goals(arguments, &asked, goals, &judged)?;
+        sheet.goals = judge_goals(arguments, &asked, goals, &gate)?;
     }
-    let parts = GateParts { arguments, asked: &asked, judged: &judged, baseline: &baseline, sheet: &sheet };
+    let parts = GateParts { arguments, asked: &asked, gate: &gate, baseline: &baseline, sheet: &sheet };
     let recorded = record(&parts, &log)?;
     answer(&parts, call, recorded)
 }
@@ -174,7 +171,7 @@ fn rival(arguments: &GateArgs, space: &str, baseline: &GateBaseline) -> Result<C
 fn sheet(
     arguments: &GateArgs,
     asked: &AskedCandidate,
-    judged: &JudgedGate,
+    gate: &JudgedGate,
     baseline: &GateBaseline,
     rival: &ChosenRival,
 ) -> GateSheet {
@@ -186,7 +183,7 @@ fn sheet(
     });
     let timed = timed.unwrap_or_default();
     let mut problems: Vec<GatedProblem> =
-        timed.iter().map(|name| problem(name, asked, judged, baseline)).collect();
+        timed.iter().map(|name| problem(name, asked, gate, baseline)).collect();
     let gone = baseline.problems.keys().filter(|name| !timed.contains(name));
     problems.extend(gone.map(|name| {
         let why = format!("the baseline has `{name}`, and the space times no such problem");
@@ -200,13 +197,13 @@ fn sheet(
     GateSheet {
         kernel: asked.setting.kernel.clone(),
         baseline: arguments.baseline.display().to_string(),
-        device: judged.device.as_ref().map_or(asked.setting.device.clone(), |own| own.name.clone()),
+        device: gate.judged.device.as_ref().map_or(asked.setting.device.clone(), |own| own.name.clone()),
         threshold: arguments.threshold,
         file: (!embedded).then(|| file.path.display().to_string()),
         problems,
         goals: Vec::new(),
-        missing: judged.missing.clone(),
-        not_compared: judged.not_compared.clone(),
+        missing: gate.judged.findings.missing.clone(),
+        not_compared: gate.judged.findings.not_compared.clone(),
         notes,
     }
 }
@@ -232,19 +229,19 @@ fn sizes_in_words(sizes: &BTreeMap<String, i64>) -> String {
     sizes.iter().map(|(name, size)| format!("{name}={size}")).collect::<Vec<_>>().join(" ")
 }
 
-fn problem(name: &str, asked: &AskedCandidate, judged: &JudgedGate, baseline: &GateBaseline) -> GatedProblem {
+fn problem(name: &str, asked: &AskedCandidate, gate: &JudgedGate, baseline: &GateBaseline) -> GatedProblem {
     let line = problem_line(&asked.candidate.file.text, name);
     let with = |decision, why: String| GatedProblem { line, ..blank(name, baseline, decision, why) };
-    let verdict = &judged.single.evaluation.verdict;
-    if !judged.is_correct() {
+    let verdict = &gate.judged.evaluation().verdict;
+    if !gate.is_correct() {
         let why = format!("the candidate is refused: {}: {}", verdict.label(), verdict.message);
         return GatedProblem { correct: Some(false), ..with(GatedDecision::Incorrect, why) };
     }
-    let plans = judged.job.as_ref().map(|job| &job.timed[..]).unwrap_or_default();
+    let plans = gate.judged.plans();
     let at = plans.iter().position(|plan| plan.name == name);
-    let compared = at.and_then(|at| Some((&plans[at], judged.compared.get(at)?)));
+    let compared = at.and_then(|at| Some((&plans[at], gate.compared.get(at)?)));
     let Some((plan, own)) = compared else {
-        let why = judged.not_compared.clone().unwrap_or_else(|| "it was not timed".into());
+        let why = gate.judged.findings.not_compared.clone().unwrap_or_else(|| "it was not timed".into());
         return GatedProblem { correct: Some(true), ..with(GatedDecision::NotRun, why) };
     };
     let stored = baseline.problems.get(name);
@@ -299,7 +296,7 @@ fn answer(parts: &GateParts<'_>, call: &Call, recorded: RecordedGate) -> Result<
     result["updated"] = recorded.updated.into();
     let allowed_goals = sheet.goals.iter().filter(|goal| goal.is_allowed).map(|goal| goal.name.to_string());
     let mut allowed_not_run: Vec<String> =
-        parts.judged.allowed.iter().cloned().chain(allowed_goals).collect();
+        parts.gate.judged.allowed.iter().cloned().chain(allowed_goals).collect();
     allowed_not_run.dedup();
     if sheet.problems.is_empty() {
         reasons.insert("result.problems".into(), why.clone());
@@ -334,7 +331,7 @@ fn summarize(table: &str) {
 }
 
 /// Refuses goals that nothing could ever reach, before the candidate is judged.
-pub fn check(kernel: &KernelSpec, space: &str) -> Result<(), CliError> {
+fn check(kernel: &KernelSpec, space: &str) -> Result<(), CliError> {
     let Some(goals) = &kernel.goals else {
         let text = format!("`{space}` has no `[goals]`");
         return Err(CliError::usage(text).with_hint("add [goals] to the space file, or leave `--goals` out"));
@@ -357,15 +354,15 @@ pub fn check(kernel: &KernelSpec, space: &str) -> Result<(), CliError> {
 ///
 /// # Errors
 /// evo's own folders and files. What a tool does not answer is in the goals.
-pub fn judge_goals(
+fn judge_goals(
     arguments: &GateArgs,
     asked: &AskedCandidate,
     goals: &GoalsSpec,
-    judged: &JudgedGate,
+    gate: &JudgedGate,
 ) -> Result<Vec<JudgedGoal>, CliError> {
-    let mut found = faster_than(arguments, asked, &goals.faster_than, judged)?;
-    found.extend(goals.p90_not_worse.then(|| p90(judged, asked.seed)));
-    found.extend(metrics(arguments, asked.kernel()?, &goals.metrics, judged)?);
+    let mut found = faster_than(arguments, asked, &goals.faster_than, gate)?;
+    found.extend(goals.p90_not_worse.then(|| p90(gate, asked.seed)));
+    found.extend(metrics(arguments, asked.kernel()?, &goals.metrics, gate)?);
     for goal in &mut found {
         goal.is_allowed =
             goal.state == GoalState::NotRun && arguments.allow_not_run.iter().any(|own| own == goal.name);
@@ -382,10 +379,10 @@ fn faster_than(
     arguments: &GateArgs,
     asked: &AskedCandidate,
     goals: &[FasterGoal],
-    judged: &JudgedGate,
+    gate: &JudgedGate,
 ) -> Result<Vec<JudgedGoal>, CliError> {
     let none = |_| (GoalState::NotRun, "the candidate did not pass its gates".to_string());
-    let found = match judged.is_correct() {
+    let found = match gate.is_correct() {
         true => judge_peers(arguments, asked, goals)?,
         false => goals.iter().map(none).collect(),
     };
@@ -397,16 +394,16 @@ fn faster_than(
 }
 
 /// Whether the slowest calls are no slower than the baseline's, beyond noise.
-fn p90(judged: &JudgedGate, seed: u64) -> JudgedGoal {
+fn p90(gate: &JudgedGate, seed: u64) -> JudgedGoal {
     let text = "p90 not worse".to_string();
-    let (Some(baseline), Some(job)) = (&judged.baseline, &judged.job) else {
+    let (Some(baseline), Some(job)) = (&gate.baseline, &gate.judged.job) else {
         return goal("p90", text, GoalState::NotRun, "nothing was compared");
     };
     let mut worst: Option<(String, f64)> = None;
     for (at, plan) in job.timed.iter().enumerate() {
-        let floor = judged.compared.get(at).and_then(|own| own.finding).map(|found| found.floor);
-        let own = samples(&judged.single.evaluation, plan, judged);
-        let tail = tail_ratio(&own, &samples(baseline, plan, judged), seed);
+        let floor = gate.compared.get(at).and_then(|own| own.finding).map(|found| found.floor);
+        let own = samples(gate.judged.evaluation(), plan, gate.judged.mode);
+        let tail = tail_ratio(&own, &samples(baseline, plan, gate.judged.mode), seed);
         let (Some(tail), Some(floor)) = (tail, floor.filter(|floor| floor.is_finite())) else {
             let why = format!("`{}` has too few samples to compare its p90", plan.name);
             return goal("p90", text, GoalState::NotRun, why);
@@ -425,17 +422,12 @@ fn p90(judged: &JudgedGate, seed: u64) -> JudgedGoal {
     }
 }
 
-fn samples(evaluation: &Evaluation, plan: &ProblemPlan, judged: &JudgedGate) -> Vec<f64> {
-    let is_own = |one: &&Measurement| one.problem == plan.name && one.mode == judged.mode;
-    evaluation.measurements.iter().find(is_own).map(|one| one.raw_ns.clone()).unwrap_or_default()
-}
-
 /// Whether a profiler's counters keep to their bounds, in every launch of every canonical problem.
 fn metrics(
     arguments: &GateArgs,
     kernel: &KernelSpec,
     goals: &[MetricGoal],
-    judged: &JudgedGate,
+    gate: &JudgedGate,
 ) -> Result<Vec<JudgedGoal>, CliError> {
     if goals.is_empty() {
         return Ok(Vec::new());
@@ -443,10 +435,11 @@ fn metrics(
     let all = |state: GoalState, why: &str| -> Vec<JudgedGoal> {
         goals.iter().map(|own| goal("metrics", own.text.clone(), state, why)).collect()
     };
-    let (Some(job), Some(device), Some(options)) = (&judged.job, &judged.device, &judged.options) else {
+    let (Some(job), Some(device), Some(options)) = (&gate.judged.job, &gate.judged.device, &gate.options)
+    else {
         return Ok(all(GoalState::NotRun, "the candidate did not reach the device"));
     };
-    if !judged.is_correct() {
+    if !gate.is_correct() {
         return Ok(all(GoalState::NotRun, "the candidate did not pass its gates"));
     }
     let is_canonical =
@@ -456,10 +449,10 @@ fn metrics(
         let sources = KnownSources {
             device,
             plan,
-            resources: &judged.single.evaluation.resources,
+            resources: &gate.judged.evaluation().resources,
             attributes: &[],
             time_ns: None,
-            mode: judged.mode,
+            mode: gate.judged.mode,
         };
         let order = CounterOrder {
             set: MetricSet::Wide,
@@ -503,147 +496,84 @@ fn metric(own: &MetricGoal, seen: &[(String, Value)]) -> JudgedGoal {
 }
 
 /// A candidate beside the baseline.
-pub struct JudgedGate {
-    pub single: Single,
-    /// Absent for a candidate that was refused before it reached the device.
-    pub job: Option<Job>,
-    pub device: Option<DeviceInfo>,
-    /// The timing mode that ranks.
-    pub mode: TimingMode,
-    pub toolchain: Option<String>,
-    /// Demanded gates that did not run, and those of them that were allowed not to.
-    pub missing: Vec<String>,
-    pub allowed: Vec<String>,
+struct JudgedGate {
+    judged: Judged,
     /// The baseline, where it passed its gates.
-    pub baseline: Option<Evaluation>,
-    /// Why nothing was compared.
-    pub not_compared: Option<String>,
+    baseline: Option<Evaluation>,
     /// For each timed problem; empty where nothing was compared.
-    pub compared: Vec<ComparedProblem>,
+    compared: Vec<ComparedProblem>,
     /// Of a candidate without a baseline.
-    pub noise_floor: Option<f64>,
-    /// What workers are told, for a profiler.
-    pub options: Option<LaneOptions>,
+    noise_floor: Option<f64>,
+    /// What workers are told, for a profiler; absent where the candidate did not reach the device.
+    options: Option<LaneOptions>,
 }
 
 impl JudgedGate {
-    fn refused(single: Single, mode: TimingMode, device: Option<DeviceInfo>) -> JudgedGate {
-        JudgedGate {
-            single,
-            job: None,
-            device,
-            mode,
-            toolchain: None,
-            missing: Vec::new(),
-            allowed: Vec::new(),
-            baseline: None,
-            not_compared: None,
-            compared: Vec::new(),
-            noise_floor: None,
-            options: None,
-        }
-    }
-
     /// Whether the candidate passed.
-    pub fn is_correct(&self) -> bool {
-        self.single.evaluation.verdict.is_pass()
+    fn is_correct(&self) -> bool {
+        self.judged.evaluation().verdict.is_pass()
     }
 }
 
 /// Judges the candidate, and compares it with the baseline where both pass; without one, only its own noise floor is
 /// measured.
-pub fn judge(
+fn judge(
     one: &TestOneArgs,
     call: &Call,
     asked: &AskedCandidate,
     baseline: Option<&ChosenRival>,
     demands: &GateDemands,
 ) -> Result<JudgedGate, CliError> {
-    let kernel = asked.kernel()?;
-    let mode = kernel.objective.ranking.timing();
+    let alone = |judged| JudgedGate {
+        judged,
+        baseline: None,
+        compared: Vec::new(),
+        noise_floor: None,
+        options: None,
+    };
     if let Some(refused) = asked.refused() {
-        return Ok(JudgedGate::refused(Single::refused(refused), mode, None));
+        return Ok(alone(Judged::refused(Single::refused(refused), asked.mode()?)));
     }
     let mut opened = asked.open(one, call)?;
-    let device = Some(opened.lane.info().clone());
-    let own = &asked.candidate;
-    let mut toolchain = None;
-    let begun =
-        single::job(&opened.recipe, own.genome.clone(), own.configuration.clone(), true, |prepared| {
-            let answer = trial::compile(&asked.setup, prepared)?;
-            let told = answer.iter().flatten().map(|binary| binary.toolchain.clone()).next();
-            toolchain = told.or(toolchain.take());
-            Ok::<_, CliError>(answer)
-        })?;
-    let (begun, job) = match begun {
-        Ok(pair) => pair,
-        Err(refused) => return Ok(JudgedGate::refused(Single::refused(*refused), mode, device)),
-    };
-    let single = begun.judged(opened.lane.evaluate(&job, &Standing::default()));
-    let verdict = &single.evaluation.verdict;
-    if single.lost {
-        return Err(CliError::device(verdict.message.as_str()));
-    }
-    if verdict.is_trouble() {
-        return Err(session::trouble("the candidate could not be judged", verdict));
-    }
-    let missing = verdict_answer::missing(&single.evaluation, Aim::Gate);
-    let (allowed, missing): (Vec<&str>, Vec<&str>) =
-        missing.into_iter().partition(|name| one.allow_not_run.iter().any(|own| own == name));
-    let owned = |names: Vec<&str>| names.into_iter().map(String::from).collect::<Vec<String>>();
-    let options = device_lane::lane_options(&asked.setup, one.run.worker_command.as_deref(), Some(kernel))?;
-    let mut judged = JudgedGate::refused(single, mode, device);
-    (judged.allowed, judged.missing) = (owned(allowed), owned(missing));
-    (judged.toolchain, judged.options) = (toolchain, Some(options));
-    if judged.is_correct() {
+    let mut gate = alone(judge::judge(one, asked, &mut opened, JobDepth::DEEP, None, |_| ())?);
+    let Some(job) = gate.judged.job.clone() else { return Ok(gate) };
+    let kernel = asked.kernel()?;
+    gate.options =
+        Some(device_lane::lane_options(&asked.setup, one.run.worker_command.as_deref(), Some(kernel))?);
+    gate.judged.findings.not_compared = None;
+    if gate.is_correct() {
+        let count = job.timed.len();
         match baseline {
             Some(rival) => match ranking_rival(one, &mut opened, asked, rival)? {
-                Ok(JudgedRival { evaluation, job: against }) => {
+                Ok((evaluation, against)) => {
                     opened.lane.expect_pairs();
-                    let (lane, count) = (&mut opened.lane, job.timed.len());
-                    judged.compared =
-                        compare_rounds(lane, &against, &job, count, demands.threshold, asked.seed);
-                    judged.baseline = Some(evaluation);
+                    let (lane, threshold) = (&mut opened.lane, demands.threshold);
+                    gate.compared = compare_rounds(lane, &against, &job, count, threshold, asked.seed);
+                    gate.baseline = Some(evaluation);
                 }
-                Err(why) => judged.not_compared = Some(why.replace("the rival", "the baseline")),
+                Err(why) => {
+                    gate.judged.findings.not_compared = Some(why.replace("the rival", "the baseline"));
+                }
             },
             None => {
-                let floor = opened.lane.noise_floor(&job, job.timed.len());
-                judged.noise_floor = floor.ok().map(|own| own.floor).filter(|floor| floor.is_finite());
+                let floor = opened.lane.noise_floor(&job, count);
+                gate.noise_floor = floor.ok().map(|found| found.floor).filter(|floor| floor.is_finite());
             }
         }
     }
     // Its process holds the device, which the sanitizer's is to have for itself.
     drop(opened);
-    if demands.sanitizer && judged.is_correct() {
-        sanitize(one, asked, &mut judged, &job)?;
+    if demands.sanitizer {
+        evaluate::sanitize(one, asked, &mut gate.judged)?;
     }
-    judged.job = Some(job);
-    Ok(judged)
-}
-
-/// Looks for faults with a sanitizer, whose answer is demanded. A finding is the candidate's verdict.
-fn sanitize(
-    one: &TestOneArgs,
-    asked: &AskedCandidate,
-    judged: &mut JudgedGate,
-    job: &Job,
-) -> Result<(), CliError> {
-    let (report, verdict) = sanitized(one, asked, job, false)?;
-    let is_allowed = one.allow_not_run.iter().any(|name| name == SANITIZE);
-    if report.state == GateState::NotRun {
-        let names = if is_allowed { &mut judged.allowed } else { &mut judged.missing };
-        names.push(SANITIZE.to_string());
-    }
-    judged.single.evaluation.sanitized(&report, verdict.as_ref());
-    Ok(())
+    Ok(gate)
 }
 
 /// The candidate in rows. No peer can have this name.
 const OWN: &str = "@candidate";
 
 /// What became of a goal, and why.
-pub type PeerFinding = (GoalState, String);
+type PeerFinding = (GoalState, String);
 
 /// The rows of a run with one peer, or why there are none.
 type PeerRows = Result<Vec<BenchRow>, String>;
@@ -653,7 +583,7 @@ type PeerRows = Result<Vec<BenchRow>, String>;
 ///
 /// # Errors
 /// The device is lost, or evo or the machine failed. What a peer does not do is in the findings.
-pub fn judge_peers(
+fn judge_peers(
     arguments: &GateArgs,
     asked: &AskedCandidate,
     goals: &[FasterGoal],
@@ -704,7 +634,7 @@ fn beside(arguments: &GateArgs, asked: &AskedCandidate, name: &str) -> Result<Pe
         seed: asked.seed,
         cache: setup.farm.cache.clone(),
     };
-    let done = bench::run(order, &mut |prepared| trial::compile(setup, prepared), &mut |_, _| Ok(()));
+    let done = bench::run(order, &mut |prepared| judge::compile(setup, prepared), &mut |_, _| Ok(()));
     done.map(|(rows, _)| Ok(rows)).map_err(bench_command::ended)
 }
 
@@ -781,16 +711,16 @@ fn on_problem(goal: &FasterGoal, own: &BenchRow, rows: &[BenchRow]) -> Beside {
 const FOLDER: &str = "gate";
 
 /// All that is known of a run.
-pub struct GateParts<'a> {
+struct GateParts<'a> {
     pub arguments: &'a GateArgs,
     pub asked: &'a AskedCandidate,
-    pub judged: &'a JudgedGate,
+    pub gate: &'a JudgedGate,
     pub baseline: &'a GateBaseline,
     pub sheet: &'a GateSheet,
 }
 
 /// What was written.
-pub struct RecordedGate {
+struct RecordedGate {
     /// Of the line.
     pub number: u64,
     pub files: Vec<String>,
@@ -799,20 +729,20 @@ pub struct RecordedGate {
 }
 
 /// Appends the line, writes the files, and after a pass the baseline where `--update` asks for that.
-pub fn record(parts: &GateParts<'_>, log: &IterationLog) -> Result<RecordedGate, CliError> {
+fn record(parts: &GateParts<'_>, log: &IterationLog) -> Result<RecordedGate, CliError> {
     let (outcome, why) = parts.sheet.outcome();
     let git = git_state(Path::new("."), &ToolPlaces::of_environment());
     let line = log.append(line(parts, &git, outcome, &why))?;
     let files = write_files(parts, line.number)?;
     let updated = parts.arguments.update && outcome == GateOutcome::Pass;
     if updated {
-        write_baseline(&parts.arguments.baseline, &baseline(parts.asked, parts.judged, git)?)?;
+        write_baseline(&parts.arguments.baseline, &baseline(parts.asked, parts.gate, git)?)?;
     }
     Ok(RecordedGate { number: line.number, files, updated })
 }
 
 fn line(parts: &GateParts<'_>, git: &GitState, outcome: GateOutcome, why: &str) -> GateRun {
-    let GateParts { asked, judged, sheet, baseline, .. } = parts;
+    let GateParts { asked, gate, sheet, baseline, .. } = parts;
     let own = &asked.candidate;
     let is_source = own.provenance.kind == CandidateKind::Source;
     let kernel = own.file.kernel.as_ref().filter(|_| is_source);
@@ -836,7 +766,7 @@ fn line(parts: &GateParts<'_>, git: &GitState, outcome: GateOutcome, why: &str) 
             configuration: own.configuration.clone(),
             configuration_hash: own.configuration.hash(),
             source_hash: own.provenance.source_hash.clone(),
-            code_hash: judged.single.evaluation.code_hash.clone(),
+            code_hash: gate.judged.evaluation().code_hash.clone(),
             source: kernel.and_then(|kernel| render(kernel, &own.configuration).ok()).map(|own| own.text),
             launch: None,
         },
@@ -851,14 +781,14 @@ fn line(parts: &GateParts<'_>, git: &GitState, outcome: GateOutcome, why: &str) 
 
 /// `gate.json` and `gate.md` of the last run.
 fn write_files(parts: &GateParts<'_>, number: u64) -> Result<Vec<String>, CliError> {
-    let GateParts { arguments, asked, judged, sheet, .. } = parts;
+    let GateParts { arguments, asked, gate, sheet, .. } = parts;
     let out = &arguments.files.out;
     let fail = |error| CliError::from(JournalError::io("write", &out.join(FOLDER), error));
     let folder = OwnFolder::create(out).and_then(|out| out.create_folder(FOLDER)).map_err(fail)?;
     let (mut result, reasons) = sheet.fields();
     result["number"] = number.into();
     let conditions =
-        judged.device.as_ref().map(|device| described::conditions(device, asked.seed, &names(judged)));
+        gate.judged.device.as_ref().map(|device| described::conditions(device, asked.seed, &names(gate)));
     let object = json!({
         "schema": "evo.gate.run", "version": 1, "at": now(), "kernel": sheet.kernel, "space": asked.setting.space,
         "device": sheet.device, "repro": asked.setting.repro,
@@ -874,45 +804,46 @@ fn write_files(parts: &GateParts<'_>, number: u64) -> Result<Vec<String>, CliErr
     Ok(files)
 }
 
-fn names(judged: &JudgedGate) -> Vec<String> {
-    let plans = judged.job.as_ref().map(|job| &job.timed[..]).unwrap_or_default();
+fn names(gate: &JudgedGate) -> Vec<String> {
+    let plans = gate.judged.plans();
     plans.iter().map(|plan| plan.name.clone()).collect()
 }
 
 /// The hash of a candidate's space file.
-pub fn space_hash(asked: &AskedCandidate) -> ContentHash {
+fn space_hash(asked: &AskedCandidate) -> ContentHash {
     ContentHash::of(asked.candidate.file.text.as_bytes())
 }
 
 /// Runs `evo gate --init`.
-pub fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
+fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     let path = &arguments.baseline;
     check_place(path)?;
     refuse_another(path)?;
     let space = opened::space_name(arguments.space.as_deref())?;
     let one = arguments.one(&space, None);
-    let asked = trial::ask(&one, call, Aim::Gate)?;
+    let asked = judge::ask(&one, call, Aim::Gate)?;
     let demands = arguments.demands(asked.kernel()?);
     let kernel = asked.kernel()?.name.clone();
     let log = evaluate::take_log(&one.candidate.out, &kernel, &asked.setup.choice)?;
-    let judged = judge(&one, call, &asked, None, &demands)?;
-    let verdict = &judged.single.evaluation.verdict;
-    let (status, why) = match (judged.is_correct(), judged.missing.is_empty()) {
+    let gate = judge(&one, call, &asked, None, &demands)?;
+    let verdict = &gate.judged.evaluation().verdict;
+    let (status, why) = match (gate.is_correct(), gate.judged.findings.missing.is_empty()) {
         (false, _) => (EnvelopeStatus::Fail, format!("{}: {}", verdict.label(), verdict.message)),
-        (_, false) => {
-            (EnvelopeStatus::NotRun, format!("did not run, though demanded: {}", judged.missing.join(", ")))
-        }
+        (_, false) => (
+            EnvelopeStatus::NotRun,
+            format!("did not run, though demanded: {}", gate.judged.findings.missing.join(", ")),
+        ),
         _ => (EnvelopeStatus::Pass, "it passed its gates".to_string()),
     };
     let mut own =
         json!({ "decision": status, "why": why, "baseline": path.display().to_string(), "updated": false });
     let mut answer =
-        Answer { status, allowed_not_run: judged.allowed.clone(), ..Answer::from(ExitCode::Failed) };
+        Answer { status, allowed_not_run: gate.judged.allowed.clone(), ..Answer::from(ExitCode::Failed) };
     if status == EnvelopeStatus::Pass {
         // Another call may have made one while this one waited for the device.
         refuse_another(path)?;
         let git = git_state(Path::new("."), &ToolPlaces::of_environment());
-        write_baseline(path, &baseline(&asked, &judged, git)?)?;
+        write_baseline(path, &baseline(&asked, &gate, git)?)?;
         own["updated"] = true.into();
         answer = Answer { allowed_not_run: answer.allowed_not_run, ..Answer::from(ExitCode::Done) };
     }
@@ -925,25 +856,23 @@ pub fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     Ok(answer.in_brief(own))
 }
 
-fn baseline(asked: &AskedCandidate, judged: &JudgedGate, git: GitState) -> Result<GateBaseline, CliError> {
+fn baseline(asked: &AskedCandidate, gate: &JudgedGate, git: GitState) -> Result<GateBaseline, CliError> {
     let kernel = asked.kernel()?;
     let own = &asked.candidate;
     let source = render(kernel, &own.configuration).map_err(|verdict| {
         CliError::harness(format!("the candidate does not render again: {}", verdict.message))
     })?;
     let launches = LaunchFile::of(kernel, &own.configuration);
-    let device = judged.device.as_ref().ok_or_else(|| CliError::harness("no device was opened"))?;
+    let device = gate.judged.device.as_ref().ok_or_else(|| CliError::harness("no device was opened"))?;
     let mut problems = BTreeMap::new();
-    for plan in judged.job.iter().flat_map(|job| &job.timed) {
-        let is_own = |one: &&Measurement| one.problem == plan.name && one.mode == judged.mode;
-        let Some(time) = judged.single.evaluation.measurements.iter().find(is_own) else { continue };
+    for plan in gate.judged.plans() {
+        let Some(time) = time_of(gate.judged.evaluation(), plan, gate.judged.mode) else { continue };
         let Measurement { p50_ns, p90_ns, ci_low_ns, ci_high_ns, .. } = *time;
         let sizes = plan.sizes.clone();
         problems.insert(plan.name.clone(), BaselineTimes { sizes, p50_ns, p90_ns, ci_low_ns, ci_high_ns });
     }
-    let floors = judged.compared.iter().filter_map(|own| own.finding).map(|found| found.floor);
-    let noise_floor =
-        judged.noise_floor.or_else(|| floors.reduce(f64::max)).filter(|floor| floor.is_finite());
+    let floors = gate.compared.iter().filter_map(|own| own.finding).map(|found| found.floor);
+    let noise_floor = gate.noise_floor.or_else(|| floors.reduce(f64::max)).filter(|floor| floor.is_finite());
     Ok(GateBaseline {
         schema: BASELINE_SCHEMA.into(),
         version: BASELINE_VERSION,
@@ -958,22 +887,22 @@ fn baseline(asked: &AskedCandidate, judged: &JudgedGate, git: GitState) -> Resul
         launch: launches.is_usable().then_some(launches.object),
         source_hash: Some(hash_alone(&source.text)),
         source: source.text,
-        code_hash: judged.single.evaluation.code_hash.clone(),
-        toolchain: judged.toolchain.clone(),
+        code_hash: gate.judged.evaluation().code_hash.clone(),
+        toolchain: Some(gate.judged.single.toolchain.clone()),
         noise_floor,
         git_commit: git.commit,
         git_dirty: git.is_dirty,
-        conditions: described::conditions(device, asked.seed, &names(judged)),
+        conditions: described::conditions(device, asked.seed, &names(gate)),
     })
 }
 
 /// The hash of the stored text.
-pub fn hash_alone(text: &str) -> ContentHash {
+fn hash_alone(text: &str) -> ContentHash {
     ContentHash::of(text.as_bytes())
 }
 
 /// Refuses a place where no baseline can be.
-pub fn check_place(path: &Path) -> Result<(), CliError> {
+fn check_place(path: &Path) -> Result<(), CliError> {
     let refused =
         |text: String| Err(CliError::bad_file(text, path).with_hint("`--baseline FILE` names another"));
     let shown = path.display();
@@ -1006,12 +935,107 @@ fn write_baseline(path: &Path, baseline: &GateBaseline) -> Result<(), CliError> 
 }
 
 /// Appends to a file that is there or can be made, and waits for nobody.
-pub fn append(path: &Path, text: &str) -> io::Result<()> {
+fn append(path: &Path, text: &str) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     regular::check(path)?;
     let mut file = File::options().append(true).create(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     file.write_all(text.as_bytes())?;
     file.write_all(b"\n")
+}
+
+const BASELINE_FILE: &str = "evo-baseline.json";
+
+/// `evo gate`
+#[derive(Debug, Args)]
+pub struct GateArgs {
+    /// Space file, or the name of an embedded space [default: that of the baseline]
+    #[arg(value_name = "SPACE")]
+    pub space: Option<String>,
+    /// What to compare with
+    #[arg(long, value_name = "FILE", default_value = BASELINE_FILE)]
+    pub baseline: PathBuf,
+    /// Values, or @NAME, in one word: "BLOCK=64 VEC=4" [default: the baseline's configuration with today's source]
+    #[arg(long = "candidate", value_name = "CANDIDATE", id = "named_candidate", value_parser = named)]
+    pub candidate: Option<String>,
+    #[command(flatten)]
+    pub files: CandidateArgs,
+    /// A slowdown of a problem above this is a regression
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share, allow_negative_numbers = true)]
+    pub threshold: f64,
+    /// Judge [goals] of the space file too
+    #[arg(long)]
+    pub goals: bool,
+    /// Demand compute-sanitizer's answer on the candidate, as `[check] sanitize = "required"` does
+    #[arg(long)]
+    pub sanitize: bool,
+    /// After a pass, make the candidate the baseline
+    #[arg(long, conflicts_with = "init")]
+    pub update: bool,
+    /// Write the baseline's file, which must not be there, from the candidate [default: the default configuration]
+    #[arg(long, conflicts_with = "goals")]
+    pub init: bool,
+    /// A table, or annotations for GitHub [default: `github` where GITHUB_ACTIONS is `true`]
+    #[arg(long, value_enum)]
+    pub format: Option<GateFormat>,
+    /// Let a gate, or `faster_than`, `metrics` or `p90` of the goals, not run and pass all the same (repeatable)
+    #[arg(long = "allow-not-run", value_name = "NAME")]
+    pub allow_not_run: Vec<String>,
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// How the answer is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GateFormat {
+    Github,
+    Text,
+}
+
+/// What `evo gate` demands of a candidate beside its gates.
+#[derive(Clone, Copy, Debug)]
+struct GateDemands {
+    /// The slowdown above which a problem regresses.
+    pub threshold: f64,
+    /// compute-sanitizer's answer.
+    pub sanitizer: bool,
+}
+
+impl GateArgs {
+    /// Whether GitHub reads what is printed.
+    fn is_for_github(&self) -> bool {
+        match self.format {
+            Some(format) => format == GateFormat::Github,
+            None => std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true"),
+        }
+    }
+
+    /// What is demanded of a candidate.
+    fn demands(&self, kernel: &KernelSpec) -> GateDemands {
+        let sanitizer = self.sanitize || kernel.check.demands_sanitizer;
+        GateDemands { threshold: self.threshold, sanitizer }
+    }
+
+    /// The candidate as the commands that take one candidate have it. `usual` is its configuration where the command
+    /// line names none.
+    fn one(&self, space: &str, usual: Option<&Configuration>) -> TestOneArgs {
+        let mut words = vec![space.to_string()];
+        match (&self.candidate, usual) {
+            (Some(named), _) => words.extend(named.split_whitespace().map(String::from)),
+            (None, Some(usual)) if self.files.config.is_none() => {
+                words.extend(usual.iter().map(|(name, value)| format!("{name}={value}")));
+            }
+            (None, _) => {}
+        }
+        TestOneArgs {
+            words,
+            space: None,
+            candidate: self.files.clone(),
+            problems: Vec::new(),
+            allow_not_run: self.allow_not_run.clone(),
+            run: self.run.clone(),
+            grid: Vec::new(),
+        }
+    }
 }
 
 #[cfg(test)]

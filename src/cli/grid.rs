@@ -3,7 +3,7 @@
 use evo_protocol::envelope::{ErrorCode, ErrorPlace};
 
 use super::error::CliError;
-use super::evaluate_args::EvaluateArgs;
+use super::evaluate::EvaluateArgs;
 use super::words;
 use crate::kernel::load::candidate;
 use crate::regular;

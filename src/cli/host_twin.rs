@@ -13,9 +13,9 @@ use evo_space::genome::Configuration;
 
 use super::device_lane;
 use super::error::CliError;
+use super::judge::{AskedCandidate, compile};
 use super::one_args::SandboxMode;
 use super::session::{self, DeviceSetup};
-use super::trial::{AskedCandidate, compile};
 use crate::engine::ports::{JobOrder, Recipe};
 use crate::inspect::sanitize::SanitizerLook;
 use crate::inspect::twin::{HostLook, TwinAnswer};

@@ -8,7 +8,6 @@ use evo_protocol::invert::{InvertDose, InvertRow, ranked};
 use evo_space::diagnostic::nearest;
 use serde_json::{Value, json};
 
-use super::aim::{Aim, INVERT};
 use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
@@ -17,11 +16,12 @@ use super::invert_counters::{self, HarmCounters};
 use super::invert_file::{self, InvertSubject, Inverted};
 use super::invert_harmed::HarmJournal;
 use super::invert_harmed::{HarmBench, HarmedCopy};
-use super::trial::{self, Bench, Tried};
-use super::{candidate, session, verdict_answer};
+use super::judge::{self, Bench, Tried};
+use super::judge::{Aim, INVERT};
+use super::{candidate, session};
 use crate::kernel::harm::{self, HarmPlan};
 use crate::kernel::spec::KernelSpec;
-use crate::report::{invert, single};
+use crate::report::invert;
 
 /// Runs the command.
 pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
@@ -33,10 +33,12 @@ pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
         let text = format!("`--problem` {} times: a kernel is harmed on one problem", one.problems.len());
         return Err(CliError::usage(text).with_hint("call `evo invert` once for each problem"));
     }
-    let tried = trial::run(one, call, Aim::Invert, |bench| harm_all(arguments, call, bench))?;
-    let mut own = single::json(&tried.setting, &tried.single.evaluation, &tried.single.attributes);
+    let tried = judge::run(judge::ask(one, call, Aim::Invert)?, one, call, Aim::Invert, |bench| {
+        harm_all(arguments, call, bench)
+    })?;
+    let mut own = tried.fields();
     let Some(found) = tried.found.as_ref() else {
-        return verdict_answer::show(one, call, &tried, Aim::Invert, own, "");
+        return tried.answer(one, call, Aim::Invert, None, own, "");
     };
     own["rows"] = json!(found.rows);
     own["problem"] = json!(found.problem);
@@ -45,7 +47,7 @@ pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
     own["counters"] = json!(found.counters.as_ref().ok());
     let text = invert::text(&found.rows, &found.problem, found.noise_floor);
     let absent = (!found.rows.iter().any(InvertRow::is_finding)).then_some(INVERT);
-    let mut answer = verdict_answer::show_without(one, call, &tried, Aim::Invert, absent, own, &text)?;
+    let mut answer = tried.answer(one, call, Aim::Invert, absent, own, &text)?;
     if found.noise_floor.is_none() {
         let why = "the unharmed kernel could not be compared with itself";
         answer.reasons.insert("noise_floor".to_string(), why.to_string());
@@ -74,9 +76,9 @@ fn keep(
     mut answer: Answer,
 ) -> Result<Answer, CliError> {
     let subject = InvertSubject {
-        evaluation: &tried.single.evaluation,
+        evaluation: &tried.judged.single.evaluation,
         kernel: &tried.setting.kernel,
-        kind: tried.device.as_ref().map_or(DeviceKind::Host, |device| device.kind),
+        kind: tried.judged.device.as_ref().map_or(DeviceKind::Host, |device| device.kind),
         device: &tried.setting.device,
         repro: &tried.setting.repro,
     };

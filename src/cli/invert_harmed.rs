@@ -16,9 +16,9 @@ use super::call::Call;
 use super::counters::attributes_of;
 use super::error::CliError;
 use super::invert_args::InvertArgs;
+use super::judge::{self, Bench};
 use super::one_args::TestOneArgs;
 use super::session::{self, DeviceSetup};
-use super::trial::{self, Bench};
 use super::{candidate, candidate_folder};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::engine::ports::{Evaluate, Rivals};
@@ -161,7 +161,7 @@ impl<'b, 'a> HarmBench<'b, 'a> {
         let problems = session::problems(kernel, setup.choice.kind, &self.one.problems)?;
         let recipe = session::recipe(kernel, &problems, setup, lane, *seed)?;
         let compiled = single::job(&recipe, genome, configuration, false, |prepared| {
-            trial::compile(self.bench.setup, prepared)
+            judge::compile(self.bench.setup, prepared)
         })?;
         let (begun, job) = match compiled {
             Ok(ready) => ready,

@@ -10,17 +10,16 @@ use evo_protocol::device::DeviceInfo;
 use evo_protocol::envelope::{EnvelopeError, ErrorCode, LimitName};
 use serde_json::Value;
 
-use super::aim::{Aim, PROFILE};
 use super::answer::Answer;
 use super::call::Call;
 use super::counters::{CounterLook, CounterOrder, CounterSubject, document, error_of, look, sources_of};
 use super::error::CliError;
+use super::judge::{self, Tried};
+use super::judge::{Aim, PROFILE};
 use super::one_args::TestOneArgs;
-use super::trial::{self, Tried};
-use super::{candidate_folder, device_lane, output, session, verdict_answer};
+use super::{candidate_folder, device_lane, output, session};
 use crate::inspect::profile::{self, MetricSet, UnknownMetric};
 use crate::report::profile::{ProfileFields, fields, text};
-use crate::report::single;
 use crate::study::{KeptProfile, ProfileFile, ProfileFileError, keep_profile};
 use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
@@ -35,15 +34,15 @@ pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
         let text = format!("`--problem` {} times: a profile is of one problem", one.problems.len());
         return Err(CliError::usage(text).with_hint("call `evo profile` once for each problem"));
     }
-    let tried = trial::run(one, call, Aim::Profile, |bench| {
+    let tried = judge::run(judge::ask(one, call, Aim::Profile)?, one, call, Aim::Profile, |bench| {
         let kernel = session::kernel_of(bench.file)?;
         device_lane::lane_options(bench.setup, one.run.worker_command.as_deref(), Some(kernel))
     })?;
-    let own = single::json(&tried.setting, &tried.single.evaluation, &tried.single.attributes);
+    let own = tried.fields();
     // Its lane is gone by now, so that the profiler has the device to itself.
-    let judged = tried.found.as_ref().zip(tried.job.as_ref()).zip(tried.device.as_ref());
+    let judged = tried.found.as_ref().zip(tried.judged.job.as_ref()).zip(tried.judged.device.as_ref());
     let Some(((options, job), device)) = judged else {
-        return verdict_answer::show(one, call, &tried, Aim::Profile, own, "");
+        return tried.answer(one, call, Aim::Profile, None, own, "");
     };
     let looked = look_at(arguments, &tried, options, job, device)?;
     answer(arguments, call, &tried, own, &looked)
@@ -58,7 +57,7 @@ fn look_at<T>(
     device: &DeviceInfo,
 ) -> Result<CounterLook, CliError> {
     let plan = job.timed.first().ok_or_else(|| CliError::harness("the job has no timed problem"))?;
-    let sources = sources_of(device, plan, job, &tried.single, tried.mode);
+    let sources = sources_of(device, plan, job, &tried.judged.single, tried.judged.mode);
     let set = match arguments.set {
         CounterSet::Light => MetricSet::Light,
         CounterSet::Wide => MetricSet::Wide,
@@ -86,7 +85,7 @@ fn answer<T>(
     let text = text(profile);
     let told = fields(profile);
     let one = &arguments.one;
-    let mut answer = verdict_answer::show_without(one, call, tried, Aim::Profile, absent, own, &text)?;
+    let mut answer = tried.answer(one, call, Aim::Profile, absent, own, &text)?;
     answer.result = Some(told.fields.clone());
     answer.reasons.extend(told.reasons.clone());
     let is_allowed = answer.allowed_not_run.iter().any(|name| name == PROFILE);
@@ -122,10 +121,10 @@ fn keep<T>(
     error: Option<EnvelopeError>,
 ) -> Result<KeptProfile, CliError> {
     let facts = call.facts();
-    let evaluation = &tried.single.evaluation;
+    let evaluation = &tried.judged.single.evaluation;
     let hashes = [evaluation.source_hash.as_ref(), evaluation.code_hash.as_ref()];
     let object = document(&facts, hashes, told, error);
-    let kind = tried.device.as_ref().map_or("host", |device| device.kind.as_str());
+    let kind = tried.judged.device.as_ref().map_or("host", |device| device.kind.as_str());
     let folder = candidate_folder::open(&arguments.one.candidate, (&tried.setting.kernel, kind), &facts)
         .map_err(|(path, source)| ProfileFileError::Unwritable { path, source })?;
     let own_source = evaluation.source_hash.as_ref().filter(|_| arguments.one.candidate.source.is_some());

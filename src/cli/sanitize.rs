@@ -13,14 +13,14 @@ use evo_protocol::envelope::{EnvelopeStatus, LimitName};
 use evo_protocol::evaluation::Evaluation;
 use serde_json::json;
 
-use super::aim::{Aim, SANITIZE};
 use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::host_twin::{HostTwin, look_beside};
+use super::judge::{self, AskedCandidate};
+use super::judge::{Aim, SANITIZE};
 use super::one_args::TestOneArgs;
-use super::trial::{self, AskedCandidate};
 use super::{device_lane, output};
 use crate::inspect::sanitize::{
     LookOrder, SanitizerCheck, SanitizerLook, SanitizerOutcome, SanitizerState, look, not_on_host,
@@ -30,7 +30,7 @@ use crate::tool::{FoundTool, ToolFailure, ToolKind, ToolPlaces, ToolState, locat
 
 /// Runs the command.
 pub fn run(arguments: &SanitizeArgs, call: &Call) -> Result<Answer, CliError> {
-    let asked = trial::ask(&arguments.one, call, Aim::Sanitize)?;
+    let asked = judge::ask(&arguments.one, call, Aim::Sanitize)?;
     if let Some(evaluation) = asked.refused() {
         return refused(&evaluation, call);
     }

@@ -1,38 +1,42 @@
-//! `evo test-one`: one configuration through every gate, with what each saw; and `evo test`, the same without timing. A
-//! candidate that passed on a GPU is then looked at by compute-sanitizer: accesses out of bounds and races may leave
-//! every answer right.
+//! The commands whose answer is a candidate's verdict: `evo test-one`, every gate with what each saw; `evo test`, the same
+//! without timing; `evo benchmark`, with its time beside the default configuration's; and `evo build`, which compiles it. A
+//! candidate that passed on a GPU is then looked at by compute-sanitizer: accesses out of bounds and races may leave every
+//! answer right.
 
+use clap::{Args, ValueEnum};
+use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::GateState;
+use serde_json::Value;
 
-use super::aim::{Aim, SANITIZE};
 use super::answer::Answer;
+use super::args::BuildArgs;
 use super::call::Call;
+use super::compile::{self, CompileTarget, CompileTask};
 use super::error::CliError;
 use super::evaluate::sanitized;
-use super::judge_args::{JudgeArgs, SanitizeDuty};
-use super::trial::{self, Tried};
-use super::verdict_answer;
-use crate::report::single;
+use super::judge::{self, Aim, BASELINE, Bench, JobDepth, OtherPoint, SANITIZE, Tried};
+use super::one_args::TestOneArgs;
+use super::{candidate, described, session};
+use crate::engine::single;
+use crate::report::benchmark::{self, Compared, Measured};
 
 /// Runs `evo test-one`.
 pub fn run(arguments: &JudgeArgs, call: &Call) -> Result<Answer, CliError> {
-    judge(arguments, call, Aim::Whole)
+    judged(arguments, call, Aim::Whole)
 }
 
 /// Runs `evo test`.
 pub fn test(arguments: &JudgeArgs, call: &Call) -> Result<Answer, CliError> {
-    judge(arguments, call, Aim::Gates)
+    judged(arguments, call, Aim::Gates)
 }
 
-fn judge(arguments: &JudgeArgs, call: &Call, aim: Aim) -> Result<Answer, CliError> {
+fn judged(arguments: &JudgeArgs, call: &Call, aim: Aim) -> Result<Answer, CliError> {
     let one = &arguments.one;
-    let asked = trial::ask(one, call, aim)?;
+    let asked = judge::ask(one, call, aim)?;
     let duty = arguments.sanitize.duty(asked.setup.choice.kind, asked.kernel()?.check.demands_sanitizer)?;
-    let mut tried = trial::run_asked(asked, one, call, aim, |_| Ok(()))?;
+    let mut tried = judge::run(asked, one, call, aim, |_| Ok(()))?;
     let absent = sanitize(arguments, duty, &mut tried)?;
-    let Tried { setting, single, .. } = &tried;
-    let own = single::json(setting, &single.evaluation, &single.attributes);
-    verdict_answer::show_without(one, call, &tried, aim, absent, own, "")
+    tried.answer(one, call, aim, absent, tried.fields(), "")
 }
 
 /// Looks for faults in a candidate that passed; a finding is its verdict. The name of the answer that was demanded and is
@@ -42,11 +46,152 @@ fn sanitize(
     duty: SanitizeDuty,
     tried: &mut Tried<()>,
 ) -> Result<Option<&'static str>, CliError> {
-    let Some(job) = tried.job.as_ref().filter(|_| duty.runs) else { return Ok(None) };
-    if !tried.single.evaluation.verdict.is_pass() || tried.single.lost {
+    let single = &mut tried.judged.single;
+    let Some(job) = tried.judged.job.as_ref().filter(|_| duty.runs) else { return Ok(None) };
+    if !single.evaluation.verdict.is_pass() || single.lost {
         return Ok(None);
     }
     let (report, verdict) = sanitized(&arguments.one, &tried.asked, job, !duty.is_demanded)?;
-    tried.single.evaluation.sanitized(&report, verdict.as_ref());
+    single.evaluation.sanitized(&report, verdict.as_ref());
     Ok((duty.is_demanded && report.state == GateState::NotRun).then_some(SANITIZE))
+}
+
+/// Runs `evo benchmark`.
+pub fn benchmark(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliError> {
+    let asked = judge::ask(arguments, call, Aim::Times)?;
+    let tried = judge::run(asked, arguments, call, Aim::Times, against_default)?;
+    let judged = &tried.judged;
+    let figures = benchmark::fields(&Measured {
+        evaluation: judged.evaluation(),
+        plans: judged.plans(),
+        mode: judged.mode,
+        device: judged.device.as_ref(),
+        is_persistent: tried.asked.kernel()?.is_persistent,
+        compared: tried.found.as_ref(),
+    });
+    let mut fields = tried.fields();
+    if let (Value::Object(fields), Value::Object(more)) = (&mut fields, figures.fields) {
+        fields.extend(more);
+    }
+    let text = benchmark::text(&fields);
+    let is_compared = !fields["speedup_vs_baseline"].is_null();
+    let absent = (judged.findings.correct && !is_compared).then_some(BASELINE);
+    let mut answer = tried.answer(arguments, call, Aim::Times, absent, fields, &text)?;
+    answer.reasons.extend(figures.reasons);
+    if let (Some(Value::Object(result)), Value::Object(flat)) = (&mut answer.result, figures.flat) {
+        result.extend(flat);
+    }
+    Ok(answer)
+}
+
+/// The comparison with the default configuration.
+pub fn against_default(bench: &mut Bench<'_>) -> Result<Compared, CliError> {
+    const DEFAULT: &str = "the default configuration";
+    let space = &bench.file.space;
+    let (genome, configuration) = (space.default_genome(), space.configuration(&space.default_genome()));
+    let mut compared = Compared::with(configuration.clone());
+    let point = OtherPoint { what: DEFAULT, file: bench.file, genome, configuration };
+    let depth = JobDepth { deep: false, ..JobDepth::DEEP };
+    match point.judged(bench.recipe, bench.setup, bench.lane, depth)? {
+        Ok((evaluation, baseline)) if evaluation.may_rank() => {
+            let against = single::compare(bench.lane, &baseline, bench.job, bench.job.timed.len());
+            compared.noise_floor = against.noise_floor;
+            compared.problems = against.problems;
+        }
+        Ok((evaluation, _)) => {
+            let label = evaluation.verdict.label();
+            compared.missing = Some(format!("{DEFAULT} does not pass its gates: {label}"));
+        }
+        Err(why) => compared.missing = Some(why),
+    }
+    Ok(compared)
+}
+
+/// Runs `evo build`: the same object as `evo compile`.
+pub fn build(arguments: &BuildArgs, call: &Call) -> Result<Answer, CliError> {
+    arguments.limits.begin(call)?;
+    let access = arguments.access.access();
+    let resolved = candidate::resolve(&arguments.words, &arguments.candidate, &arguments.device, access)?;
+    described::candidate(call, &resolved);
+    let setup = session::setup(&arguments.device, None)?;
+    call.know(|facts| {
+        facts.device = Some(setup.choice.name.clone().unwrap_or_else(|| setup.choice.spec.clone()))
+    });
+    let order = CompileTask {
+        file: &resolved.file,
+        target: CompileTarget::parse(&setup.choice.arch)?,
+        genome: Some(resolved.genome.clone()),
+        genomes: Box::new(std::iter::empty()),
+        jobs: Some(1),
+        deadline: arguments.limits.limit_compile,
+    };
+    compile::carry_out(order, call)
+}
+
+/// `evo test-one` and `evo test`
+#[derive(Clone, Debug, Args)]
+pub struct JudgeArgs {
+    #[command(flatten)]
+    pub one: TestOneArgs,
+    /// Whether compute-sanitizer looks at a candidate that passed on a GPU: `auto` where it is found, `on` demands its answer
+    #[arg(long, value_enum, default_value_t, value_name = "auto|on|off", hide_possible_values = true)]
+    pub sanitize: SanitizeCandidate,
+}
+
+/// Whether compute-sanitizer looks at one candidate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SanitizeCandidate {
+    /// Where it is found.
+    #[default]
+    Auto,
+    /// Without its answer nothing passes.
+    On,
+    /// Never.
+    Off,
+}
+
+/// What a candidate's sanitizer is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SanitizeDuty {
+    pub runs: bool,
+    /// Without an answer the candidate does not pass.
+    pub is_demanded: bool,
+}
+
+impl SanitizeCandidate {
+    /// What this comes to on a kind of device, for a space that may demand the sanitizer; refused where the user does not
+    /// want what the space file demands.
+    pub fn duty(self, kind: DeviceKind, is_required: bool) -> Result<SanitizeDuty, CliError> {
+        match self {
+            SanitizeCandidate::Off if is_required => Err(CliError::usage(
+                "`--sanitize off`: the space file demands the sanitizer (`[check] sanitize = \"required\"`)",
+            )
+            .with_hint("leave the option out, or say `--allow-not-run sanitize`")),
+            SanitizeCandidate::Off => Ok(SanitizeDuty { runs: false, is_demanded: false }),
+            SanitizeCandidate::On => Ok(SanitizeDuty { runs: true, is_demanded: true }),
+            SanitizeCandidate::Auto => {
+                Ok(SanitizeDuty { runs: is_required || kind == DeviceKind::Cuda, is_demanded: is_required })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_runs_where_it_can_and_is_demanded_where_somebody_says_so() {
+        let check = |choice: SanitizeCandidate, kind, is_required, expected: Option<(bool, bool)>| {
+            let duty = choice.duty(kind, is_required).ok().map(|duty| (duty.runs, duty.is_demanded));
+            assert_eq!(duty, expected, "{choice:?} {kind:?} {is_required}");
+        };
+        let (host, cuda) = (DeviceKind::Host, DeviceKind::Cuda);
+        check(SanitizeCandidate::Auto, cuda, false, Some((true, false)));
+        check(SanitizeCandidate::Auto, host, false, Some((false, false)));
+        check(SanitizeCandidate::Auto, host, true, Some((true, true)));
+        check(SanitizeCandidate::On, host, false, Some((true, true)));
+        check(SanitizeCandidate::Off, cuda, false, Some((false, false)));
+        check(SanitizeCandidate::Off, cuda, true, None);
+    }
 }

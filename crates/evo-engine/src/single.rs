@@ -17,12 +17,14 @@ pub struct Single {
     /// Attributes of each launch, read back from the device.
     pub attributes: Vec<EntryAttributes>,
     pub lost: bool,
+    /// The compiler that built it; empty where nothing was compiled.
+    pub toolchain: String,
 }
 
 impl Single {
     /// A configuration that never reached the device.
     pub fn refused(evaluation: Evaluation) -> Single {
-        Single { evaluation, attributes: Vec::new(), lost: false }
+        Single { evaluation, attributes: Vec::new(), lost: false, toolchain: String::new() }
     }
 }
 
@@ -62,7 +64,8 @@ impl<P> Begun<P> {
     /// The evaluation that a judgement amounts to.
     pub fn judged(self, judgement: Judgement) -> Single {
         let (attributes, lost) = (judgement.attributes.clone(), judgement.lost);
-        Single { evaluation: self.0.judged(judgement), attributes, lost }
+        let toolchain = self.0.build.toolchain.clone();
+        Single { evaluation: self.0.judged(judgement), attributes, lost, toolchain }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use evo_protocol::plan::ProblemPlan;
 use evo_space::genome::ContentHash;
 
-use crate::cli::judged_candidate::JudgedCandidate;
+use crate::cli::judge::Judged;
 use crate::request::ask::EvaluationLevel;
 use crate::request::performance::BaselineTime;
 
@@ -22,7 +22,7 @@ pub struct MeasuredBaseline {
 
 impl MeasuredBaseline {
     /// Whether a candidate has its machine code and its launches.
-    pub fn is_same_code(&self, judged: &JudgedCandidate) -> bool {
+    pub fn is_same_code(&self, judged: &Judged) -> bool {
         let own = judged.single.evaluation.code_hash.as_ref();
         let plans = judged.job.as_ref().map(|job| &job.timed[..]).unwrap_or_default();
         let launches =

@@ -14,12 +14,12 @@ use super::task;
 use super::watch::out_of_time;
 use crate::cli::error::{CliError, CliErrorKind};
 use crate::cli::evaluate;
+use crate::cli::evaluate::EvaluateArgs;
 use crate::cli::evaluate::take_log;
-use crate::cli::evaluate_args::EvaluateArgs;
 use crate::cli::exit_code::ExitCode;
-use crate::cli::judged_candidate::{JudgedCandidate, problems, without_comparison};
+use crate::cli::judge::Judged;
+use crate::cli::judge::OpenedCandidate;
 use crate::cli::rival::{self, ChosenRival};
-use crate::cli::trial::OpenedCandidate;
 use crate::compile::instructions::{InstructionUse, instruction_use};
 use crate::engine::single::Single;
 use crate::journal::iterations::{self, IterationLog};
@@ -122,7 +122,7 @@ fn whole(
 ) -> Result<Value, Failure> {
     let mode = ready.asked.kernel()?.objective.ranking.timing();
     if let Some(refused) = ready.asked.refused() {
-        let judged = without_comparison(Single::refused(refused), mode);
+        let judged = Judged::refused(Single::refused(refused), mode);
         return Ok(told(
             session,
             request,
@@ -171,7 +171,7 @@ fn whole(
 /// What is known of the candidate's speed.
 fn known_times<'j>(
     ready: &ReadyRequest,
-    judged: &'j JudgedCandidate,
+    judged: &'j Judged,
     baseline: Result<MeasuredBaseline, String>,
     rival: Option<&ChosenRival>,
 ) -> KnownTimes<'j> {
@@ -184,7 +184,7 @@ fn known_times<'j>(
         Err(why) => (None, why),
     };
     KnownTimes {
-        problems: problems(judged),
+        problems: judged.problems(),
         against: rival.filter(|_| is_decided).map(|own| own.name.clone()),
         is_paired,
         is_same_code,
@@ -222,7 +222,7 @@ fn told(
     request: &EvaluationRequest,
     head: &AnswerHead,
     ready: &ReadyRequest,
-    own: &JudgedCandidate,
+    own: &Judged,
     (times, decision, profile): (KnownTimes<'_>, Option<AnsweredDecision>, Result<Value, String>),
     began: Instant,
 ) -> Value {
@@ -254,7 +254,7 @@ fn told(
 }
 
 /// Which units the machine code of its first build uses.
-fn instructions(own: &JudgedCandidate) -> Option<InstructionUse> {
+fn instructions(own: &Judged) -> Option<InstructionUse> {
     let binary = &own.job.as_ref()?.candidate.builds.first()?.binary;
     let bytes = std::fs::read(binary.path.as_ref()?).ok()?;
     instruction_use(&own.device.as_ref()?.arch, &bytes)

@@ -6,14 +6,13 @@ use super::baselines::{MeasuredBaseline, MeasuredBaselines};
 use super::ready::ReadyRequest;
 use crate::cli::error::CliError;
 use crate::cli::evaluate;
+use crate::cli::evaluate::EvaluateArgs;
 use crate::cli::evaluate::rule;
 use crate::cli::evaluate::{EvaluateParts, record};
-use crate::cli::evaluate::{JobDepth, judge_opened, judge_rival};
-use crate::cli::evaluate_args::EvaluateArgs;
-use crate::cli::judged_candidate::{JudgedCandidate, without_comparison};
+use crate::cli::judge::OpenedCandidate;
+use crate::cli::judge::{self, JobDepth, Judged, judge_rival};
 use crate::cli::rival::ChosenRival;
 use crate::cli::session;
-use crate::cli::trial::OpenedCandidate;
 use crate::engine::single::Single;
 use crate::journal::iterations::{self, IterationLog};
 use crate::request::answer::{AnsweredDecision, not_asked};
@@ -24,7 +23,7 @@ use crate::timing::acceptance::decide;
 
 /// A judged candidate with the baseline that was measured by itself, or why there is none, and with what was decided.
 pub struct AtLevel {
-    pub judged: JudgedCandidate,
+    pub judged: Judged,
     pub baseline: Result<MeasuredBaseline, String>,
     pub decision: Option<AnsweredDecision>,
 }
@@ -55,7 +54,7 @@ pub fn judge(
         EvaluationLevel::Full | EvaluationLevel::Confirm => JobDepth::DEEP,
     };
     let paired = context.rival.filter(|_| *level == EvaluationLevel::Confirm);
-    let mut judged = judge_opened(one, asked, opened, depth, paired, |_| ())?;
+    let mut judged = judge::judge(one, asked, opened, depth, paired, |_| ())?;
     judged.findings.missing = missing(&judged, *level, &one.allow_not_run);
     if *level == EvaluationLevel::Confirm && asked.kernel()?.check.demands_sanitizer {
         evaluate::sanitize(one, asked, &mut judged)?;
@@ -76,7 +75,7 @@ pub fn judge(
 fn decided(
     context: &LevelContext<'_>,
     ready: &ReadyRequest,
-    judged: &JudgedCandidate,
+    judged: &Judged,
     rival: &ChosenRival,
     log: &IterationLog,
 ) -> Result<AnsweredDecision, CliError> {
@@ -124,7 +123,7 @@ fn baseline(
 }
 
 /// A candidate that is only compiled.
-fn compiled(ready: &ReadyRequest, opened: &OpenedCandidate<'_>) -> Result<JudgedCandidate, CliError> {
+fn compiled(ready: &ReadyRequest, opened: &OpenedCandidate<'_>) -> Result<Judged, CliError> {
     let mode = ready.asked.kernel()?.objective.ranking.timing();
     let single = match opened.job(false)? {
         Ok((begun, _)) => {
@@ -136,11 +135,11 @@ fn compiled(ready: &ReadyRequest, opened: &OpenedCandidate<'_>) -> Result<Judged
         return Err(session::trouble("the candidate could not be compiled", &single.evaluation.verdict));
     }
     let device = Some(opened.lane.info().clone());
-    Ok(JudgedCandidate { device, ..without_comparison(single, mode) })
+    Ok(Judged { device, ..Judged::refused(single, mode) })
 }
 
 /// Gates that the level demands and that did not run on a candidate that passes.
-fn missing(judged: &JudgedCandidate, level: EvaluationLevel, allowed: &[String]) -> Vec<String> {
+fn missing(judged: &Judged, level: EvaluationLevel, allowed: &[String]) -> Vec<String> {
     let evaluation = &judged.single.evaluation;
     let last = match level {
         EvaluationLevel::Compile => Gate::Compile,

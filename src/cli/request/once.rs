@@ -12,7 +12,7 @@ use super::watch::AnswerWriter;
 use crate::cli::answer::Answer;
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
-use crate::cli::evaluate_args::EvaluateArgs;
+use crate::cli::evaluate::EvaluateArgs;
 use crate::cli::exit_code::ExitCode;
 use crate::regular;
 use crate::request::answer::{AnswerHead, refused};

@@ -1,7 +1,7 @@
 //! Which options go together where `evo evaluate` takes requests.
 
 use crate::cli::error::CliError;
-use crate::cli::evaluate_args::EvaluateArgs;
+use crate::cli::evaluate::EvaluateArgs;
 use crate::cli::words;
 
 /// Refuses flags that need requests where none are taken, and a candidate in words where they are.

@@ -7,8 +7,8 @@ use evo_space::genome::ContentHash;
 
 use super::session::RequestSession;
 use crate::cli::error::CliError;
+use crate::cli::judge::AskedCandidate;
 use crate::cli::one_args::TestOneArgs;
-use crate::cli::trial::AskedCandidate;
 use crate::cli::{candidate, session};
 use crate::engine::candidate::{
     CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice, resolve,

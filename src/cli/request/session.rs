@@ -8,10 +8,10 @@ use evo_space::genome::ContentHash;
 
 use super::baselines::MeasuredBaselines;
 use super::known::KnownAnswers;
-use crate::cli::aim::{self, Aim};
 use crate::cli::device_lane;
 use crate::cli::error::CliError;
-use crate::cli::evaluate_args::EvaluateArgs;
+use crate::cli::evaluate::EvaluateArgs;
+use crate::cli::judge::Aim;
 use crate::cli::session::{self, DeviceSetup};
 use crate::cli::{opened, seed, words};
 use crate::compile::warm::WarmCompiler;
@@ -42,7 +42,7 @@ impl<'a> RequestSession<'a> {
     /// A session whose device is chosen and not open yet.
     pub fn begin(arguments: &'a EvaluateArgs) -> Result<RequestSession<'a>, CliError> {
         let one = &arguments.one;
-        aim::check_names(&one.allow_not_run, Aim::Evaluate)?;
+        Aim::Evaluate.check_names(&one.allow_not_run)?;
         let mut setup = session::setup_for(&one.run)?;
         setup.warm = Some(Arc::new(WarmCompiler::start(&setup.farm)?));
         let seed = one.run.seed.map_or_else(seed::random, Ok)?;

@@ -8,8 +8,8 @@ use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::measurement::RankingMode;
 
 use crate::cli::error::CliError;
+use crate::cli::judge;
 use crate::cli::session::{self, DeviceSetup};
-use crate::cli::trial;
 use crate::engine::prepared::PreparedKernel;
 use crate::engine::single;
 use crate::kernel::catalog;
@@ -31,7 +31,7 @@ pub fn own(setup: &DeviceSetup, info: &DeviceInfo, ranking: RankingMode, seed: u
     let recipe = session::recipe_on(kernel, &problems, setup, info, seed)?;
     let genome = file.space.default_genome();
     let configuration = file.space.configuration(&genome);
-    let compile = |prepared: &PreparedKernel| trial::compile(setup, prepared);
+    let compile = |prepared: &PreparedKernel| judge::compile(setup, prepared);
     match single::job(&recipe, genome, configuration, false, compile)? {
         Ok((_, job)) => Ok(Job { reach: JobReach::Anchor, several: Vec::new(), ranking, ..job }),
         Err(refused) => Err(CliError::harness(format!(

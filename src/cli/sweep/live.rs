@@ -23,9 +23,9 @@ use crate::cli::args::SweepArgs;
 use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::host_twin::HostTwin;
+use crate::cli::judge;
 use crate::cli::opened;
 use crate::cli::session::{self, DeviceSetup};
-use crate::cli::trial;
 use crate::compile::VariantFarm;
 use crate::engine::live_sanitizer::TwinLooks;
 use crate::engine::prepared::PreparedKernel;
@@ -132,7 +132,7 @@ impl LiveSubject {
         let recipe = session::recipe(kernel, &problems, &self.setup, &lane, seed)?;
         let genome = self.file.space.genome(configuration);
         let genome = genome.ok_or_else(|| CliError::harness("the variant is not of this space"))?;
-        let compile = |prepared: &PreparedKernel| trial::compile(&self.setup, prepared);
+        let compile = |prepared: &PreparedKernel| judge::compile(&self.setup, prepared);
         match single::job(&recipe, genome, configuration.clone(), false, compile)? {
             Ok((_, job)) => Ok((job, device_lane::lane_options(&self.setup, command, Some(kernel))?)),
             Err(refused) => {
@@ -174,8 +174,8 @@ impl LiveSubject {
         let (recipe, (anchors, no_anchors)) = anchors::beside(is_several.then_some(own), recipe);
         let recipe = recipe?;
         let default = self.space().configuration(&self.space().default_genome());
-        trial::rehearse(lane, kernel, &problems, &default, &recipe)?;
-        trial::answer_ahead(lane, kernel, &problems, &default, &recipe);
+        judge::rehearse(lane, kernel, &problems, &default, &recipe)?;
+        judge::answer_ahead(lane, kernel, &problems, &default, &recipe);
         let names = |timed: bool| {
             let some = problems.iter().filter(|one| one.timed == timed);
             some.map(|one| one.name.clone()).collect::<Vec<_>>()
