@@ -10,7 +10,7 @@ use super::row::{BenchRow, RowStatus, RowTimes};
 use super::shapes::BenchShape;
 use crate::journal::leaderboard::roofline_ns;
 use crate::journal::record::ProblemWork;
-use crate::report::benchmark::{are_few, blocks};
+use crate::report::judged::{are_few, blocks};
 use crate::timing::stats::{bootstrap_interval, median, quantile, sorted};
 use crate::timing::{noise, paired};
 

@@ -20,7 +20,7 @@ use super::scaling::{ScalingPoint, scales_badly};
 use super::seats::PeerSeat;
 use super::shapes::BenchShape;
 use crate::kernel::spec::{KernelSpec, ReferenceSpec};
-use crate::report::benchmark::blocks;
+use crate::report::judged::blocks;
 use crate::supervise::blocks::BlockWorker;
 use crate::supervise::lane::{Lane, LaneError};
 use evo_system::scratch::ScratchPlace;

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use evo_protocol::envelope::EnvelopeStatus;
+use evo_protocol::known::told;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::error::CliError;
@@ -26,6 +28,13 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// An answer whose type has the command's own fields, and its gist as `result`; the status follows from the exit code.
+    pub fn of(exit: ExitCode, answer: &impl Serialize) -> Answer {
+        let (mut own, reasons) = told(answer);
+        let result = own.as_object_mut().and_then(|fields| fields.shift_remove("result"));
+        Answer { own: own.to_string(), result, reasons, ..Answer::from(exit) }
+    }
+
     /// An answer with an object, whose status follows from the exit code.
     pub fn object(exit: ExitCode, own: &Value) -> Answer {
         Answer { own: own.to_string(), ..Answer::from(exit) }

@@ -5,11 +5,12 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use evo_protocol::command_schemas;
 use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes};
 use evo_protocol::envelope::{EnvelopeError, EnvelopeStatus, ErrorCode};
+use evo_protocol::known::told;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
+use evo_protocol::schema;
 use evo_space::genome::ContentHash;
 use serde_json::{Value, json};
 
@@ -19,8 +20,8 @@ use crate::compile::cache::{self, Cache};
 use crate::engine::single::Single;
 use crate::inspect::profile::{self, Collection, KnownFacts, KnownSources, MetricSet, NoCounters, Profile};
 use crate::journal::record::now;
-use crate::report::envelope::CallFacts;
-use crate::report::profile::ProfileFields;
+use crate::report::envelope::{CallFacts, ResultAlone};
+use crate::report::profile::ProfileResult;
 use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
 use crate::tool::{self, FoundTool, ToolKind, ToolPlaces};
@@ -145,15 +146,16 @@ pub fn error_of(none: &NoCounters) -> CliError {
 pub fn document(
     facts: &CallFacts,
     hashes: [Option<&ContentHash>; 2],
-    told: &ProfileFields,
+    profile: &Profile,
     error: Option<EnvelopeError>,
 ) -> Value {
     let status = if error.is_some() { EnvelopeStatus::NotRun } else { EnvelopeStatus::Pass };
     let [source_hash, code_hash] = hashes;
+    let (told, reasons) = told(&ResultAlone { result: ProfileResult::of(profile) });
     json!({
-        "schema": "evo.profile", "version": command_schemas::version(PROFILE), "at": now(), "status": status,
+        "schema": "evo.profile", "version": schema::version(PROFILE), "at": now(), "status": status,
         "error": error, "candidate": facts.candidate, "device": facts.device, "conditions": facts.conditions,
         "repro": facts.repro, "source_hash": source_hash, "code_hash": code_hash,
-        "result": told.fields, "reasons": told.reasons,
+        "result": told["result"], "reasons": reasons,
     })
 }

@@ -27,8 +27,8 @@ use super::{
 };
 use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::spec::PeerSpec;
-use crate::report::benchmark::Compared;
 use crate::report::crosscheck::{self as report, CrosscheckSetting};
+use crate::report::judged::Compared;
 
 /// What was found, and the file in which it stands.
 struct Crosschecked {
@@ -47,24 +47,23 @@ pub fn run(arguments: &CrosscheckArgs, call: &Call) -> Result<Answer, CliError> 
         Aim::Crosscheck,
         |bench| CrosscheckRun { arguments, call, bench, words: &words, peers: &peers }.run(),
     )?;
-    let mut own = tried.fields();
-    let Some(found) = &tried.found else {
-        return tried.answer(&arguments.one, call, Aim::Crosscheck, None, own, "");
-    };
-    own["rows"] = json!(found.rows);
-    own["file"] = json!(found.file);
+    let one = &arguments.one;
+    let Some(found) = &tried.found else { return tried.answer(one, call, Aim::Crosscheck, None) };
     let headline = report::headline(&found.rows);
     let text = report::text(&found.rows);
-    let absent = absent(arguments, &found.rows);
-    let mut answer = tried.answer(&arguments.one, call, Aim::Crosscheck, absent, own, &text)?;
+    let ended = tried.ended(one, call, Aim::Crosscheck, absent(arguments, &found.rows), &text)?;
+    let checked = tried.judged.checked();
+    let mut own = json!(tried.fields(&checked));
+    own["rows"] = json!(found.rows);
+    own["file"] = json!(found.file);
+    own["result"] = json!(tried.brief(&ended));
+    own["result"]["headline"] = headline.clone().into();
+    own["result"]["rows"] = json!(found.rows);
+    let mut answer = ended.answer(&own);
     if found.rows.iter().any(CrosscheckRow::disagrees) && answer.error.is_none() {
         (answer.exit, answer.status) = (ExitCode::Failed, EnvelopeStatus::Fail);
     }
     answer.reasons.extend(why_null(&found.rows));
-    if let Some(Value::Object(result)) = &mut answer.result {
-        result.insert("headline".to_string(), headline.clone().into());
-        result.insert("rows".to_string(), json!(found.rows));
-    }
     output::say(&headline);
     if !call.is_json() {
         output::say(&format!("kept in {}", found.file));

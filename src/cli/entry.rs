@@ -5,7 +5,7 @@ use std::process;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
-use evo_protocol::command_schemas::{self, UNKNOWN};
+use evo_protocol::command_schemas::UNKNOWN;
 
 use super::answer::Answer;
 use super::call::Call;
@@ -19,6 +19,7 @@ use super::{
     import, init, invert, leaderboard, man, mcp, micro, output, preflight, profile, render, report, request,
     restore, sanitize, selftest, space, sweep, test_one, watch, worker,
 };
+use crate::answers;
 use crate::process::{keep_with, worker_program};
 
 /// For people who ask for a command that was here in earlier versions.
@@ -87,7 +88,7 @@ fn exit(code: ExitCode) -> process::ExitCode {
 fn command_name(words: &[String]) -> String {
     let cli = Cli::command();
     let name = words.iter().find(|word| cli.find_subcommand(word).is_some());
-    let has_schema = |name: &&String| *name == WORKER || command_schemas::names().any(|own| own == *name);
+    let has_schema = |name: &&String| *name == WORKER || answers::commands().any(|own| own == *name);
     name.filter(has_schema).cloned().unwrap_or_else(|| UNKNOWN.to_string())
 }
 

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use evo_device::probe::DeviceChoice;
 use evo_protocol::envelope::{EnvelopeStatus, LimitName};
 use evo_protocol::evaluation::Evaluation;
+use evo_protocol::known::{Known, told};
 use evo_protocol::verdict::{GateReport, GateState, Verdict, VerdictKind};
 use evo_space::text::quote;
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ use super::one_args::TestOneArgs;
 use super::request_args::RequestArgs;
 use super::rival::{self, ChosenRival};
 use super::sanitize::tool_on;
-use super::{device_lane, output, session};
+use super::{device_lane, output};
 use crate::engine::candidate::CandidateKind;
 use crate::engine::single::Single;
 use crate::inspect::profile::MetricSet;
@@ -38,11 +39,10 @@ use crate::journal::lock::DeviceTurn;
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::now;
 use crate::kernel::render::render;
-use crate::report::benchmark::{self, Compared, Measured};
-use crate::report::envelope::KnownSoFar;
-use crate::report::evaluate::{self, Evaluated, Reasoned};
-use crate::report::profile::fields;
-use crate::report::{parity, single};
+use crate::report::envelope::{KnownSoFar, ResultAlone};
+use crate::report::judged::{self, Compared, EvaluateAnswer, Evaluated, Figures, Measured, RivalSaid};
+use crate::report::parity;
+use crate::report::profile::ProfileResult;
 use crate::supervise::job::Job;
 use crate::timing::acceptance::{AcceptanceRule, RivalDecision, Ruling, decide};
 use crate::tool::{ToolPlaces, git_state};
@@ -85,46 +85,49 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
 fn answer(
     parts: &EvaluateParts<'_>,
     recorded: &Recorded,
-    bottleneck: Result<String, String>,
+    bottleneck: Known<String>,
     call: &Call,
 ) -> Result<Answer, CliError> {
     let EvaluateParts { arguments, asked, judged, ruling, rival, .. } = parts;
-    let evaluation = judged.evaluation();
+    let (evaluation, findings) = (judged.evaluation(), &judged.findings);
     if let Some(hit) = limit_hit(&evaluation.verdict, &arguments.one) {
         call.hit(hit);
     }
-    let (result, mut reasons) = result(parts, &recorded.next_step, bottleneck);
-    let (mut own, more) = flat(parts);
-    reasons.extend(more);
-    own["space"] = asked.setting.space.as_str().into();
-    own["kernel"] = asked.setting.kernel.as_str().into();
-    own["seed"] = asked.seed.into();
-    own["configuration"] = json!(evaluation.configuration);
-    own["rival"] = json!({ "name": rival.name, "why": rival.why, "incumbent": rival.incumbent,
-        "configuration": rival.resolved.configuration, "noise_floor_ratio": judged.findings.noise_floor });
-    if rival.incumbent.is_none() {
-        reasons.insert("rival.incumbent".into(), "the rival is not the incumbent".into());
+    let why = judged.why_not_compared();
+    let result = Evaluated {
+        evaluation: Some(evaluation),
+        correct: findings.correct && findings.missing.is_empty(),
+        ruling: Some(ruling),
+        score: judged.score,
+        not_compared: &why,
+        problems: judged.problems(),
+        bottleneck,
+        next_step: recorded.next_step.clone(),
     }
-    if judged.findings.noise_floor.is_none() {
-        reasons.insert("rival.noise_floor_ratio".into(), judged.why_not_compared());
-    }
-    own["number"] = recorded.number.into();
-    own["incumbent"] = json!(recorded.incumbent);
-    if recorded.incumbent.is_none() {
-        reasons.insert("incumbent".into(), "nothing was accepted yet".into());
-    }
-    own["claimed"] = json!(arguments.claimed);
-    if arguments.claimed.is_none() {
-        reasons.insert("claimed".into(), "`--claimed` says nothing".into());
-    }
-    own["notes"] = json!(recorded.notes);
-    let parity = parity::of(evaluation);
-    own["parity"] = parity.fields;
-    reasons.extend(parity.reasons);
+    .result();
+    let text = result.text(&rival.name);
+    let own = EvaluateAnswer {
+        space: &asked.setting.space,
+        kernel: &asked.setting.kernel,
+        seed: asked.seed,
+        configuration: &evaluation.configuration,
+        rival: RivalSaid {
+            name: &rival.name,
+            why: &rival.why,
+            incumbent: Known::of(rival.incumbent, "the rival is not the incumbent"),
+            configuration: &rival.resolved.configuration,
+            noise_floor_ratio: Known::of(findings.noise_floor, why.as_str()),
+        },
+        number: recorded.number,
+        incumbent: Known::of(recorded.incumbent.as_ref().map(|own| json!(own)), "nothing was accepted yet"),
+        claimed: Known::of(arguments.claimed, "`--claimed` says nothing"),
+        notes: &recorded.notes,
+        parity: parity::of(evaluation),
+        figures: figures(parts),
+        result,
+    };
     let (exit, status) = end(parts);
-    let text = evaluate::text(&result, &rival.name);
-    let mut answer = Answer { status, reasons, ..Answer::object(exit, &own) }.in_brief(result);
-    answer.allowed_not_run.clone_from(&judged.allowed);
+    let mut answer = Answer { status, allowed_not_run: judged.allowed.clone(), ..Answer::of(exit, &own) };
     if evaluation.verdict.kind == VerdictKind::Interrupted {
         call.hit(LimitName::Total);
         let mut limits = arguments.one.run.limits.total.clone();
@@ -135,12 +138,13 @@ fn answer(
         output::say(&format!("note: {note}"));
     }
     if !call.is_json() {
-        let gates = single::text(&asked.setting, evaluation, &judged.single.attributes);
-        let claim = arguments.claimed.map(|own| format!("claimed  {own:.3}x, which decides nothing\n"));
-        let claim = claim.unwrap_or_default();
+        let gates = judged::text(&asked.setting, evaluation, &judged.single.attributes);
+        let claim = arguments.claimed.map(|claim| format!("claimed  {claim:.3}x, which decides nothing\n"));
         output::stdout(&format!(
-            "{gates}{text}{claim}kept as evaluation {} of {}\n",
-            recorded.number, recorded.file
+            "{gates}{text}{}kept as evaluation {} of {}\n",
+            claim.unwrap_or_default(),
+            recorded.number,
+            recorded.file
         ))?;
     }
     if !ruling.why.is_empty() && exit == ExitCode::Failed && arguments.require != Requirement::Correct {
@@ -178,48 +182,32 @@ fn end(parts: &EvaluateParts<'_>) -> (ExitCode, EnvelopeStatus) {
     }
 }
 
-fn result(parts: &EvaluateParts<'_>, next_step: &str, bottleneck: Result<String, String>) -> Reasoned {
-    let judged = parts.judged;
-    let why = judged.why_not_compared();
-    evaluate::result(&Evaluated {
-        evaluation: Some(judged.evaluation()),
-        correct: judged.findings.correct && judged.findings.missing.is_empty(),
-        ruling: Some(parts.ruling),
-        score: judged.score,
-        not_compared: &why,
-        problems: judged.problems(),
-        bottleneck,
-        next_step: next_step.to_string(),
-    })
-}
-
-/// The six flat fields that `benchmark` has too.
-fn flat(parts: &EvaluateParts<'_>) -> Reasoned {
+/// The flat figures that `benchmark` has too. They compare with the default configuration alone.
+fn figures(parts: &EvaluateParts<'_>) -> Figures {
     let EvaluateParts { judged, rival, asked, .. } = parts;
-    let mut compared = Compared::with(rival.resolved.configuration.clone());
-    compared.noise_floor = judged.findings.noise_floor;
-    compared.problems = judged.pairs.clone();
     let space = &rival.resolved.file.space;
     let is_default =
         rival.resolved.genome == space.default_genome() && rival.resolved.provenance.parent.is_none();
-    compared.missing = match (is_default, judged.pairs.is_empty()) {
-        (false, _) => Some("the rival is not the default configuration".to_string()),
-        (true, true) => Some(judged.why_not_compared()),
-        (true, false) => None,
+    let compared = Compared {
+        configuration: rival.resolved.configuration.clone(),
+        missing: match (is_default, judged.pairs.is_empty()) {
+            (false, _) => Some("the rival is not the default configuration".to_string()),
+            (true, true) => Some(judged.why_not_compared()),
+            (true, false) => None,
+        },
+        problems: judged.pairs.clone(),
+        noise_floor: judged.findings.noise_floor,
     };
-    let passed = judged.single.evaluation.verdict.is_pass();
-    let figures = benchmark::fields(&Measured {
+    let passed = judged.evaluation().verdict.is_pass();
+    let measured = Measured {
         evaluation: judged.evaluation(),
         plans: judged.plans(),
         mode: judged.mode,
         device: judged.device.as_ref(),
-        is_persistent: session::kernel_of(&asked.candidate.file).is_ok_and(|kernel| kernel.is_persistent),
+        is_persistent: asked.kernel().is_ok_and(|kernel| kernel.is_persistent),
         compared: passed.then_some(&compared),
-    });
-    let names: Vec<String> =
-        figures.flat.as_object().into_iter().flat_map(|own| own.keys().cloned()).collect();
-    let reasons = figures.reasons.into_iter().filter(|(name, _)| names.contains(name)).collect();
-    (figures.flat, reasons)
+    };
+    measured.figures()
 }
 
 /// Looks for faults with a sanitizer. A finding is the candidate's verdict; an answer that is missing counts among the
@@ -289,18 +277,15 @@ pub fn profile(
         limit: one.run.limits.limit_tool,
     };
     let looked = look(&CounterSubject { options: &options, job, sources }, &order)?;
-    Ok(Ok(fields(&looked.profile).fields))
+    Ok(Ok(told(&ProfileResult::of(&looked.profile)).0))
 }
 
 /// The bottleneck that a profile names, or why none is known.
-pub fn bottleneck(profile: Option<&Result<Value, String>>) -> Result<String, String> {
+fn bottleneck(profile: Option<&Result<Value, String>>) -> Known<String> {
     match profile {
-        None => Err("`--profile` asks for it".into()),
-        Some(Err(why)) => Err(why.clone()),
-        Some(Ok(told)) => match told["bottleneck"].as_str() {
-            Some(word) => Ok(word.to_string()),
-            None => Err("the profile names none".into()),
-        },
+        None => Known::Unknown("`--profile` asks for it".into()),
+        Some(Err(why)) => Known::Unknown(why.clone()),
+        Some(Ok(told)) => Known::of(told["bottleneck"].as_str().map(String::from), "the profile names none"),
     }
 }
 
@@ -322,17 +307,19 @@ fn judge(
 /// What an evaluation that is cut off has to say, before and after its verdict.
 fn so_far(evaluation: Option<&Evaluation>) -> KnownSoFar {
     let correct = evaluation.is_some_and(|evaluation| evaluation.verdict.is_pass());
-    let (result, reasons) = evaluate::result(&Evaluated {
+    let result = Evaluated {
         evaluation,
         correct,
         ruling: None,
         score: None,
         not_compared: "the command ended before it was compared",
         problems: Vec::new(),
-        bottleneck: Err("the command ended before a profiler was asked".into()),
+        bottleneck: Known::Unknown("the command ended before a profiler was asked".into()),
         next_step: "allow more time with `--time-limit`, or make the candidate faster".to_string(),
-    });
-    KnownSoFar { own: json!({}), result, reasons }
+    }
+    .result();
+    let (told, reasons) = told(&ResultAlone { result });
+    KnownSoFar { own: json!({}), result: told["result"].clone(), reasons }
 }
 
 /// All that is known of an evaluation.

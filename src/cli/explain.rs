@@ -4,7 +4,6 @@
 //! cannot differ.
 
 use clap::Args;
-use evo_protocol::schema;
 use evo_protocol::verdict::VerdictKind;
 use evo_space::diagnostic::nearest;
 use serde_json::{Value, json};
@@ -13,6 +12,7 @@ use super::answer::Answer;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::output;
+use crate::answers;
 use crate::report::width::{stdout_width, wrapped};
 
 const PAGE: &str = include_str!("../../docs/verdicts.md");
@@ -39,8 +39,8 @@ pub fn run(arguments: &ExplainArgs) -> Result<Answer, CliError> {
 }
 
 fn print_schema(name: &str) -> Result<Answer, CliError> {
-    let Some(schema) = schema::named(name) else {
-        let names = schema::names();
+    let Some(schema) = answers::named(name) else {
+        let names = answers::names();
         let hint = match nearest(name, names.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("there are {}", names.join(", ")),

@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use evo_protocol::envelope::{EnvelopeStatus, ErrorCode, ErrorPlace};
 use evo_protocol::evaluation::Evaluation;
+use evo_protocol::known::{Known, told};
 use evo_protocol::leaderboard::PairedDecision;
 use evo_protocol::measurement::Measurement;
 use evo_protocol::plan::ProblemPlan;
 use evo_space::diagnostic::nearest;
 use evo_space::genome::{Configuration, ContentHash};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::answer::Answer;
 use super::call::Call;
@@ -52,11 +53,12 @@ use crate::kernel::render::render;
 use crate::kernel::spec::{FasterGoal, GoalsSpec, KernelSpec, MetricGoal};
 use crate::peer::SHIPPED;
 use crate::regular;
+use crate::report::envelope::ResultAlone;
 use crate::report::gate::{
-    GateOutcome, GateSheet, GatedDecision, GatedProblem, GoalState, JudgedGoal, percent,
+    GateInit, GateOutcome, GateResult, GateSheet, GatedDecision, GatedProblem, GoalState, JudgedGoal, percent,
 };
 use crate::report::github;
-use crate::report::profile::fields;
+use crate::report::profile::ProfileResult;
 use crate::supervise::lane::LaneOptions;
 use crate::timing::acceptance::tail_ratio;
 use crate::timing::paired::claimable;
@@ -187,7 +189,10 @@ fn sheet(
     let gone = baseline.problems.keys().filter(|name| !timed.contains(name));
     problems.extend(gone.map(|name| {
         let why = format!("the baseline has `{name}`, and the space times no such problem");
-        blank(name, baseline, GatedDecision::Missing, why)
+        GatedProblem {
+            stored_p50_ns: stored(baseline, name),
+            ..GatedProblem::blank(name, GatedDecision::Missing, why)
+        }
     }));
     let mut notes = rival.notes.clone();
     if baseline.space_hash != space_hash(asked) {
@@ -208,54 +213,43 @@ fn sheet(
     }
 }
 
-fn blank(name: &str, baseline: &GateBaseline, decision: GatedDecision, why: String) -> GatedProblem {
-    GatedProblem {
-        problem: name.to_string(),
-        line: None,
-        decision,
-        why,
-        correct: None,
-        finding: None,
-        rounds: None,
-        baseline_p50_ns: None,
-        candidate_p50_ns: None,
-        mann_whitney_p: None,
-        cliffs_delta: None,
-        stored_p50_ns: baseline.problems.get(name).map(|own| own.p50_ns),
-    }
-}
-
 fn sizes_in_words(sizes: &BTreeMap<String, i64>) -> String {
     sizes.iter().map(|(name, size)| format!("{name}={size}")).collect::<Vec<_>>().join(" ")
 }
 
+/// The baseline's time when it was made.
+fn stored(baseline: &GateBaseline, name: &str) -> Known<f64> {
+    let time = baseline.problems.get(name).map(|times| times.p50_ns);
+    Known::of(time, "the baseline has no time at these sizes")
+}
+
 fn problem(name: &str, asked: &AskedCandidate, gate: &JudgedGate, baseline: &GateBaseline) -> GatedProblem {
-    let line = problem_line(&asked.candidate.file.text, name);
-    let with = |decision, why: String| GatedProblem { line, ..blank(name, baseline, decision, why) };
+    let with = |decision, why: String| GatedProblem {
+        line: problem_line(&asked.candidate.file.text, name),
+        correct: Known::Is(gate.is_correct()),
+        stored_p50_ns: stored(baseline, name),
+        ..GatedProblem::blank(name, decision, why)
+    };
     let verdict = &gate.judged.evaluation().verdict;
     if !gate.is_correct() {
         let why = format!("the candidate is refused: {}: {}", verdict.label(), verdict.message);
-        return GatedProblem { correct: Some(false), ..with(GatedDecision::Incorrect, why) };
+        return with(GatedDecision::Incorrect, why);
     }
     let plans = gate.judged.plans();
     let at = plans.iter().position(|plan| plan.name == name);
-    let compared = at.and_then(|at| Some((&plans[at], gate.compared.get(at)?)));
-    let Some((plan, own)) = compared else {
+    let Some((plan, times)) = at.and_then(|at| Some((&plans[at], gate.compared.get(at)?))) else {
         let why = gate.judged.findings.not_compared.clone().unwrap_or_else(|| "it was not timed".into());
-        return GatedProblem { correct: Some(true), ..with(GatedDecision::NotRun, why) };
+        return with(GatedDecision::NotRun, why);
     };
-    let stored = baseline.problems.get(name);
     // Under its name there is another problem now: what the baseline was good at was not looked at.
-    if let Some(before) = stored.filter(|own| own.sizes != plan.sizes) {
+    if let Some(before) = baseline.problems.get(name).filter(|before| before.sizes != plan.sizes) {
         let [before, now] = [&before.sizes, &plan.sizes].map(sizes_in_words);
         let why = format!("the baseline has `{name}` with {before}, and the space times it with {now}");
-        let correct = Some(true);
-        return GatedProblem { correct, stored_p50_ns: None, ..with(GatedDecision::Missing, why) };
+        let stored_p50_ns = Known::Unknown("the baseline has no time at these sizes".into());
+        return GatedProblem { stored_p50_ns, ..with(GatedDecision::Missing, why) };
     }
-    let stored_p50_ns = stored.map(|own| own.p50_ns);
-    let Some(found) = own.finding else {
-        let why = own.error.clone().unwrap_or_default();
-        return GatedProblem { correct: Some(true), stored_p50_ns, ..with(GatedDecision::NotRun, why) };
+    let Some(found) = times.finding else {
+        return with(GatedDecision::NotRun, times.error.clone().unwrap_or_default());
     };
     let gap = (found.ratio - 1.0) * 100.0;
     let low = (found.ratio_low - 1.0) * 100.0;
@@ -268,15 +262,19 @@ fn problem(name: &str, asked: &AskedCandidate, gate: &JudgedGate, baseline: &Gat
             format!("{gap:+.1} % under a noise floor of {:.1} %: it cannot be told", found.floor * 100.0)
         }
     };
+    let number = |value| Known::number(Some(value), "it was not compared");
+    let ranked = |value| Known::number(value, "all times are equal");
     GatedProblem {
-        correct: Some(true),
-        finding: Some(found),
-        rounds: Some(own.rounds),
-        baseline_p50_ns: Some(median(&own.baseline_ns)).filter(|time| time.is_finite()),
-        candidate_p50_ns: Some(median(&own.candidate_ns)).filter(|time| time.is_finite()),
-        mann_whitney_p: mann_whitney_p(&own.candidate_ns, &own.baseline_ns),
-        cliffs_delta: cliffs_delta(&own.candidate_ns, &own.baseline_ns),
-        stored_p50_ns,
+        baseline_p50_ns: number(median(&times.baseline_ns)),
+        candidate_p50_ns: number(median(&times.candidate_ns)),
+        ratio: number(found.ratio),
+        ratio_low: number(found.ratio_low),
+        ratio_high: number(found.ratio_high),
+        floor: number(found.floor),
+        rounds: Known::Is(times.rounds),
+        p: number(found.p),
+        mann_whitney_p: ranked(mann_whitney_p(&times.candidate_ns, &times.baseline_ns)),
+        cliffs_delta: ranked(cliffs_delta(&times.candidate_ns, &times.baseline_ns)),
         ..with(GatedDecision::Compared(found.decision), why)
     }
 }
@@ -290,17 +288,15 @@ fn answer(parts: &GateParts<'_>, call: &Call, recorded: RecordedGate) -> Result<
         GateOutcome::NotRun => (ExitCode::Failed, EnvelopeStatus::NotRun),
         GateOutcome::Noisy => (ExitCode::Failed, EnvelopeStatus::Noisy),
     };
-    let (mut result, mut reasons) = sheet.fields();
-    result["number"] = recorded.number.into();
-    result["files"] = json!(recorded.files);
-    result["updated"] = recorded.updated.into();
+    let result = GateResult {
+        files: Some(&recorded.files),
+        updated: Some(recorded.updated),
+        ..sheet.result(recorded.number)
+    };
     let allowed_goals = sheet.goals.iter().filter(|goal| goal.is_allowed).map(|goal| goal.name.to_string());
     let mut allowed_not_run: Vec<String> =
         parts.gate.judged.allowed.iter().cloned().chain(allowed_goals).collect();
     allowed_not_run.dedup();
-    if sheet.problems.is_empty() {
-        reasons.insert("result.problems".into(), why.clone());
-    }
     let table = sheet.markdown();
     if arguments.is_for_github() {
         let commands = github::commands(sheet.annotations());
@@ -315,7 +311,7 @@ fn answer(parts: &GateParts<'_>, call: &Call, recorded: RecordedGate) -> Result<
         let updated = if recorded.updated { ", and is the baseline now" } else { "" };
         output::stdout(&format!("{table}\n{}: {why}{updated}\n", outcome.as_str()))?;
     }
-    Ok(Answer { status, reasons, allowed_not_run, ..Answer::from(exit) }.in_brief(result))
+    Ok(Answer { status, allowed_not_run, ..Answer::of(exit, &ResultAlone { result }) })
 }
 
 /// Appends the table to the page that GitHub shows of the step. Where that fails, the answer stays what it is.
@@ -444,7 +440,7 @@ fn metrics(
     }
     let is_canonical =
         |plan: &&ProblemPlan| kernel.problems.iter().any(|own| own.name == plan.name && own.canonical);
-    let mut seen: Vec<(String, Value)> = Vec::new();
+    let mut seen: Vec<(String, ProfileResult)> = Vec::new();
     for plan in job.timed.iter().filter(is_canonical) {
         let sources = KnownSources {
             device,
@@ -465,7 +461,7 @@ fn metrics(
         if let Err(none) = &profile.counters {
             return Ok(all(GoalState::NotRun, &error_of(none).to_string()));
         }
-        seen.push((plan.name.clone(), fields(&profile).fields));
+        seen.push((plan.name.clone(), ProfileResult::of(&profile)));
     }
     if seen.is_empty() {
         return Ok(all(GoalState::NotRun, "no canonical problem was timed"));
@@ -473,13 +469,12 @@ fn metrics(
     Ok(goals.iter().map(|own| metric(own, &seen)).collect())
 }
 
-fn metric(own: &MetricGoal, seen: &[(String, Value)]) -> JudgedGoal {
+fn metric(own: &MetricGoal, seen: &[(String, ProfileResult)]) -> JudgedGoal {
     let text = own.text.clone();
     let mut values = Vec::new();
     for (problem, profile) in seen {
-        let launches = profile["launches"].as_array().map(Vec::as_slice).unwrap_or_default();
-        for launch in launches {
-            let Some(value) = launch["metrics"][&own.metric].as_f64() else {
+        for launch in &profile.launches {
+            let Some(value) = launch.metrics.get(&own.metric).and_then(Known::value).copied() else {
                 let why = format!("`{}` of `{problem}` has no value", own.metric);
                 return goal("metrics", text, GoalState::NotRun, why);
             };
@@ -746,12 +741,12 @@ fn line(parts: &GateParts<'_>, git: &GitState, outcome: GateOutcome, why: &str) 
     let own = &asked.candidate;
     let is_source = own.provenance.kind == CandidateKind::Source;
     let kernel = own.file.kernel.as_ref().filter(|_| is_source);
-    let problem = |own: &crate::report::gate::GatedProblem| GateRunProblem {
-        problem: own.problem.clone(),
-        baseline_p50_ns: own.baseline_p50_ns,
-        candidate_p50_ns: own.candidate_p50_ns,
-        ratio: own.finding.map(|found| found.ratio).filter(|ratio| ratio.is_finite()),
-        decision: own.decision.as_str().to_string(),
+    let problem = |row: &GatedProblem| GateRunProblem {
+        problem: row.problem.clone(),
+        baseline_p50_ns: row.baseline_p50_ns.value().copied(),
+        candidate_p50_ns: row.candidate_p50_ns.value().copied(),
+        ratio: row.ratio.value().copied(),
+        decision: row.decision.as_str().to_string(),
     };
     GateRun {
         format: 0,
@@ -785,14 +780,13 @@ fn write_files(parts: &GateParts<'_>, number: u64) -> Result<Vec<String>, CliErr
     let out = &arguments.files.out;
     let fail = |error| CliError::from(JournalError::io("write", &out.join(FOLDER), error));
     let folder = OwnFolder::create(out).and_then(|out| out.create_folder(FOLDER)).map_err(fail)?;
-    let (mut result, reasons) = sheet.fields();
-    result["number"] = number.into();
+    let (result, reasons) = told(&ResultAlone { result: sheet.result(number) });
     let conditions =
         gate.judged.device.as_ref().map(|device| described::conditions(device, asked.seed, &names(gate)));
     let object = json!({
         "schema": "evo.gate.run", "version": 1, "at": now(), "kernel": sheet.kernel, "space": asked.setting.space,
         "device": sheet.device, "repro": asked.setting.repro,
-        "conditions": conditions, "result": result, "reasons": reasons,
+        "conditions": conditions, "result": result["result"], "reasons": reasons,
     });
     let texts = [("gate.json", format!("{object:#}\n")), ("gate.md", sheet.markdown())];
     let mut files = Vec::new();
@@ -835,25 +829,23 @@ fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
         ),
         _ => (EnvelopeStatus::Pass, "it passed its gates".to_string()),
     };
-    let mut own =
-        json!({ "decision": status, "why": why, "baseline": path.display().to_string(), "updated": false });
-    let mut answer =
-        Answer { status, allowed_not_run: gate.judged.allowed.clone(), ..Answer::from(ExitCode::Failed) };
-    if status == EnvelopeStatus::Pass {
+    let is_written = status == EnvelopeStatus::Pass;
+    if is_written {
         // Another call may have made one while this one waited for the device.
         refuse_another(path)?;
         let git = git_state(Path::new("."), &ToolPlaces::of_environment());
         write_baseline(path, &baseline(&asked, &gate, git)?)?;
-        own["updated"] = true.into();
-        answer = Answer { allowed_not_run: answer.allowed_not_run, ..Answer::from(ExitCode::Done) };
     }
     drop(log);
     if !call.is_json() {
-        let text =
-            if status == EnvelopeStatus::Pass { "is the baseline now: commit it" } else { "was not written" };
+        let text = if is_written { "is the baseline now: commit it" } else { "was not written" };
         output::stdout(&format!("{why}\n`{}` {text}\n", path.display()))?;
     }
-    Ok(answer.in_brief(own))
+    let exit = if is_written { ExitCode::Done } else { ExitCode::Failed };
+    let result =
+        GateInit { decision: status, why, baseline: path.display().to_string(), updated: is_written };
+    let allowed_not_run = gate.judged.allowed;
+    Ok(Answer { status, allowed_not_run, ..Answer::of(exit, &ResultAlone { result }) })
 }
 
 fn baseline(asked: &AskedCandidate, gate: &JudgedGate, git: GitState) -> Result<GateBaseline, CliError> {

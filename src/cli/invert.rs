@@ -5,6 +5,7 @@
 
 use evo_protocol::device::DeviceKind;
 use evo_protocol::invert::{InvertDose, InvertRow, ranked};
+use evo_protocol::known::Known;
 use evo_space::diagnostic::nearest;
 use serde_json::{Value, json};
 
@@ -36,33 +37,25 @@ pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
     let tried = judge::run(judge::ask(one, call, Aim::Invert)?, one, call, Aim::Invert, |bench| {
         harm_all(arguments, call, bench)
     })?;
-    let mut own = tried.fields();
-    let Some(found) = tried.found.as_ref() else {
-        return tried.answer(one, call, Aim::Invert, None, own, "");
-    };
-    own["rows"] = json!(found.rows);
-    own["problem"] = json!(found.problem);
-    own["noise_floor"] = json!(found.noise_floor);
-    own["journal"] = json!(found.journal.as_ref().ok());
-    own["counters"] = json!(found.counters.as_ref().ok());
+    let Some(found) = tried.found.as_ref() else { return tried.answer(one, call, Aim::Invert, None) };
     let text = invert::text(&found.rows, &found.problem, found.noise_floor);
     let absent = (!found.rows.iter().any(InvertRow::is_finding)).then_some(INVERT);
-    let mut answer = tried.answer(one, call, Aim::Invert, absent, own, &text)?;
-    if found.noise_floor.is_none() {
-        let why = "the unharmed kernel could not be compared with itself";
-        answer.reasons.insert("noise_floor".to_string(), why.to_string());
-    }
-    if let Some(Value::Object(result)) = &mut answer.result {
-        result.insert("rows".to_string(), json!(found.rows));
-    }
+    let ended = tried.ended(one, call, Aim::Invert, absent, &text)?;
+    let checked = tried.judged.checked();
+    let mut own = json!(tried.fields(&checked));
+    let not_compared = "the unharmed kernel could not be compared with itself";
+    own["rows"] = json!(found.rows);
+    own["problem"] = json!(found.problem);
+    own["noise_floor"] = json!(Known::of(found.noise_floor, not_compared));
+    own["journal"] = json!(Known::from(found.journal.clone()));
+    own["counters"] = json!(Known::from(found.counters.clone()));
+    own["result"] = json!(tried.brief(&ended));
+    own["result"]["rows"] = json!(found.rows);
+    let answer = ended.answer(&own);
     if let Err(why) = &found.journal {
-        answer.reasons.insert("journal".to_string(), why.clone());
         if !call.is_json() {
             super::output::say(&format!("note: harmed copies are in no journal: {why}"));
         }
-    }
-    if let Err(why) = &found.counters {
-        answer.reasons.insert("counters".to_string(), why.clone());
     }
     keep(arguments, call, &tried, found, answer)
 }

@@ -13,7 +13,7 @@ use evo_protocol::plan::{BufferPlan, ProblemPlan};
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictClass, VerdictKind};
 use evo_space::diagnostic::nearest;
 use evo_space::genome::{Configuration, Genome};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::answer::Answer;
 use super::call::Call;
@@ -33,9 +33,7 @@ use crate::journal::leaderboard::roofline_ns;
 use crate::journal::record::ProblemWork;
 use crate::kernel::resolve::resolve;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec, SpaceFile};
-use crate::report::evaluate::EvaluatedProblem;
-use crate::report::parity;
-use crate::report::single::{Setting, json as fields, launches, text};
+use crate::report::judged::{EvaluatedProblem, Setting, VerdictAnswer, VerdictBrief, VerdictFields, text};
 use crate::supervise::job::{Job, JobReach, Standing};
 use crate::supervise::lane::{Lane, LaneError};
 use crate::timing::acceptance::{RivalFindings, RivalProblem, TimeRatio, tail_ratio};
@@ -316,6 +314,11 @@ impl Judged {
         self.job.as_ref().map(|job| &job.timed[..]).unwrap_or_default()
     }
 
+    /// The problems that were checked, timed or not; none for a candidate that never reached the device.
+    pub fn checked(&self) -> Vec<ProblemPlan> {
+        self.job.as_ref().map(Job::all_checked).unwrap_or_default()
+    }
+
     /// Why numbers of the comparison are missing.
     pub fn why_not_compared(&self) -> String {
         let findings = &self.findings;
@@ -589,49 +592,80 @@ pub fn run<T>(
     Ok(Tried { asked, setting, judged, found })
 }
 
-impl<T> Tried<T> {
-    /// The command's own fields, as far as every command has them.
-    pub fn fields(&self) -> Value {
-        fields(&self.setting, self.judged.evaluation(), &self.judged.single.attributes)
+/// How a command ended whose answer is a verdict, before its object is made.
+pub struct Ended {
+    answer: Answer,
+    /// What was demanded and did not run.
+    missing: Vec<&'static str>,
+}
+
+impl Ended {
+    pub fn allowed_not_run(&self) -> &[String] {
+        &self.answer.allowed_not_run
     }
 
-    /// Prints the text, or fills the object, and says how it ended: exit code and status from the verdict and from the gates
-    /// that ran. A gate that was demanded and did not run never counts as a pass, unless `--allow-not-run` names it; nor does
-    /// `absent`, which was demanded beside the gates. `own` has the command's fields, `more` what it says beyond the verdict.
-    pub fn answer(
+    /// The command's answer with its own fields.
+    pub fn answer(self, own: &impl Serialize) -> Answer {
+        let Answer { own, result, reasons, .. } = Answer::of(self.answer.exit, own);
+        Answer { own, result, reasons, ..self.answer }
+    }
+}
+
+impl<T> Tried<T> {
+    /// The command's own fields, as far as every command has them.
+    pub fn fields<'a>(&'a self, checked: &'a [ProblemPlan]) -> VerdictFields<'a> {
+        VerdictFields::of(&self.setting, self.judged.evaluation(), &self.judged.single.attributes, checked)
+    }
+
+    pub fn brief(&self, ended: &Ended) -> VerdictBrief<'_> {
+        let verdict = &self.judged.evaluation().verdict;
+        VerdictBrief {
+            verdict: verdict.label(),
+            class: verdict.kind.class(),
+            message: &verdict.message,
+            not_run: ended.missing.clone(),
+        }
+    }
+
+    /// Prints the text, and says how it ended: exit code and status from the verdict and from the gates that ran. A gate that
+    /// was demanded and did not run never counts as a pass, unless `--allow-not-run` names it; nor does `absent`, which was
+    /// demanded beside the gates. `more` is what the command says beyond the verdict.
+    pub fn ended(
         &self,
         arguments: &TestOneArgs,
         call: &Call,
         aim: Aim,
         absent: impl IntoIterator<Item = &'static str>,
-        mut own: Value,
         more: &str,
-    ) -> Result<Answer, CliError> {
+    ) -> Result<Ended, CliError> {
         let Tried { setting, judged, .. } = self;
         let evaluation = judged.evaluation();
         if let Some(hit) = limit_hit(&evaluation.verdict, arguments) {
             call.hit(hit);
         }
         let missing: Vec<&str> = missing(evaluation, aim).into_iter().chain(absent).collect();
-        let mut answer = ended(&judged.single, &missing, &arguments.allow_not_run);
-        let parity = parity::of(evaluation);
-        own["parity"] = parity.fields;
-        own["launches"] = judged.job.as_ref().map_or_else(|| json!([]), |job| launches(&job.all_checked()));
-        answer.reasons.extend(parity.reasons);
-        answer.own = own.to_string();
-        answer.result = Some(json!({
-            "verdict": evaluation.verdict.label(),
-            "class": evaluation.verdict.kind.class(),
-            "message": evaluation.verdict.message,
-            "not_run": missing,
-        }));
+        let answer = ended(&judged.single, &missing, &arguments.allow_not_run);
         if !call.is_json() {
             output::stdout(&format!("{more}{}", text(setting, evaluation, &judged.single.attributes)))?;
             if answer.status == EnvelopeStatus::NotRun {
                 output::say(&format!("not run, which does not count as a pass: {}", missing.join(", ")));
             }
         }
-        Ok(answer)
+        Ok(Ended { answer, missing })
+    }
+
+    /// The whole answer of a command that says nothing beyond the verdict.
+    pub fn answer(
+        &self,
+        arguments: &TestOneArgs,
+        call: &Call,
+        aim: Aim,
+        absent: impl IntoIterator<Item = &'static str>,
+    ) -> Result<Answer, CliError> {
+        let ended = self.ended(arguments, call, aim, absent, "")?;
+        let checked = self.judged.checked();
+        let (fields, result) = (self.fields(&checked), self.brief(&ended));
+        Ok(ended.answer(&VerdictAnswer { fields, result }))
     }
 }
 

@@ -3,12 +3,12 @@
 // Comments on flags are help texts, in which `[default: …]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use evo_protocol::device::DeviceInfo;
 use evo_protocol::envelope::{EnvelopeError, ErrorCode, LimitName};
-use serde_json::Value;
+use evo_protocol::known::Known;
 
 use super::answer::Answer;
 use super::call::Call;
@@ -19,7 +19,7 @@ use super::judge::{Aim, PROFILE};
 use super::one_args::TestOneArgs;
 use super::{candidate_folder, device_lane, output, session};
 use crate::inspect::profile::{self, MetricSet, UnknownMetric};
-use crate::report::profile::{ProfileFields, fields, text};
+use crate::report::profile::{ProfileAnswer, ProfileResult, text};
 use crate::study::{KeptProfile, ProfileFile, ProfileFileError, keep_profile};
 use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
@@ -38,14 +38,11 @@ pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
         let kernel = session::kernel_of(bench.file)?;
         device_lane::lane_options(bench.setup, one.run.worker_command.as_deref(), Some(kernel))
     })?;
-    let own = tried.fields();
     // Its lane is gone by now, so that the profiler has the device to itself.
     let judged = tried.found.as_ref().zip(tried.judged.job.as_ref()).zip(tried.judged.device.as_ref());
-    let Some(((options, job), device)) = judged else {
-        return tried.answer(one, call, Aim::Profile, None, own, "");
-    };
+    let Some(((options, job), device)) = judged else { return tried.answer(one, call, Aim::Profile, None) };
     let looked = look_at(arguments, &tried, options, job, device)?;
-    answer(arguments, call, &tried, own, &looked)
+    answer(arguments, call, &tried, &looked)
 }
 
 /// Has the profiler look at a plan of the candidate.
@@ -77,23 +74,25 @@ fn answer<T>(
     arguments: &ProfileArgs,
     call: &Call,
     tried: &Tried<T>,
-    own: Value,
     looked: &CounterLook,
 ) -> Result<Answer, CliError> {
     let profile = &looked.profile;
     let absent = profile.counters.is_err().then_some(PROFILE);
-    let text = text(profile);
-    let told = fields(profile);
-    let one = &arguments.one;
-    let mut answer = tried.answer(one, call, Aim::Profile, absent, own, &text)?;
-    answer.result = Some(told.fields.clone());
-    answer.reasons.extend(told.reasons.clone());
-    let is_allowed = answer.allowed_not_run.iter().any(|name| name == PROFILE);
+    let ended = tried.ended(&arguments.one, call, Aim::Profile, absent, &text(profile))?;
+    let is_allowed = ended.allowed_not_run().iter().any(|name| name == PROFILE);
     let error = profile.counters.as_ref().err().map(error_of);
     if error.as_ref().is_some_and(|error| error.code() == ErrorCode::TimedOut) {
         call.hit(LimitName::Tool);
     }
-    let kept = keep(arguments, call, tried, looked, &told, error.as_ref().map(CliError::envelope));
+    let kept = keep(arguments, call, tried, looked, error.as_ref().map(CliError::envelope));
+    let checked = tried.judged.checked();
+    let [profile_file, report_file] = files(&kept, profile.counters.is_ok());
+    let mut answer = ended.answer(&ProfileAnswer {
+        fields: tried.fields(&checked),
+        profile_file,
+        report_file,
+        result: ProfileResult::of(profile),
+    });
     match error {
         // The exit code may say that this was meant; the status says that nobody read a counter, and the error why.
         Some(error) if is_allowed => {
@@ -103,12 +102,8 @@ fn answer<T>(
         Some(error) => answer = answer.despite(error),
         None => {}
     }
-    match kept {
-        Ok(kept) => tell(&mut answer, kept, profile.counters.is_ok()),
-        // What was found is shown all the same.
-        Err(error) => return Ok(answer.despite(error)),
-    }
-    Ok(answer)
+    // What was found is shown all the same.
+    Ok(kept.err().into_iter().fold(answer, Answer::despite))
 }
 
 /// Writes the profile into the folder of the candidate's study, or into that of its kernel.
@@ -117,13 +112,12 @@ fn keep<T>(
     call: &Call,
     tried: &Tried<T>,
     looked: &CounterLook,
-    told: &ProfileFields,
     error: Option<EnvelopeError>,
 ) -> Result<KeptProfile, CliError> {
     let facts = call.facts();
     let evaluation = &tried.judged.single.evaluation;
     let hashes = [evaluation.source_hash.as_ref(), evaluation.code_hash.as_ref()];
-    let object = document(&facts, hashes, told, error);
+    let object = document(&facts, hashes, &looked.profile, error);
     let kind = tried.judged.device.as_ref().map_or("host", |device| device.kind.as_str());
     let folder = candidate_folder::open(&arguments.one.candidate, (&tried.setting.kernel, kind), &facts)
         .map_err(|(path, source)| ProfileFileError::Unwritable { path, source })?;
@@ -138,33 +132,24 @@ fn keep<T>(
     Ok(keep_profile(&folder, &file)?)
 }
 
-/// Tells where the files are, or why there are none.
-fn tell(answer: &mut Answer, kept: KeptProfile, has_counters: bool) {
-    let Ok(Value::Object(mut own)) = serde_json::from_str(&answer.own) else { return };
-    let (profile, report) = match kept {
-        KeptProfile::Written { profile, report: Some(report) } => (Ok(profile), Ok(report)),
-        KeptProfile::Written { profile, report: None } => {
+/// Where the files are, or why there are none.
+fn files(kept: &Result<KeptProfile, CliError>, has_counters: bool) -> [Known<String>; 2] {
+    let shown = |path: &Path| Known::Is(path.display().to_string());
+    let none = |why: &str| Known::Unknown(why.to_string());
+    match kept {
+        Ok(KeptProfile::Written { profile, report: Some(report) }) => [shown(profile), shown(report)],
+        Ok(KeptProfile::Written { profile, report: None }) => {
             let why =
                 if has_counters { "`--keep-report` keeps it" } else { "there is none without counters" };
-            (Ok(profile), Err(why.to_string()))
+            [shown(profile), none(why)]
         }
-        KeptProfile::Earlier { profile } => {
+        Ok(KeptProfile::Earlier { profile }) => {
             let why = format!("`{}` has counters of an earlier run and is kept", profile.display());
             output::say(&format!("note: {why}"));
-            (Err(why.clone()), Err(why))
+            [none(&why), none(&why)]
         }
-    };
-    for (name, file) in [("profile_file", profile), ("report_file", report)] {
-        let value = match file {
-            Ok(path) => path.display().to_string().into(),
-            Err(why) => {
-                answer.reasons.insert(name.to_string(), why);
-                Value::Null
-            }
-        };
-        own.insert(name.to_string(), value);
+        Err(_) => [none("it was not written"), none("it was not written")],
     }
-    answer.own = Value::Object(own).to_string();
 }
 
 /// `evo profile`

@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{EnvelopeStatus, LimitName};
 use evo_protocol::evaluation::Evaluation;
+use evo_protocol::known::Known;
 use serde_json::json;
 
 use super::answer::Answer;
@@ -25,7 +26,8 @@ use super::{device_lane, output};
 use crate::inspect::sanitize::{
     LookOrder, SanitizerCheck, SanitizerLook, SanitizerOutcome, SanitizerState, look, not_on_host,
 };
-use crate::report::sanitize::{self, Sanitized};
+use crate::report::envelope::ResultAlone;
+use crate::report::sanitize::{self, SanitizeResult, Sanitized};
 use crate::tool::{FoundTool, ToolFailure, ToolKind, ToolPlaces, ToolState, locate};
 
 /// Runs the command.
@@ -133,19 +135,23 @@ fn refused(evaluation: &Evaluation, call: &Call) -> Result<Answer, CliError> {
         let label = verdict.label();
         output::stdout(&format!("verdict: {label}: {}\nmore: `evo explain {label}`\n", verdict.message))?;
     }
-    let result =
-        json!({ "state": "not_run", "verdict": verdict.label(), "message": verdict.message, "findings": [] });
-    Ok(Answer { result: Some(result), ..Answer::from(ExitCode::Failed) })
+    let result = SanitizeResult {
+        state: SanitizerState::NotRun,
+        verdict: Known::Is(verdict.label()),
+        message: Some(verdict.message.clone()),
+        findings: json!([]),
+        look: None,
+    };
+    Ok(Answer::of(ExitCode::Failed, &ResultAlone { result }))
 }
 
 /// How it ended. Without an answer the command has failed, unless that was allowed.
 fn answer(sanitized: &Sanitized<'_>, allowed: &[String]) -> Answer {
-    let told = sanitize::fields(sanitized);
     let exit = match sanitized.look.state() {
         SanitizerState::Pass => ExitCode::Done,
         SanitizerState::Fail | SanitizerState::NotRun => ExitCode::Failed,
     };
-    let answer = Answer { result: Some(told.result), reasons: told.reasons, ..Answer::from(exit) };
+    let answer = Answer::of(exit, &ResultAlone { result: sanitize::result(sanitized) });
     if sanitized.look.state() != SanitizerState::NotRun {
         return answer;
     }
@@ -236,7 +242,7 @@ mod tests {
 
     use super::*;
     use crate::inspect::sanitize::{SanitizerCheck, SanitizerFinding};
-    use crate::report::single::Setting;
+    use crate::report::judged::Setting;
 
     fn outcome(state: SanitizerState, failure: Option<ToolState>) -> SanitizerOutcome {
         let failure = failure.map(|state| ToolFailure::new(state, "why").with_hint("do this"));

@@ -6,7 +6,6 @@
 use clap::{Args, ValueEnum};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::GateState;
-use serde_json::Value;
 
 use super::answer::Answer;
 use super::args::BuildArgs;
@@ -18,7 +17,7 @@ use super::judge::{self, Aim, BASELINE, Bench, JobDepth, OtherPoint, SANITIZE, T
 use super::one_args::TestOneArgs;
 use super::{candidate, described, session};
 use crate::engine::single;
-use crate::report::benchmark::{self, Compared, Measured};
+use crate::report::judged::{BenchmarkAnswer, BenchmarkBrief, Compared, Measured};
 
 /// Runs `evo test-one`.
 pub fn run(arguments: &JudgeArgs, call: &Call) -> Result<Answer, CliError> {
@@ -36,7 +35,7 @@ fn judged(arguments: &JudgeArgs, call: &Call, aim: Aim) -> Result<Answer, CliErr
     let duty = arguments.sanitize.duty(asked.setup.choice.kind, asked.kernel()?.check.demands_sanitizer)?;
     let mut tried = judge::run(asked, one, call, aim, |_| Ok(()))?;
     let absent = sanitize(arguments, duty, &mut tried)?;
-    tried.answer(one, call, aim, absent, tried.fields(), "")
+    tried.answer(one, call, aim, absent)
 }
 
 /// Looks for faults in a candidate that passed; a finding is its verdict. The name of the answer that was demanded and is
@@ -61,27 +60,27 @@ pub fn benchmark(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliErro
     let asked = judge::ask(arguments, call, Aim::Times)?;
     let tried = judge::run(asked, arguments, call, Aim::Times, against_default)?;
     let judged = &tried.judged;
-    let figures = benchmark::fields(&Measured {
+    let measured = Measured {
         evaluation: judged.evaluation(),
         plans: judged.plans(),
         mode: judged.mode,
         device: judged.device.as_ref(),
         is_persistent: tried.asked.kernel()?.is_persistent,
         compared: tried.found.as_ref(),
-    });
-    let mut fields = tried.fields();
-    if let (Value::Object(fields), Value::Object(more)) = (&mut fields, figures.fields) {
-        fields.extend(more);
-    }
-    let text = benchmark::text(&fields);
-    let is_compared = !fields["speedup_vs_baseline"].is_null();
+    };
+    let figures = measured.figures();
+    let is_compared = figures.speedup_vs_baseline.value().is_some();
     let absent = (judged.findings.correct && !is_compared).then_some(BASELINE);
-    let mut answer = tried.answer(arguments, call, Aim::Times, absent, fields, &text)?;
-    answer.reasons.extend(figures.reasons);
-    if let (Some(Value::Object(result)), Value::Object(flat)) = (&mut answer.result, figures.flat) {
-        result.extend(flat);
-    }
-    Ok(answer)
+    let ended = tried.ended(arguments, call, Aim::Times, absent, &figures.text())?;
+    let checked = judged.checked();
+    let own = BenchmarkAnswer {
+        fields: tried.fields(&checked),
+        problems: measured.problems(),
+        baseline: measured.baseline(),
+        result: BenchmarkBrief { brief: tried.brief(&ended), figures: figures.clone() },
+        figures,
+    };
+    Ok(ended.answer(&own))
 }
 
 /// The comparison with the default configuration.

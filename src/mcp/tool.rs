@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use evo_protocol::{command_schemas, request_schemas};
+use evo_protocol::request_schemas;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 use super::arguments::{GivenArguments, ToolField};
+use crate::answers;
 
 #[derive(Debug)]
 pub struct McpTool {
@@ -135,9 +136,8 @@ impl ToolOutput {
 
 /// The schema of a command's object; of several whose objects have the same fields, with all their names.
 fn objects(names: &[&str]) -> Value {
-    let all = command_schemas::commands();
-    let own = all.into_iter().find(|(name, _)| Some(name) == names.first());
-    let mut schema = own.map_or_else(|| json!({}), |(_, schema)| schema.to_value());
+    let own = names.first().and_then(|name| answers::command(name));
+    let mut schema = own.map_or_else(|| json!({}), |schema| schema.to_value());
     let ids: Vec<String> = names.iter().map(|name| format!("evo.{name}")).collect();
     schema["properties"]["schema"] = json!({ "type": "string", "enum": ids });
     schema

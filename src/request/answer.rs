@@ -8,6 +8,7 @@ use crate::compile::instructions::InstructionUse;
 use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::envelope::{EnvelopeError, ErrorCode, ErrorPlace};
 use evo_protocol::evaluation::Evaluation;
+use evo_protocol::known::told;
 use evo_protocol::verdict::{Gate, GateReport, GateState, VerdictClass, VerdictKind};
 use serde_json::{Map, Value, json};
 
@@ -278,8 +279,8 @@ fn merit(
 
 fn correctness(own: &JudgedRequest<'_>, cause: Option<&str>, reasons: &mut AnswerReasons) -> Value {
     let evaluation = own.evaluation;
-    let parity = parity::of(evaluation);
-    let rows = parity.fields.as_array();
+    let (parity, _) = told(&parity::of(evaluation));
+    let rows = parity.as_array();
     let wrong = evaluation.verdict.kind.class() == VerdictClass::Wrong;
     if rows.is_none() && !wrong {
         return reasons.tell("correctness", None::<Value>, "no answer was compared");

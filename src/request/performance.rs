@@ -4,7 +4,7 @@ use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::PairedProblem;
 use serde_json::{Value, json};
 
-use crate::report::evaluate::EvaluatedProblem;
+use crate::report::judged::EvaluatedProblem;
 
 /// A baseline that was measured in the same run and not side by side.
 #[derive(Clone, Debug, PartialEq)]

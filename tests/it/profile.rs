@@ -10,10 +10,11 @@ use evo::inspect::profile::{
     Bottleneck, Collected, Collection, KnownFacts, KnownSources, MetricSet, NoCounters, Profile, collect,
     wanted,
 };
-use evo::report::profile::fields;
+use evo::report::profile::ProfileResult;
 use evo::supervise::job::Job;
 use evo::tool::{FoundTool, PERMISSION_HINT, ToolFailure, ToolKind, ToolPlaces, ToolState, locate, probe};
 use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes};
+use evo_protocol::known::told;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_space::value::Value;
@@ -312,24 +313,24 @@ fn a_profile_names_the_bottleneck_and_without_counters_what_is_known() {
     let whole = profile(Some(&version), Ok(played.plain(PATIENT).unwrap()));
     // 96 conflicts in 192 passes through shared memory.
     assert_eq!(whole.diagnosis().bottleneck, Bottleneck::SharedMemory);
-    let told = fields(&whole).fields;
+    let with = told(&ProfileResult::of(&whole)).0;
     assert_eq!(
-        told["tool"],
+        with["tool"],
         json!({ "version": "2025.3.1.0", "state": "ok", "message": null, "left_out": [] })
     );
-    assert_eq!(told["findings"][0]["metric"], "bank_conflicts_load");
-    assert_eq!(told["findings"].as_array().unwrap().len(), 3);
+    assert_eq!(with["findings"][0]["metric"], "bank_conflicts_load");
+    assert_eq!(with["findings"].as_array().unwrap().len(), 3);
     let refused = Played::new("refused").plain(PATIENT).unwrap_err();
-    let without = fields(&profile(Some(&version), Err(NoCounters::Failed(refused)))).fields;
-    assert_eq!(without["known_without_counters"], told["known_without_counters"]);
+    let without = told(&ProfileResult::of(&profile(Some(&version), Err(NoCounters::Failed(refused))))).0;
+    assert_eq!(without["known_without_counters"], with["known_without_counters"]);
     assert_eq!(without["known_without_counters"]["waves"], 2.0);
     assert_eq!((&without["bottleneck"], &without["tool"]["state"]), (&"unknown".into(), &"refused".into()));
     // The tool is taken away.
     let nowhere = ToolPlaces { path: vec![PathBuf::from("/nonexistent")], ..ToolPlaces::default() };
     let missing = locate(ToolKind::Ncu, None, &nowhere).unwrap_err();
-    let gone = fields(&profile(None, Err(NoCounters::Failed(missing))));
-    assert_eq!(gone.fields["tool"]["state"], "missing");
-    assert_eq!(gone.reasons["result.tool.version"], "it did not come to say its version");
+    let (gone, reasons) = told(&ProfileResult::of(&profile(None, Err(NoCounters::Failed(missing)))));
+    assert_eq!(gone["tool"]["state"], "missing");
+    assert_eq!(reasons["tool.version"], "it did not come to say its version");
 }
 
 /// What the command leaves of a candidate on the host device.

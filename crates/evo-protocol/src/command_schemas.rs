@@ -59,44 +59,6 @@ const VERDICT: &[(&str, &str)] = &[
 const JUDGED: &[&str] =
     &["verdict", "class", "configuration", "gates", "measurements", "objective_ns", "parity"];
 
-const TIMED: &[&str] = &[
-    "verdict",
-    "class",
-    "configuration",
-    "gates",
-    "measurements",
-    "parity",
-    "latency_ms",
-    "speedup_vs_baseline",
-    "speedup_vs_torch",
-    "ctas",
-    "sm_count",
-    "few_ctas",
-    "problems",
-    "baseline",
-];
-
-const EVALUATED: &[(&str, &str)] = &[
-    ("space", "string"),
-    ("kernel", "string"),
-    ("seed", "integer"),
-    ("configuration", "object"),
-    ("rival", "object|null"),
-    ("number", "integer|null"),
-    ("incumbent", "object|null"),
-    ("claimed", "number|null"),
-    ("notes", "array"),
-    ("parity", "array|null"),
-    ("latency_ms", "number|null"),
-    ("speedup_vs_baseline", "number|null"),
-    ("speedup_vs_torch", "number|null"),
-    ("ctas", "integer|null"),
-    ("sm_count", "integer|null"),
-    ("few_ctas", "boolean|null"),
-];
-
-const RIVALED: &[&str] = &["result", "rival", "number", "incumbent", "claimed", "notes", "latency_ms"];
-
 const BENCHED: &[(&str, &str)] = &[
     ("name", "string"),
     ("folder", "string"),
@@ -143,12 +105,7 @@ const COMPILED_ONE: &[&str] =
 const COMPILED_MANY: &[&str] = &["kernel", "arch", "variants", "fitting", "outcomes"];
 
 const COMMANDS: &[CommandFields] = &[
-    CommandFields { command: "test-one", version: 1, fields: VERDICT, answers: &[JUDGED] },
-    CommandFields { command: "test", version: 1, fields: VERDICT, answers: &[JUDGED] },
-    CommandFields { command: "benchmark", version: 1, fields: VERDICT, answers: &[TIMED] },
-    CommandFields { command: "evaluate", version: 1, fields: EVALUATED, answers: &[RIVALED] },
     CommandFields { command: "bench", version: 1, fields: BENCHED, answers: &[ROWS] },
-    CommandFields { command: "profile", version: 1, fields: VERDICT, answers: &[JUDGED] },
     CommandFields {
         command: "compile",
         version: 1,
@@ -178,7 +135,6 @@ const COMMANDS: &[CommandFields] = &[
     },
     CommandFields { command: "invert", version: 1, fields: VERDICT, answers: &[JUDGED] },
     CommandFields { command: "crosscheck", version: 1, fields: VERDICT, answers: &[JUDGED] },
-    CommandFields { command: "sanitize", version: 1, fields: &[], answers: &[&["result"]] },
     CommandFields { command: "history", version: 1, fields: &[], answers: &[&["result"]] },
     CommandFields { command: "summary", version: 1, fields: &[], answers: &[&["result"]] },
     CommandFields { command: "import", version: 1, fields: &[], answers: &[&["result"]] },
@@ -186,7 +142,6 @@ const COMMANDS: &[CommandFields] = &[
     CommandFields { command: "restore", version: 1, fields: &[], answers: &[&["result"]] },
     CommandFields { command: "report", version: 1, fields: &[], answers: &[&["result"]] },
     CommandFields { command: "export", version: 1, fields: &[], answers: &[&["result"]] },
-    CommandFields { command: "gate", version: 1, fields: &[], answers: &[&["result"]] },
     CommandFields {
         command: "space",
         version: 1,
@@ -325,21 +280,15 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     COMMANDS.iter().map(|command| command.command)
 }
 
-/// The version of a command's object: that of the envelope, unless the command had a higher one before.
-pub fn version(command: &str) -> u32 {
-    let own = COMMANDS.iter().find(|one| one.command == command);
-    own.map_or(crate::envelope::ENVELOPE_VERSION, |own| own.version)
-}
-
-/// The schema of each command's object, by the command's name.
-pub fn commands() -> Vec<(&'static str, Schema)> {
-    COMMANDS.iter().map(|command| (command.command, command.schema())).collect()
+/// The schema of a command's object.
+pub fn command(name: &str) -> Option<Schema> {
+    COMMANDS.iter().find(|command| command.command == name).map(CommandFields::schema)
 }
 
 impl CommandFields {
     fn schema(&self) -> Schema {
         let name = format!("evo.{}", self.command);
-        let mut schema = crate::schema_forms::envelope();
+        let mut schema = crate::schema::envelope();
         schema.insert("$id".into(), format!("{name}.v{}", self.version).into());
         schema.insert("title".into(), format!("evo {} --json", self.command).into());
         if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {

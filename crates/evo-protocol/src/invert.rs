@@ -8,7 +8,7 @@ use evo_space::genome::ContentHash;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::schema_forms::HashText;
+use crate::schema::HashText;
 
 /// That a variant was harmed on purpose: `true` in files, and never anything else. A type of its own, so that no code can
 /// make a harmed variant one that counts.

@@ -4,8 +4,6 @@
 //! Types with their serde form and nothing else: no process, no device, no file is touched here. A
 //! program in another language that speaks to evo needs only what these types serialize to.
 
-#![warn(missing_docs)]
-
 pub mod bench_schema;
 pub mod binary;
 pub mod candidate;
@@ -20,6 +18,7 @@ pub mod evaluation;
 pub mod export;
 pub mod facts;
 pub mod invert;
+pub mod known;
 pub mod leaderboard;
 mod listed_once;
 pub mod measurement;
@@ -30,7 +29,6 @@ pub mod result_schemas;
 mod sane;
 pub mod sanitizer;
 pub mod schema;
-mod schema_forms;
 pub mod specialization;
 pub mod stream_schemas;
 pub mod tensor_map;

@@ -32,16 +32,6 @@ const CROSSCHECKED: &[Field] = &[
     ("rows[]?.reason", "string|null"),
 ];
 
-/// Beside those of `test-one`.
-const TIMED: &[Field] = &[
-    ("latency_ms", "number|null"),
-    ("speedup_vs_baseline", "number|null"),
-    ("speedup_vs_torch", "number|null"),
-    ("ctas", "integer|null"),
-    ("sm_count", "integer|null"),
-    ("few_ctas", "boolean|null"),
-];
-
 const EXPORTED: &[Field] = &[
     ("folder", "string"),
     ("judged", "=now/recorded/unchecked|null"),
@@ -65,153 +55,6 @@ const EXPORTED: &[Field] = &[
 ];
 
 const COMPILED: &[Field] = &[("fits", "boolean"), ("outcome", "string")];
-
-const EVALUATED: &[Field] = &[
-    ("verdict", "string|null"),
-    ("class", "string|null"),
-    ("cause", "string|null"),
-    ("message", "string|null"),
-    ("correct", "boolean|null"),
-    ("score", "number|null"),
-    ("accepted", "boolean|null"),
-    ("decision", "=keep/reject/revert/target_hit|null"),
-    ("why", "string|null"),
-    ("problems[].problem", "string"),
-    ("problems[].sizes", "object"),
-    ("problems[].canonical", "boolean"),
-    ("problems[].p50_ns", "number|null"),
-    ("problems[].p90_ns", "number|null"),
-    ("problems[].against_p50_ns", "number|null"),
-    ("problems[].speedup", "number|null"),
-    ("problems[].speedup_low", "number|null"),
-    ("problems[].speedup_high", "number|null"),
-    ("problems[].decision", "=faster/slower/same/ambiguous|null"),
-    ("problems[].tflops", "number|null"),
-    ("problems[].roofline_ratio", "number|null"),
-    ("problems[].ctas", "integer|null"),
-    ("gates[].gate", "string"),
-    ("gates[].state", "=pass/fail/not_run"),
-    ("gates[].cases?", "integer"),
-    ("gates[].message?", "string"),
-    ("gates[].evidence?", "object"),
-    ("gates[].elapsed_ms?", "number"),
-    ("resources[]", "object"),
-    ("bottleneck", BOTTLENECK_OR_NULL),
-    ("log_tail", "string|null"),
-    ("next_step", "string"),
-];
-
-const BOTTLENECK: &str = "=parallelism/memory/tensor/compute/latency/shared_memory/launch/balanced/unknown";
-const BOTTLENECK_OR_NULL: &str =
-    "=parallelism/memory/tensor/compute/latency/shared_memory/launch/balanced/unknown|null";
-
-/// A candidate that does not pass is not profiled: it has the fields of `test-one`.
-const PROFILED: &[Field] = &[
-    ("verdict?", "string"),
-    ("class?", "string"),
-    ("message?", "string"),
-    ("not_run[]?", "string"),
-    ("problem?", "string"),
-    ("launches[]?.entry", "string"),
-    ("launches[]?.grid", "array"),
-    ("launches[]?.block", "array"),
-    ("launches[]?.metrics", "object"),
-    ("metrics_missing[]?.field", "string"),
-    ("metrics_missing[]?.entry", "string|null"),
-    ("metrics_missing[]?.reason", "string"),
-    ("tool?.version", "string|null"),
-    ("tool?.state", "=ok/missing/refused/incompatible/busy/timed_out/broken|null"),
-    ("tool?.message", "string|null"),
-    ("tool?.left_out[]", "string"),
-    ("known_without_counters?.ctas", "integer"),
-    ("known_without_counters?.waves", "number|null"),
-    ("known_without_counters?.occupancy_limit_percent", "number|null"),
-    ("known_without_counters?.limited_by", "string|null"),
-    ("known_without_counters?.registers", "integer|null"),
-    ("known_without_counters?.spill_bytes", "integer|null"),
-    ("known_without_counters?.roofline_ratio", "number|null"),
-    ("bottleneck?", BOTTLENECK),
-    ("bottleneck_because?", "string"),
-    ("findings[]?.metric", "string"),
-    ("findings[]?.value", "number"),
-    ("findings[]?.target", "number"),
-    ("findings[]?.gap_ratio", "number"),
-    ("findings[]?.meaning", "string"),
-    ("findings[]?.next", "string"),
-];
-
-/// A candidate that does not compile has `message` and no checks.
-const SANITIZED: &[Field] = &[
-    ("state", "=pass/fail/not_run"),
-    ("verdict", "string|null"),
-    ("message?", "string"),
-    ("class?", "string|null"),
-    ("cause?", "string|null"),
-    ("gate?", "object"),
-    ("findings[].tool", "string"),
-    ("findings[].kind", "string|null"),
-    ("findings[].level", "=error/warning"),
-    ("findings[].what", "string"),
-    ("findings[].access", "string|null"),
-    ("findings[].size_bytes", "integer|null"),
-    ("findings[].entry", "string|null"),
-    ("findings[].file", "string|null"),
-    ("findings[].line", "integer|null"),
-    ("findings[].thread", "array|null"),
-    ("findings[].block", "array|null"),
-    ("findings[].address", "string|null"),
-    ("findings[].argument", "string|null"),
-    ("checks[]?.tool", "=memcheck/racecheck/initcheck/synccheck"),
-    ("checks[]?.state", "=pass/fail/not_run"),
-    ("checks[]?.tool_state", "=ok/missing/refused/incompatible/busy/timed_out/broken"),
-    ("checks[]?.message", "string"),
-    ("checks[]?.errors", "integer"),
-    ("checks[]?.warnings", "integer"),
-    ("checks[]?.launches", "integer"),
-    ("checks[]?.notes[]", "string"),
-    ("checks[]?.elapsed_ms", "number"),
-    ("shapes[]?", "string"),
-    ("tool?.name", "string"),
-    ("tool?.state", "=ok/missing/refused/incompatible/busy/timed_out/broken"),
-    ("tool?.version", "string|null"),
-    ("tool?.path", "string|null"),
-    ("stand_ins[]?.name", "string"),
-    ("stand_ins[]?.ran", "boolean"),
-    ("stand_ins[]?.message", "string"),
-];
-
-/// `gate --init` compares nothing: it has the first fields only.
-const GATED: &[Field] = &[
-    ("decision", "=pass/fail/noisy/not_run"),
-    ("why", "string"),
-    ("baseline", "string"),
-    ("updated", "boolean"),
-    ("threshold_percent?", "number"),
-    ("problems[]?.problem", "string"),
-    ("problems[]?.baseline_p50_ns", "number|null"),
-    ("problems[]?.candidate_p50_ns", "number|null"),
-    ("problems[]?.ratio", "number|null"),
-    ("problems[]?.ratio_low", "number|null"),
-    ("problems[]?.ratio_high", "number|null"),
-    ("problems[]?.floor", "number|null"),
-    ("problems[]?.decision", "=pass/regression/noisy/incorrect/missing/not_run"),
-    ("problems[]?.why", "string"),
-    ("problems[]?.correct", "boolean|null"),
-    ("problems[]?.rounds", "integer|null"),
-    ("problems[]?.p", "number|null"),
-    ("problems[]?.mann_whitney_p", "number|null"),
-    ("problems[]?.cliffs_delta", "number|null"),
-    ("problems[]?.stored_p50_ns", "number|null"),
-    ("goals[]?.name", "string"),
-    ("goals[]?.goal", "string"),
-    ("goals[]?.state", "=met/unmet/not_run"),
-    ("goals[]?.why", "string"),
-    ("missing[]?", "string"),
-    ("informational[]?", "string"),
-    ("notes[]?", "string"),
-    ("number?", "integer"),
-    ("files[]?", "string"),
-];
 
 /// One step of the history.
 const STEP: &[Field] = &[
@@ -342,16 +185,10 @@ const SWEPT: &[Field] = &[("passed", "integer"), ("confirmed", "integer|null")];
 pub fn of(command: &str) -> Option<(Value, Value)> {
     let plain = |fields: &[Field]| owned("", fields);
     let fields = match command {
-        "test-one" | "test" => plain(TRIED),
-        "benchmark" => [plain(TRIED), plain(TIMED)].concat(),
         "crosscheck" => [plain(TRIED), plain(CROSSCHECKED)].concat(),
         "build" => plain(COMPILED),
         // Many variants have no result of one.
         "compile" => COMPILED.iter().map(|(path, types)| (format!("{path}?"), *types)).collect(),
-        "evaluate" => plain(EVALUATED),
-        "profile" => plain(PROFILED),
-        "sanitize" => plain(SANITIZED),
-        "gate" => plain(GATED),
         "history" => [owned("entries[].", STEP), plain(LISTED), owned("standing[].best~.", STEP)].concat(),
         "summary" => [plain(SUMMED), owned("best~.", STEP), owned("last_decisions[].", STEP)].concat(),
         "import" | "init" => plain(DRAWN),

@@ -1,9 +1,10 @@
 //! The checks of compute-sanitizer, each a run of its own.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One of the tool's checks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SanitizerCheck {
     /// Accesses outside of allocations, and misaligned ones.

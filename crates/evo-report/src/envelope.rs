@@ -4,9 +4,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use evo_protocol::command_schemas;
 use evo_protocol::envelope::{CommandEnvelope, EnvelopeError, EnvelopeStatus, LimitsReport};
+use evo_protocol::schema;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Map, Value};
+
+/// The answer of a command that has nothing beside its `result`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ResultAlone<R> {
+    pub result: R,
+}
 
 /// What is known of a call so far. An interrupted call tells as much of it as there is.
 #[derive(Clone, Debug, Default)]
@@ -79,7 +87,7 @@ pub fn envelope(facts: &CallFacts, end: CallEnd, elapsed: Duration) -> CommandEn
     }
     CommandEnvelope {
         schema: format!("evo.{}", facts.command),
-        version: command_schemas::version(&facts.command),
+        version: schema::version(&facts.command),
         status: end.status,
         exit_code: end.exit_code,
         error: end.error,

@@ -1,13 +1,13 @@
 //! `evo gate`: the comparison with a baseline as rows, as a table and as annotations. What is not known is null, with its
 //! reason.
 
-use std::collections::BTreeMap;
+use evo_protocol::envelope::EnvelopeStatus;
+use evo_protocol::known::Known;
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 
-use serde_json::{Map, Value, json};
-
-use super::benchmark::Told;
 use super::github::GithubAnnotation;
-use evo_timing::regression::{RegressionDecision, RegressionFinding};
+use evo_timing::regression::RegressionDecision;
 
 /// What became of one problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,31 +40,69 @@ impl GatedDecision {
     }
 }
 
-/// One problem of the baseline or of the space.
-#[derive(Clone, Debug)]
+impl Serialize for GatedDecision {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// One problem of the baseline or of the space. Times are medians of this run, nanoseconds.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct GatedProblem {
     pub problem: String,
-    /// In the space file.
-    pub line: Option<u32>,
+    pub baseline_p50_ns: Known<f64>,
+    pub candidate_p50_ns: Known<f64>,
+    /// The candidate's time over the baseline's, with its 95 % interval.
+    pub ratio: Known<f64>,
+    pub ratio_low: Known<f64>,
+    pub ratio_high: Known<f64>,
+    pub floor: Known<f64>,
+    #[schemars(with = "String")]
     pub decision: GatedDecision,
     /// Why, where the numbers do not say so.
     pub why: String,
-    /// Absent where the candidate was not judged.
-    pub correct: Option<bool>,
-    pub finding: Option<RegressionFinding>,
-    pub rounds: Option<u32>,
-    /// Of this run, nanoseconds.
-    pub baseline_p50_ns: Option<f64>,
-    pub candidate_p50_ns: Option<f64>,
+    pub correct: Known<bool>,
+    pub rounds: Known<u32>,
+    pub p: Known<f64>,
     /// Informational.
-    pub mann_whitney_p: Option<f64>,
-    pub cliffs_delta: Option<f64>,
+    pub mann_whitney_p: Known<f64>,
+    pub cliffs_delta: Known<f64>,
     /// The baseline's time when it was made, nanoseconds; a label.
-    pub stored_p50_ns: Option<f64>,
+    pub stored_p50_ns: Known<f64>,
+    /// In the space file.
+    #[serde(skip)]
+    pub line: Option<u32>,
+}
+
+impl GatedProblem {
+    /// A problem of which no number is known.
+    pub fn blank(problem: &str, decision: GatedDecision, why: String) -> GatedProblem {
+        let absent = if why.is_empty() { "it was not compared" } else { &why };
+        let number = || Known::Unknown(absent.to_string());
+        GatedProblem {
+            problem: problem.to_string(),
+            baseline_p50_ns: number(),
+            candidate_p50_ns: number(),
+            ratio: number(),
+            ratio_low: number(),
+            ratio_high: number(),
+            floor: number(),
+            decision,
+            correct: Known::Unknown("the candidate was not judged on it".into()),
+            rounds: Known::Unknown(absent.to_string()),
+            p: number(),
+            mann_whitney_p: number(),
+            cliffs_delta: number(),
+            stored_p50_ns: Known::Unknown("the baseline has no time at these sizes".into()),
+            line: None,
+            why,
+        }
+    }
 }
 
 /// What became of a goal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum GoalState {
     Met,
     Unmet,
@@ -72,7 +110,7 @@ pub enum GoalState {
 }
 
 /// One goal of the space file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct JudgedGoal {
     /// `faster_than`, `p90`, `metrics`.
     pub name: &'static str,
@@ -81,11 +119,13 @@ pub struct JudgedGoal {
     pub state: GoalState,
     pub why: String,
     /// Whether `--allow-not-run` lets it not run.
+    #[serde(skip)]
     pub is_allowed: bool,
 }
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum GateOutcome {
     Pass,
     Fail,
@@ -123,8 +163,43 @@ pub struct GateSheet {
     pub notes: Vec<String>,
 }
 
-/// An object and why some of its fields are null, by dotted path.
-type Reasoned = (Value, BTreeMap<String, String>);
+/// The `result` of `evo gate --init`, which compares nothing.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct GateInit {
+    pub decision: EnvelopeStatus,
+    pub why: String,
+    pub baseline: String,
+    pub updated: bool,
+}
+
+/// The `result` of `evo gate`, with `--init` or without.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum GateAnswer<'a> {
+    Run(GateResult<'a>),
+    Init(GateInit),
+}
+
+/// The `result` of a run.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct GateResult<'a> {
+    pub decision: GateOutcome,
+    pub why: String,
+    pub baseline: &'a str,
+    pub threshold_percent: f64,
+    pub problems: &'a [GatedProblem],
+    pub goals: &'a [JudgedGoal],
+    pub missing: &'a [String],
+    pub informational: [&'static str; 3],
+    pub notes: &'a [String],
+    /// Of the line that was written.
+    pub number: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<&'a [String]>,
+    /// Whether the candidate is the baseline now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub updated: Option<bool>,
+}
 
 impl GateSheet {
     /// How the run ended, and why. What was not seen never passes.
@@ -179,36 +254,23 @@ impl GateSheet {
         own.map(|goal| goal.goal.as_str()).collect()
     }
 
-    /// The result.
-    pub fn fields(&self) -> Reasoned {
-        let (outcome, why) = self.outcome();
-        let mut reasons = BTreeMap::new();
-        let mut rows = Vec::new();
-        for (at, own) in self.problems.iter().enumerate() {
-            let (row, told) = row(own);
-            rows.push(row);
-            reasons.extend(told.into_iter().map(|(name, why)| (format!("result.problems.{at}.{name}"), why)));
+    /// The result of the run with that number.
+    pub fn result(&self, number: u64) -> GateResult<'_> {
+        let (decision, why) = self.outcome();
+        GateResult {
+            decision,
+            why,
+            baseline: &self.baseline,
+            threshold_percent: self.threshold * 100.0,
+            problems: &self.problems,
+            goals: &self.goals,
+            missing: &self.missing,
+            informational: ["mann_whitney_p", "cliffs_delta", "stored_p50_ns"],
+            notes: &self.notes,
+            number,
+            files: None,
+            updated: None,
         }
-        let goal = |own: &JudgedGoal| {
-            let state = match own.state {
-                GoalState::Met => "met",
-                GoalState::Unmet => "unmet",
-                GoalState::NotRun => "not_run",
-            };
-            json!({ "name": own.name, "goal": own.goal, "state": state, "why": own.why })
-        };
-        let result = json!({
-            "decision": outcome.as_str(),
-            "why": why,
-            "baseline": self.baseline,
-            "threshold_percent": self.threshold * 100.0,
-            "problems": rows,
-            "goals": self.goals.iter().map(goal).collect::<Vec<_>>(),
-            "missing": self.missing,
-            "informational": ["mann_whitney_p", "cliffs_delta", "stored_p50_ns"],
-            "notes": self.notes,
-        });
-        (result, reasons)
     }
 
     /// The table of `gate.md`, of a pull request's summary and of a terminal.
@@ -224,19 +286,21 @@ impl GateSheet {
         text += "| problem | baseline now | candidate now | ratio | 95 % interval | floor | decision | rounds | p* | delta* | stored* |\n";
         text += "|---|---|---|---|---|---|---|---|---|---|---|\n";
         for own in &self.problems {
-            let found = own.finding;
             let cells = [
                 own.problem.clone(),
-                time(own.baseline_p50_ns),
-                time(own.candidate_p50_ns),
-                number(found.map(|own| own.ratio), 4),
-                found.map_or("-".into(), |own| format!("{:.4} to {:.4}", own.ratio_low, own.ratio_high)),
-                found.map_or("-".into(), |own| percent(own.floor)),
+                time(&own.baseline_p50_ns),
+                time(&own.candidate_p50_ns),
+                number(&own.ratio, 4),
+                match (&own.ratio_low, &own.ratio_high) {
+                    (Known::Is(low), Known::Is(high)) => format!("{low:.4} to {high:.4}"),
+                    _ => "-".into(),
+                },
+                own.floor.value().map_or("-".into(), |floor| percent(*floor)),
                 own.decision.as_str().to_string(),
-                own.rounds.map_or("-".into(), |rounds| rounds.to_string()),
-                number(own.mann_whitney_p, 3),
-                number(own.cliffs_delta, 2),
-                time(own.stored_p50_ns),
+                own.rounds.value().map_or("-".into(), u32::to_string),
+                number(&own.mann_whitney_p, 3),
+                number(&own.cliffs_delta, 2),
+                time(&own.stored_p50_ns),
             ];
             text += &format!("| {} |\n", cells.map(|cell| plain(&cell).replace('|', "\\|")).join(" | "));
         }
@@ -269,7 +333,7 @@ impl GateSheet {
                 line: own.line,
                 title: format!("evo gate: {} {}", own.problem, own.decision.as_str()),
                 message: own.why.clone(),
-                weight: own.finding.map_or(f64::MAX, |found| found.ratio),
+                weight: own.ratio.value().copied().unwrap_or(f64::MAX),
             });
         }
         let whole = |is_error: bool, title: String, message: String| GithubAnnotation {
@@ -292,41 +356,17 @@ impl GateSheet {
     }
 }
 
-fn row(own: &GatedProblem) -> Reasoned {
-    let mut told = Told::default();
-    let found = own.finding;
-    let absent = if own.why.is_empty() { "it was not compared" } else { own.why.as_str() };
-    told.tell("problem", Some(own.problem.as_str().into()), "");
-    told.number("baseline_p50_ns", own.baseline_p50_ns, absent);
-    told.number("candidate_p50_ns", own.candidate_p50_ns, absent);
-    told.number("ratio", found.map(|own| own.ratio), absent);
-    told.number("ratio_low", found.map(|own| own.ratio_low), absent);
-    told.number("ratio_high", found.map(|own| own.ratio_high), absent);
-    told.number("floor", found.map(|own| own.floor), absent);
-    told.tell("decision", Some(own.decision.as_str().into()), "");
-    told.tell("why", Some(own.why.as_str().into()), "");
-    told.tell("correct", own.correct.map(Value::from), "the candidate was not judged on it");
-    told.tell("rounds", own.rounds.map(Value::from), absent);
-    told.number("p", found.map(|own| own.p), absent);
-    let unranked = if own.finding.is_some() { "all times are equal" } else { absent };
-    told.number("mann_whitney_p", own.mann_whitney_p, unranked);
-    told.number("cliffs_delta", own.cliffs_delta, unranked);
-    told.number("stored_p50_ns", own.stored_p50_ns, "the baseline has no time at these sizes");
-    let fields: Map<String, Value> = told.fields;
-    (Value::Object(fields), told.reasons)
-}
-
 /// One line without what a table or a page would read as its own.
 fn plain(text: &str) -> String {
     text.lines().collect::<Vec<_>>().join(" ").replace('<', "&lt;")
 }
 
-fn time(value_ns: Option<f64>) -> String {
-    value_ns.map_or("-".into(), |time| format!("{:.2} µs", time / 1e3))
+fn time(value_ns: &Known<f64>) -> String {
+    value_ns.value().map_or("-".into(), |time| format!("{:.2} µs", time / 1e3))
 }
 
-fn number(value: Option<f64>, digits: usize) -> String {
-    value.map_or("-".into(), |value| format!("{value:.digits$}"))
+fn number(value: &Known<f64>, digits: usize) -> String {
+    value.value().map_or("-".into(), |value| format!("{value:.digits$}"))
 }
 
 /// `0.02` as `2 %`.
@@ -337,31 +377,15 @@ pub fn percent(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::known::told;
+
     use super::*;
 
     fn problem(decision: GatedDecision) -> GatedProblem {
-        let decided = RegressionDecision::Pass;
-        let found = RegressionFinding {
-            decision: decided,
-            ratio: 1.0,
-            ratio_low: 0.99,
-            ratio_high: 1.01,
-            floor: 0.004,
-            p: 1.0,
-        };
         GatedProblem {
-            problem: "a|b".into(),
+            baseline_p50_ns: Known::Is(1e3),
             line: Some(4),
-            decision,
-            why: "because".into(),
-            correct: Some(true),
-            finding: matches!(decision, GatedDecision::Compared(_)).then_some(found),
-            rounds: Some(1),
-            baseline_p50_ns: Some(1e3),
-            candidate_p50_ns: Some(1e3),
-            mann_whitney_p: Some(0.5),
-            cliffs_delta: Some(0.0),
-            stored_p50_ns: None,
+            ..GatedProblem::blank("a|b", decision, "because".into())
         }
     }
 
@@ -417,16 +441,15 @@ mod tests {
 
     #[test]
     fn rows_are_told_with_their_reasons_and_a_bar_stays_in_its_cell() {
-        let own = sheet(&[GatedDecision::NotRun, GatedDecision::Compared(RegressionDecision::Pass)]);
-        let (result, reasons) = own.fields();
-        for (at, row) in result["problems"].as_array().unwrap().iter().enumerate() {
-            for (name, value) in row.as_object().unwrap() {
-                let path = format!("result.problems.{at}.{name}");
-                assert_eq!(value.is_null(), reasons.contains_key(&path), "{path}");
-            }
-        }
-        assert!(own.markdown().contains("| a\\|b | 1.00 µs |"), "{}", own.markdown());
-        assert_eq!(own.annotations().len(), 1);
-        assert!(!own.annotations()[0].is_error);
+        let sheet = sheet(&[GatedDecision::NotRun, GatedDecision::Compared(RegressionDecision::Pass)]);
+        let (result, reasons) = told(&sheet.result(1));
+        assert_eq!(
+            (&result["decision"], &result["problems"][0]["decision"]),
+            (&"not_run".into(), &"not_run".into())
+        );
+        assert_eq!(reasons["problems.0.ratio"], "because");
+        assert!(sheet.markdown().contains("| a\\|b | 1.00 µs |"), "{}", sheet.markdown());
+        assert_eq!(sheet.annotations().len(), 1);
+        assert!(!sheet.annotations()[0].is_error);
     }
 }

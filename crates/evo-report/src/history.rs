@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use evo_protocol::known::{Known, told};
 use evo_space::text::counted;
 use serde_json::{Map, Value, json};
 
-use super::benchmark::Told;
 use super::standing;
 use evo_journal::ladder::{LadderStep, Rung, StepKind};
 
@@ -47,35 +47,33 @@ pub fn history(rungs: &[&Rung], peers: &[Option<Value>], notes: &[String]) -> Re
 
 /// One step; `path` is where it stands.
 fn entry(rung: &Rung, step: &LadderStep, path: &str, reasons: &mut BTreeMap<String, String>) -> Value {
-    let mut told = Told::default();
-    told.tell("number", Some(step.number.into()), "");
-    told.tell("at", Some(step.at.as_str().into()), "");
-    told.tell("kind", Some(step.kind.as_str().into()), "");
-    told.tell("kernel", Some(rung.kernel.as_str().into()), "");
-    told.tell("device_kind", Some(rung.device_kind.as_str().into()), "");
-    if let Some(study) = &step.study {
-        told.tell("study", Some(study.as_str().into()), "");
-    }
     let no_git = "git said nothing of the folder that evo ran in";
-    told.tell("git_commit", step.git_commit.as_deref().map(Value::from), no_git);
-    told.tell("git_dirty", step.git_dirty.map(Value::from), no_git);
-    told.tell("hypothesis", step.hypothesis.as_deref().map(Value::from), "none was given");
-    told.tell("candidate", Some(candidate(step)), "");
-    let mut problems = Map::new();
-    for (name, p50_ns) in &step.p50_ns {
-        problems.insert(name.clone(), json!({ "p50_ns": p50_ns }));
-        if p50_ns.is_none() {
-            told.reasons.insert(format!("problems.{name}.p50_ns"), "it was not timed".into());
-        }
+    let problem = |(name, p50_ns): (&String, &Option<f64>)| {
+        (name.clone(), json!({ "p50_ns": Known::of(*p50_ns, "it was not timed") }))
+    };
+    let mut fields = json!({
+        "number": step.number,
+        "at": step.at,
+        "kind": step.kind.as_str(),
+        "kernel": rung.kernel,
+        "device_kind": rung.device_kind.as_str(),
+        "git_commit": Known::of(step.git_commit.as_deref(), no_git),
+        "git_dirty": Known::of(step.git_dirty, no_git),
+        "hypothesis": Known::of(step.hypothesis.as_deref(), "none was given"),
+        "candidate": candidate(step),
+        "problems": step.p50_ns.iter().map(problem).collect::<Map<_, _>>(),
+        "change_ratio": Known::number(step.change_ratio, "it was not compared with what was there before"),
+        "against": step.against,
+        "decision": step.decision.as_str(),
+        "why": step.why,
+        "is_best": step.is_best,
+    });
+    if let Some(study) = &step.study {
+        fields["study"] = study.as_str().into();
     }
-    told.tell("problems", Some(problems.into()), "");
-    told.number("change_ratio", step.change_ratio, "it was not compared with what was there before");
-    told.tell("against", Some(step.against.as_str().into()), "");
-    told.tell("decision", Some(step.decision.as_str().into()), "");
-    told.tell("why", Some(step.why.as_str().into()), "");
-    told.tell("is_best", Some(step.is_best.into()), "");
-    reasons.extend(told.reasons.into_iter().map(|(name, why)| (format!("result.{path}.{name}"), why)));
-    Value::Object(told.fields)
+    let (fields, unknown) = told(&fields);
+    reasons.extend(unknown.into_iter().map(|(name, why)| (format!("result.{path}.{name}"), why)));
+    fields
 }
 
 /// What it was; what it does not have is left out.

@@ -502,7 +502,7 @@ fn sections_of_others_stay_and_an_unreadable_file_is_put_aside() {
 
 #[test]
 fn the_file_follows_its_published_schema() {
-    let schema: Value = evo_protocol::schema::named("leaderboard-file").unwrap().to_value();
+    let schema: Value = evo_protocol::schema::file("leaderboard-file").unwrap().to_value();
     let mut board = Leaderboard::empty("2026-01-01T00:00:00Z".into());
     merge(&mut board, example());
     let value = serde_json::to_value(&board).unwrap();

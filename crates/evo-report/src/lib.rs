@@ -1,11 +1,9 @@
 //! Views of a study for people and programs; they only read.
 
-pub mod benchmark;
 pub mod closing;
 pub mod crosscheck;
 pub mod csv;
 pub mod envelope;
-pub mod evaluate;
 pub mod event;
 pub mod failures;
 pub mod gate;
@@ -14,13 +12,13 @@ pub mod history;
 pub mod insight;
 pub mod invert;
 pub mod json;
+pub mod judged;
 pub mod lane_lines;
 pub mod micro;
 pub mod parity;
 mod portfolio;
 pub mod profile;
 pub mod sanitize;
-pub mod single;
 pub mod standing;
 pub mod study;
 pub mod study_report;

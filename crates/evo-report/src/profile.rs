@@ -3,104 +3,135 @@
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 
-use serde_json::{Map, Value, json};
-
 use evo_inspect::profile::{
-    Known, MetricTarget, NoCounters, Profile, ProfileFinding, ProfiledLaunch, metric_of,
+    MetricTarget, MissingMetric, NoCounters, Profile, ProfileFinding, ProfiledLaunch, metric_of,
 };
+use evo_protocol::known::Known;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-/// The object, and why fields of it are null, by dotted path: `result.tool.version`.
-#[derive(Debug)]
-pub struct ProfileFields {
-    pub fields: Value,
-    pub reasons: BTreeMap<String, String>,
-}
+use super::judged::VerdictFields;
 
 const HOST: &str = "the host device has no counters";
-const NO_VERSION: &str = "it did not come to say its version";
 
-/// The object of a profile.
-pub fn fields(profile: &Profile) -> ProfileFields {
-    let mut reasons = BTreeMap::new();
-    let missing = profile.counters.as_ref().map_or(&[][..], |collected| &collected.missing);
-    let launches: Vec<Value> = profile.launches().iter().map(launch).collect();
-    for one in missing {
-        reasons.insert(format!("launches.{}.metrics.{}", one.launch, one.field), one.reason.clone());
-    }
-    let entry = |at: usize| profile.launches().get(at).map(|launch| launch.entry.as_str());
-    let missing: Vec<Value> = missing
-        .iter()
-        .map(|one| json!({ "field": one.field, "entry": entry(one.launch), "reason": one.reason }))
-        .collect();
-    let known = known(profile, &mut reasons);
-    let tool = tool(profile, &mut reasons);
-    let diagnosis = profile.diagnosis();
-    let fields = json!({
-        "problem": profile.problem,
-        "launches": launches,
-        "metrics_missing": missing,
-        "tool": tool,
-        "known_without_counters": known,
-        "bottleneck": diagnosis.bottleneck.as_str(),
-        "bottleneck_because": diagnosis.because,
-        "findings": profile.findings().iter().map(finding).collect::<Vec<_>>(),
-    });
-    let reasons = reasons.into_iter().map(|(path, why)| (format!("result.{path}"), why)).collect();
-    ProfileFields { fields, reasons }
+/// The `result` of `evo profile`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ProfileResult {
+    pub problem: String,
+    pub launches: Vec<LaunchMetrics>,
+    metrics_missing: Vec<MissingRow>,
+    tool: ProfilerSaid,
+    known_without_counters: KnownWithoutCounters,
+    pub bottleneck: &'static str,
+    bottleneck_because: String,
+    findings: Vec<ProfileFinding>,
 }
 
-fn launch(launch: &ProfiledLaunch) -> Value {
-    let ProfiledLaunch { entry, grid, block, metrics } = launch;
-    json!({ "entry": entry, "grid": grid, "block": block, "metrics": metrics })
+/// The answer of `evo profile` about a candidate that passed; about another one it is that of `test-one`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ProfileAnswer<'a> {
+    #[serde(flatten)]
+    pub fields: VerdictFields<'a>,
+    pub profile_file: Known<String>,
+    pub report_file: Known<String>,
+    pub result: ProfileResult,
 }
 
-fn finding(one: &ProfileFinding) -> Value {
-    let ProfileFinding { metric, value, target, gap_ratio, meaning, next } = one;
-    json!({ "metric": metric, "value": value, "target": target, "gap_ratio": gap_ratio, "meaning": meaning,
-        "next": next })
+/// A launch with its counters.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct LaunchMetrics {
+    entry: String,
+    grid: [i64; 3],
+    block: [i64; 3],
+    pub metrics: BTreeMap<String, Known<f64>>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct MissingRow {
+    field: String,
+    entry: Option<String>,
+    reason: String,
 }
 
 /// The profiler: its version, how it answered, which options it lacks.
-fn tool(profile: &Profile, reasons: &mut BTreeMap<String, String>) -> Value {
-    let (state, message, left_out) = match &profile.counters {
-        Ok(collected) => (Some("ok"), None, collected.left_out.clone()),
-        Err(NoCounters::Failed(failure)) => {
-            (Some(failure.state.as_str()), Some(failure.message.clone()), Vec::new())
-        }
-        Err(NoCounters::HostDevice) => (None, None, Vec::new()),
-    };
-    if state.is_none() {
-        reasons.insert("tool.state".to_string(), HOST.to_string());
-    }
-    if profile.version.is_none() {
-        reasons
-            .insert("tool.version".to_string(), if state.is_none() { HOST } else { NO_VERSION }.to_string());
-    }
-    if message.is_none() {
-        let why = if state.is_none() { HOST } else { "it did its work" };
-        reasons.insert("tool.message".to_string(), why.to_string());
-    }
-    json!({ "version": profile.version, "state": state, "message": message, "left_out": left_out })
+#[derive(Debug, Serialize, JsonSchema)]
+struct ProfilerSaid {
+    version: Known<String>,
+    state: Known<&'static str>,
+    message: Known<String>,
+    left_out: Vec<String>,
 }
 
-fn known(profile: &Profile, reasons: &mut BTreeMap<String, String>) -> Value {
-    let mut fields = Map::new();
-    let facts = &profile.known;
-    fields.insert("ctas".to_string(), facts.ctas.into());
-    let mut tell = |name: &str, value: Known<Value>| {
-        let value = value.unwrap_or_else(|why| {
-            reasons.insert(format!("known_without_counters.{name}"), why);
-            Value::Null
-        });
-        fields.insert(name.to_string(), value);
-    };
-    tell("waves", facts.waves.clone().map(Value::from));
-    tell("occupancy_limit_percent", facts.occupancy_limit_percent.clone().map(Value::from));
-    tell("limited_by", facts.limited_by.clone().map(|limit| limit.as_str().into()));
-    tell("registers", facts.registers.clone().map(Value::from));
-    tell("spill_bytes", facts.spill_bytes.clone().map(Value::from));
-    tell("roofline_ratio", facts.roofline_ratio.clone().map(Value::from));
-    Value::Object(fields)
+#[derive(Debug, Serialize, JsonSchema)]
+struct KnownWithoutCounters {
+    ctas: u64,
+    waves: Known<f64>,
+    occupancy_limit_percent: Known<f64>,
+    limited_by: Known<&'static str>,
+    registers: Known<u64>,
+    spill_bytes: Known<u64>,
+    roofline_ratio: Known<f64>,
+}
+
+impl ProfileResult {
+    pub fn of(profile: &Profile) -> ProfileResult {
+        let missing = profile.counters.as_ref().map_or(&[][..], |collected| &collected.missing);
+        let launch = |(at, launch): (usize, &ProfiledLaunch)| LaunchMetrics {
+            entry: launch.entry.clone(),
+            grid: launch.grid,
+            block: launch.block,
+            metrics: (launch.metrics.iter())
+                .map(|(field, value)| {
+                    let why = missing.iter().find(|row| row.launch == at && row.field == *field);
+                    let why = why.map_or("the profiler does not say it", |row| row.reason.as_str());
+                    (field.clone(), Known::of(*value, why))
+                })
+                .collect(),
+        };
+        let row = |row: &MissingMetric| MissingRow {
+            field: row.field.clone(),
+            entry: profile.launches().get(row.launch).map(|launch| launch.entry.clone()),
+            reason: row.reason.clone(),
+        };
+        let facts = &profile.known;
+        let diagnosis = profile.diagnosis();
+        ProfileResult {
+            problem: profile.problem.clone(),
+            launches: profile.launches().iter().enumerate().map(launch).collect(),
+            metrics_missing: missing.iter().map(row).collect(),
+            tool: ProfilerSaid::of(profile),
+            known_without_counters: KnownWithoutCounters {
+                ctas: facts.ctas,
+                waves: facts.waves.clone().into(),
+                occupancy_limit_percent: facts.occupancy_limit_percent.clone().into(),
+                limited_by: facts.limited_by.clone().map(|limit| limit.as_str()).into(),
+                registers: facts.registers.clone().into(),
+                spill_bytes: facts.spill_bytes.clone().into(),
+                roofline_ratio: facts.roofline_ratio.clone().into(),
+            },
+            bottleneck: diagnosis.bottleneck.as_str(),
+            bottleneck_because: diagnosis.because,
+            findings: profile.findings(),
+        }
+    }
+}
+
+impl ProfilerSaid {
+    fn of(profile: &Profile) -> ProfilerSaid {
+        let (state, message, left_out) = match &profile.counters {
+            Ok(collected) => {
+                (Known::Is("ok"), Known::Unknown("it did its work".into()), collected.left_out.clone())
+            }
+            Err(NoCounters::Failed(failure)) => {
+                (Known::Is(failure.state.as_str()), Known::Is(failure.message.clone()), Vec::new())
+            }
+            Err(NoCounters::HostDevice) => {
+                (Known::Unknown(HOST.into()), Known::Unknown(HOST.into()), Vec::new())
+            }
+        };
+        let no_version = if state.value().is_none() { HOST } else { "it did not come to say its version" };
+        ProfilerSaid { version: Known::of(profile.version.clone(), no_version), state, message, left_out }
+    }
 }
 
 /// The profile for people.
@@ -139,7 +170,7 @@ pub fn text(profile: &Profile) -> String {
     text
 }
 
-fn shown<T>(value: &Known<T>, show: impl Fn(&T) -> String) -> String {
+fn shown<T>(value: &Result<T, String>, show: impl Fn(&T) -> String) -> String {
     value.as_ref().map_or_else(|why| format!("unknown: {why}"), show)
 }
 
@@ -170,6 +201,9 @@ fn target(field: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::known::told;
+    use serde_json::{Value, json};
+
     use super::*;
     use evo_compile::occupancy::OccupancyLimit;
     use evo_inspect::profile::{Collected, KnownFacts, MissingMetric};
@@ -213,29 +247,17 @@ mod tests {
         }
     }
 
-    /// Every null has a reason, and every reason a null.
-    #[track_caller]
-    fn hold_to_reasons(told: &ProfileFields) {
-        for path in told.reasons.keys() {
-            let pointer = path.strip_prefix("result").unwrap().replace('.', "/");
-            assert_eq!(told.fields.pointer(&pointer), Some(&Value::Null), "{path}");
-        }
-        let nulls = told.fields.to_string().matches("null").count();
-        assert_eq!(nulls, told.reasons.len(), "{}", told.fields);
-    }
-
     #[test]
     fn counters_that_are_missing_are_null_and_named() {
-        let told = fields(&profile(Ok(collected())));
-        hold_to_reasons(&told);
-        assert_eq!(told.fields["launches"][0]["metrics"]["tensor_instructions"], Value::Null);
+        let (fields, reasons) = told(&ProfileResult::of(&profile(Ok(collected()))));
+        assert_eq!(reasons["launches.0.metrics.tensor_instructions"], "it is `n/a`");
         assert_eq!(
-            told.fields["metrics_missing"],
+            fields["metrics_missing"],
             json!([{ "field": "tensor_instructions", "entry": "k", "reason": "it is `n/a`" }])
         );
-        assert_eq!(told.fields["tool"]["left_out"], json!(["--replay-mode"]));
-        assert_eq!(told.fields["bottleneck"], "unknown");
-        assert_eq!(told.fields["findings"][0]["metric"], "l2_hit_percent");
+        assert_eq!(fields["tool"]["left_out"], json!(["--replay-mode"]));
+        assert_eq!(fields["bottleneck"], "unknown");
+        assert_eq!(fields["findings"][0]["metric"], "l2_hit_percent");
         let text = text(&profile(Ok(collected())));
         assert!(text.contains("tensor_instructions        missing"), "{text}");
         assert!(text.contains("l2_hit_percent             35             target at least 70"), "{text}");
@@ -247,11 +269,10 @@ mod tests {
             (NoCounters::HostDevice, Value::Null),
             (NoCounters::Failed(ToolFailure::new(ToolState::Refused, "no")), "refused".into()),
         ] {
-            let told = fields(&Profile { version: None, ..profile(Err(none)) });
-            hold_to_reasons(&told);
-            assert_eq!(told.fields["tool"]["state"], state);
-            assert_eq!(told.fields["known_without_counters"]["limited_by"], "registers");
-            assert_eq!(told.fields["launches"], json!([]));
+            let (fields, _) = told(&ProfileResult::of(&Profile { version: None, ..profile(Err(none)) }));
+            assert_eq!(fields["tool"]["state"], state);
+            assert_eq!(fields["known_without_counters"]["limited_by"], "registers");
+            assert_eq!(fields["launches"], json!([]));
         }
     }
 }

@@ -1,12 +1,15 @@
 //! What compute-sanitizer found in one candidate, as text and as JSON.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use evo_protocol::verdict::Verdict;
+use evo_protocol::known::{Known, because};
+use evo_protocol::sanitizer::SanitizerCheck;
+use evo_protocol::verdict::{GateReport, Verdict, VerdictClass};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::single::Setting;
+use super::judged::Setting;
 use evo_inspect::sanitize::{SanitizerFinding, SanitizerLook, SanitizerOutcome, SanitizerState, StandIn};
 use evo_inspect::tool::{FoundTool, ToolFailure, ToolState};
 use evo_inspect::twin::TwinAnswer;
@@ -25,10 +28,50 @@ pub struct Sanitized<'a> {
     pub look: &'a SanitizerLook,
 }
 
-/// The `result` of a command's object, and why fields are null.
-pub struct SanitizedFields {
-    pub result: Value,
-    pub reasons: BTreeMap<String, String>,
+/// The `result` of `evo sanitize`. A candidate that does not compile has the first four fields.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SanitizeResult {
+    pub state: SanitizerState,
+    /// With its cause behind a colon.
+    pub verdict: Known<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    #[schemars(with = "Vec<SanitizerFinding>")]
+    pub findings: Value,
+    #[serde(flatten)]
+    pub look: Option<SanitizeLook>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SanitizeLook {
+    class: Known<VerdictClass>,
+    cause: Known<String>,
+    gate: GateReport,
+    checks: Vec<CheckRow>,
+    shapes: Vec<String>,
+    tool: ToolRow,
+    stand_ins: Vec<StandIn>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct CheckRow {
+    tool: SanitizerCheck,
+    state: SanitizerState,
+    tool_state: ToolState,
+    message: String,
+    errors: u64,
+    warnings: u64,
+    launches: u64,
+    notes: Vec<String>,
+    elapsed_ms: f64,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct ToolRow {
+    name: &'static str,
+    state: ToolState,
+    version: Known<String>,
+    path: Known<String>,
 }
 
 impl Sanitized<'_> {
@@ -51,75 +94,51 @@ impl Sanitized<'_> {
     }
 }
 
-pub fn fields(sanitized: &Sanitized<'_>) -> SanitizedFields {
-    let mut reasons = BTreeMap::new();
-    let findings: Vec<&SanitizerFinding> = sanitized.look.findings().take(SHOWN).collect();
-    let findings = json!(findings);
-    for (number, finding) in findings.as_array().into_iter().flatten().enumerate() {
-        let absent = SanitizerFinding::OPTIONAL.iter().filter(|name| finding[**name].is_null());
-        reasons.extend(absent.map(|name| {
-            let why = match *name {
-                "argument" => "the address is not known, or not near a buffer of evo's",
-                _ => "the tool does not say",
-            };
-            (format!("result.findings.{number}.{name}"), why.to_string())
-        }));
-    }
-    let checks: Vec<Value> = sanitized.look.outcomes.iter().map(check).collect();
-    let verdict = sanitized.verdict();
-    let absent = [
-        ("verdict", verdict.is_none(), "there is no answer"),
-        ("class", verdict.is_none(), "there is no answer"),
-        (
-            "cause",
-            verdict.as_ref().is_none_or(|own| own.cause.is_none()),
-            "no check of the tool found anything",
-        ),
-    ];
-    let absent = absent.into_iter().filter(|(_, is_absent, _)| *is_absent);
-    reasons.extend(absent.map(|(name, _, why)| (format!("result.{name}"), why.to_string())));
-    let (version, path) = match sanitized.tool {
-        Ok(tool) => (Some(tool.version.to_string()), Some(tool.path.display().to_string())),
-        Err(failure) => {
-            for name in ["version", "path"] {
-                reasons.insert(format!("result.tool.{name}"), failure.message.clone());
-            }
-            (None, None)
-        }
+/// The object's `result`.
+pub fn result(sanitized: &Sanitized<'_>) -> SanitizeResult {
+    let look = sanitized.look;
+    let findings: Vec<&SanitizerFinding> = look.findings().take(SHOWN).collect();
+    let silent = |name: &str| match name {
+        "argument" => "the address is not known, or not near a buffer of evo's".to_string(),
+        _ => "the tool does not say".to_string(),
     };
-    let tool_state = sanitized.tool.map_or_else(|failure| failure.state, |_| ToolState::Ok);
-    let stand_ins = sanitized.stand_ins();
-    let stand_ins: Vec<Value> = stand_ins
-        .iter()
-        .map(|own| json!({ "name": own.name, "ran": own.ran, "message": own.message }))
-        .collect();
-    let result = json!({
-        "state": sanitized.look.state(),
-        "verdict": verdict.as_ref().map(Verdict::label),
-        "class": verdict.as_ref().map(|own| own.kind.class()),
-        "cause": verdict.as_ref().and_then(|own| own.cause.clone()),
-        "gate": sanitized.look.report(),
-        "findings": findings,
-        "checks": checks,
-        "shapes": sanitized.look.shapes,
-        "tool": { "name": "compute-sanitizer", "state": tool_state, "version": version, "path": path },
-        "stand_ins": stand_ins,
-    });
-    SanitizedFields { result, reasons }
-}
-
-fn check(outcome: &SanitizerOutcome) -> Value {
-    json!({
-        "tool": outcome.check,
-        "state": outcome.state,
-        "tool_state": outcome.failure.as_ref().map_or(ToolState::Ok, |failure| failure.state),
-        "message": outcome.failure.as_ref().map_or("", |failure| &failure.message),
-        "errors": outcome.errors,
-        "warnings": outcome.warnings,
-        "launches": outcome.launches,
-        "notes": outcome.notes,
-        "elapsed_ms": outcome.elapsed.as_secs_f64() * 1e3,
-    })
+    let verdict = sanitized.verdict();
+    let no_answer = "there is no answer";
+    let cause = verdict.as_ref().and_then(|verdict| verdict.cause.clone());
+    let check = |outcome: &SanitizerOutcome| CheckRow {
+        tool: outcome.check,
+        state: outcome.state,
+        tool_state: outcome.failure.as_ref().map_or(ToolState::Ok, |failure| failure.state),
+        message: outcome.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default(),
+        errors: outcome.errors,
+        warnings: outcome.warnings,
+        launches: outcome.launches,
+        notes: outcome.notes.clone(),
+        elapsed_ms: outcome.elapsed.as_secs_f64() * 1e3,
+    };
+    let of_tool = |text: fn(&FoundTool) -> String| {
+        Known::from(sanitized.tool.map(text).map_err(|failure| failure.message.clone()))
+    };
+    SanitizeResult {
+        state: look.state(),
+        verdict: Known::of(verdict.as_ref().map(Verdict::label), no_answer),
+        message: None,
+        findings: because(json!(findings), &silent),
+        look: Some(SanitizeLook {
+            class: Known::of(verdict.as_ref().map(|verdict| verdict.kind.class()), no_answer),
+            cause: Known::of(cause, "no check of the tool found anything"),
+            gate: look.report(),
+            checks: look.outcomes.iter().map(check).collect(),
+            shapes: look.shapes.clone(),
+            tool: ToolRow {
+                name: "compute-sanitizer",
+                state: sanitized.tool.map_or_else(|failure| failure.state, |_| ToolState::Ok),
+                version: of_tool(|tool| tool.version.to_string()),
+                path: of_tool(|tool| tool.path.display().to_string()),
+            },
+            stand_ins: sanitized.stand_ins(),
+        }),
+    }
 }
 
 /// The text form.

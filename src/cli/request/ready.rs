@@ -15,7 +15,7 @@ use crate::engine::candidate::{
 };
 use crate::kernel::render::render;
 use crate::kernel::spec::SpaceFile;
-use crate::report::single::Setting;
+use crate::report::judged::Setting;
 use crate::request::ask::{EvaluationLevel, EvaluationRequest, RequestedCandidate};
 use crate::request::read;
 

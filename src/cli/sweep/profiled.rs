@@ -19,7 +19,6 @@ use crate::cli::error::CliError;
 use crate::cli::{output, session};
 use crate::inspect::profile::{KnownSources, MetricSet};
 use crate::report::envelope::CallFacts;
-use crate::report::profile::fields;
 use crate::study::{KeptProfile, ProfileFile, keep_profile};
 
 /// With less time than this left a profiler would only be started to be killed.
@@ -141,7 +140,7 @@ fn keep(
     let file = ProfileFile {
         hash: champion.configuration_hash.as_str(),
         problem: &looked.profile.problem,
-        object: &document(&facts, hashes, &fields(&looked.profile), error),
+        object: &document(&facts, hashes, &looked.profile, error),
         has_counters: looked.profile.counters.is_ok(),
         report: None,
     };

@@ -7,6 +7,9 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::known::KnownFacts;
 use super::metrics::{CounterMetric, METRICS, MetricTarget};
 
@@ -55,7 +58,7 @@ pub struct Diagnosis {
 }
 
 /// Something to gain.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ProfileFinding {
     pub metric: &'static str,
     pub value: f64,

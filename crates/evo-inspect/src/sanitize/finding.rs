@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use evo_compile::strong::base_name;
 use evo_protocol::entry_name::base;
 use evo_protocol::worker::BufferSpan;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::records::SanitizerRecord;
@@ -14,7 +15,7 @@ use evo_protocol::sanitizer::SanitizerCheck;
 const NEAR_BYTES: u64 = 64 << 10;
 
 /// One finding. What the tool did not say is null.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct SanitizerFinding {
     /// The check, or `evo` for what the worker itself saw.
     pub tool: String,

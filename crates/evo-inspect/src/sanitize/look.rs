@@ -1,6 +1,8 @@
 //! The one way in which a candidate is looked at: `evo sanitize`, `evaluate`, `gate`, a sweep and the self-test of the
 //! faults all come here, so that a pass means the same everywhere.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::panic::resume_unwind;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -42,7 +44,7 @@ pub struct LookOrder<'a> {
 }
 
 /// One of evo's own checks on a device that compute-sanitizer does not know.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StandIn {
     pub name: &'static str,
     /// Whether it looked at every launch.

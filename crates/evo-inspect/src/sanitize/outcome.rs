@@ -8,6 +8,7 @@ use std::time::Duration;
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::{VerdictClass, VerdictKind};
 use evo_protocol::worker::BufferSpan;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::arguments::FOUND;
@@ -20,7 +21,7 @@ use evo_supervise::child::DeathHow;
 use evo_supervise::lane::LaneError;
 
 /// What became of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SanitizerState {
     /// The tool found nothing, and the worker made every launch.

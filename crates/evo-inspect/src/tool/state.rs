@@ -1,9 +1,10 @@
 //! What became of a tool.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How a tool answered. Only `Ok` says anything about what it was asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolState {
     /// It did its work.

@@ -1,0 +1,809 @@
+//! A judged candidate, for programs and for people: every gate with its evidence, the measurements, the verdict; its
+//! figures beside the default configuration's (`evo benchmark`); and what to do with it (`evo evaluate`). What is not known
+//! is null, with its reason.
+
+use std::fmt::Write;
+
+use evo_protocol::binary::EntryResources;
+use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes};
+use evo_protocol::evaluation::{Evaluation, Recovery};
+use evo_protocol::known::{Known, because};
+use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
+use evo_protocol::measurement::{Measurement, TimingMode};
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::schema::{ConfigurationObject, HashText};
+use evo_protocol::verdict::{Evidence, GateReport, GateState, VerdictClass, VerdictKind};
+use evo_space::genome::{Configuration, ContentHash};
+use evo_space::text::counted;
+use evo_timing::acceptance::{RivalDecision, Ruling};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::parity;
+use super::text::time;
+
+/// Where the evaluation took place.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    pub space: String,
+    pub kernel: String,
+    pub device: String,
+    /// Of the inputs.
+    pub seed: u64,
+    /// A command that does the same again.
+    pub repro: String,
+}
+
+/// The verdict for people.
+pub fn text(setting: &Setting, evaluation: &Evaluation, attributes: &[EntryAttributes]) -> String {
+    let mut text = format!(
+        "{} on {}: {}, seed {}\n",
+        setting.kernel, setting.device, evaluation.configuration, setting.seed
+    );
+    for report in &evaluation.gates {
+        let state = match report.state {
+            GateState::Pass => "pass",
+            GateState::Fail => "FAIL",
+            GateState::NotRun => "not run",
+        };
+        let cases = if report.cases > 0 { counted(report.cases, "case") } else { String::new() };
+        // The verdict below has all of it.
+        let is_verdict = report.state == GateState::Fail && report.message == evaluation.verdict.message;
+        let message = if is_verdict { first_line(&report.message) } else { report.message.clone() };
+        let _ = write!(text, "  {:<14} {state:<8} {cases:>10}  {message}", report.gate.as_str());
+        text = text.trim_end().to_string();
+        text.push('\n');
+        if !is_verdict {
+            text += &evidence(&report.evidence);
+        }
+    }
+    text += &parity::text(evaluation);
+    text += &measurements(evaluation);
+    text += &resources(evaluation, attributes);
+    let _ = write!(text, "verdict: {}", evaluation.verdict.label());
+    let message = &evaluation.verdict.message;
+    // A compiler's log begins with what the message quotes of it.
+    let is_quoted = evaluation.verdict.evidence.get(LOG).is_some();
+    let message = if is_quoted { first_line(message) } else { message.clone() };
+    if !message.is_empty() {
+        let _ = write!(text, ": {message}");
+    }
+    text.push('\n');
+    text += &evidence(&evaluation.verdict.evidence);
+    if !evaluation.verdict.is_pass() {
+        let _ = writeln!(text, "more: `evo explain {}`", evaluation.verdict.label());
+    }
+    let _ = writeln!(text, "again: {}", setting.repro);
+    text
+}
+
+/// The evidence that holds a compiler's words.
+const LOG: &str = "log";
+
+/// Lines of a long text that are shown; `--json` has all of them.
+const SHOWN_LINES: usize = 40;
+
+/// A text of several lines below its name.
+fn indented(text: &str) -> String {
+    if !text.contains('\n') {
+        return format!(" {text}");
+    }
+    let count = text.lines().count();
+    let lines = text.lines().take(SHOWN_LINES);
+    let mut shown = lines.fold(String::new(), |shown, line| shown + "\n        " + line.trim_end());
+    if count > SHOWN_LINES {
+        let _ = write!(shown, "\n        … {}, in `--json`", counted(count - SHOWN_LINES, "more line"));
+    }
+    shown
+}
+
+/// The first line of a text, with a sign that there are more.
+fn first_line(text: &str) -> String {
+    match text.split_once('\n') {
+        Some((first, _)) => format!("{first} …"),
+        None => text.to_string(),
+    }
+}
+
+fn evidence(evidence: &Evidence) -> String {
+    // The parity has lines of its own.
+    let own = evidence.iter().filter(|(name, _)| *name != GateReport::PARITY);
+    own.fold(String::new(), |mut text, (name, value)| {
+        let _ = match value {
+            Value::String(value) => writeln!(text, "      {name}:{}", indented(value)),
+            value => writeln!(text, "      {name}: {value}"),
+        };
+        text
+    })
+}
+
+fn measurements(evaluation: &Evaluation) -> String {
+    let mut text = String::new();
+    for one in &evaluation.measurements {
+        let _ = writeln!(
+            text,
+            "  {:<20} {:<6} p50 {}  95 % [{}, {}]  p90 {}  {} × {}{}",
+            one.problem,
+            one.mode.as_str(),
+            time(one.p50_ns),
+            time(one.ci_low_ns),
+            time(one.ci_high_ns),
+            time(one.p90_ns),
+            counted(one.samples, "sample"),
+            one.batch,
+            if one.outliers > 0 { format!(", {}", counted(one.outliers, "outlier")) } else { String::new() },
+        );
+    }
+    if let Some(objective) = evaluation.objective_ns {
+        let _ = writeln!(text, "  objective {}", time(objective));
+    }
+    text
+}
+
+fn resources(evaluation: &Evaluation, attributes: &[EntryAttributes]) -> String {
+    let mut text = String::new();
+    let number = |value: Option<u64>| value.map_or("-".to_string(), |value| value.to_string());
+    for entry in &evaluation.resources {
+        let _ = writeln!(
+            text,
+            "  {:<20} registers {}, stack {}, spills {}/{}, static shared {}",
+            entry.entry,
+            number(entry.registers.map(u64::from)),
+            number(entry.stack_bytes),
+            number(entry.spill_store_bytes),
+            number(entry.spill_load_bytes),
+            number(entry.shared_static_bytes)
+        );
+    }
+    for (position, launch) in attributes.iter().enumerate() {
+        if let Some(blocks) = launch.blocks_per_multiprocessor {
+            let _ = writeln!(
+                text,
+                "  launch {position}: {} per multiprocessor",
+                counted(blocks, "resident block")
+            );
+        }
+    }
+    text
+}
+
+/// The fields of a command's object whose answer is a candidate's verdict.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct VerdictFields<'a> {
+    verdict: VerdictKind,
+    cause: &'a Option<String>,
+    message: &'a str,
+    evidence: &'a Evidence,
+    class: VerdictClass,
+    space: &'a str,
+    kernel: &'a str,
+    device: &'a str,
+    seed: u64,
+    #[schemars(with = "ConfigurationObject")]
+    configuration: &'a Configuration,
+    #[schemars(with = "HashText")]
+    configuration_hash: &'a ContentHash,
+    gates: &'a [GateReport],
+    measurements: &'a [Measurement],
+    objective_ns: Option<f64>,
+    resources: &'a [EntryResources],
+    /// Of each launch, read back from the device.
+    attributes: &'a [EntryAttributes],
+    launches: Vec<LaunchRow<'a>>,
+    #[schemars(with = "Option<HashText>")]
+    source_hash: &'a Option<ContentHash>,
+    #[schemars(with = "Option<HashText>")]
+    binary_hash: &'a Option<ContentHash>,
+    #[schemars(with = "Option<HashText>")]
+    code_hash: &'a Option<ContentHash>,
+    compile_ms: f64,
+    device_ms: f64,
+    recovery: Option<Recovery>,
+    parity: Known<Value>,
+    repro: &'a str,
+}
+
+/// How a problem is launched, with extents in x, y, z.
+#[derive(Debug, Serialize, JsonSchema)]
+struct LaunchRow<'a> {
+    problem: &'a str,
+    entry: &'a str,
+    grid: [i64; 3],
+    block: [i64; 3],
+    cluster: Option<[i64; 3]>,
+    shared_bytes: i64,
+}
+
+impl<'a> VerdictFields<'a> {
+    /// `checked` are the problems whose launches are listed.
+    pub fn of(
+        setting: &'a Setting,
+        evaluation: &'a Evaluation,
+        attributes: &'a [EntryAttributes],
+        checked: &'a [ProblemPlan],
+    ) -> VerdictFields<'a> {
+        let verdict = &evaluation.verdict;
+        let launches = checked.iter().flat_map(|plan| {
+            plan.launches.iter().map(|launch| LaunchRow {
+                problem: &plan.name,
+                entry: &launch.entry,
+                grid: launch.grid,
+                block: launch.block,
+                cluster: launch.cluster,
+                shared_bytes: launch.shared_bytes,
+            })
+        });
+        VerdictFields {
+            verdict: verdict.kind,
+            cause: &verdict.cause,
+            message: &verdict.message,
+            evidence: &verdict.evidence,
+            class: verdict.kind.class(),
+            space: &setting.space,
+            kernel: &setting.kernel,
+            device: &setting.device,
+            seed: setting.seed,
+            configuration: &evaluation.configuration,
+            configuration_hash: &evaluation.configuration_hash,
+            gates: &evaluation.gates,
+            measurements: &evaluation.measurements,
+            objective_ns: evaluation.objective_ns,
+            resources: &evaluation.resources,
+            attributes,
+            launches: launches.collect(),
+            source_hash: &evaluation.source_hash,
+            binary_hash: &evaluation.binary_hash,
+            code_hash: &evaluation.code_hash,
+            compile_ms: evaluation.compile_ms,
+            device_ms: evaluation.device_ms,
+            recovery: evaluation.recovery,
+            parity: parity::of(evaluation),
+            repro: &setting.repro,
+        }
+    }
+}
+
+/// What the `result` of such a command has.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct VerdictBrief<'a> {
+    /// With its cause behind a colon.
+    pub verdict: String,
+    pub class: VerdictClass,
+    pub message: &'a str,
+    /// What was demanded and did not run.
+    pub not_run: Vec<&'static str>,
+}
+
+/// The answer of `evo test-one` and `evo test`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct VerdictAnswer<'a> {
+    #[serde(flatten)]
+    pub fields: VerdictFields<'a>,
+    pub result: VerdictBrief<'a>,
+}
+
+/// What was measured of a candidate.
+#[derive(Debug)]
+pub struct Measured<'a> {
+    pub evaluation: &'a Evaluation,
+    /// The timed problems; none for a candidate that never reached the device.
+    pub plans: &'a [ProblemPlan],
+    /// The mode that ranks.
+    pub mode: TimingMode,
+    /// Absent where no device was opened.
+    pub device: Option<&'a DeviceInfo>,
+    /// The kernel keeps its blocks running on purpose, so few of them mean nothing.
+    pub is_persistent: bool,
+    /// The comparison with the default configuration; absent where the candidate did not pass.
+    pub compared: Option<&'a Compared>,
+}
+
+/// The comparison with the default configuration.
+#[derive(Debug)]
+pub struct Compared {
+    pub configuration: Configuration,
+    /// Why there is no comparison at all.
+    pub missing: Option<String>,
+    /// For each timed problem, or why there is none.
+    pub problems: Vec<Result<PairedProblem, String>>,
+    /// The largest relative difference between the default and itself.
+    pub noise_floor: Option<f64>,
+}
+
+/// The figures that scripts read flat.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Figures {
+    pub latency_ms: Known<f64>,
+    /// The weighted geometric mean over all timed problems.
+    pub speedup_vs_baseline: Known<f64>,
+    pub speedup_vs_torch: Known<f64>,
+    /// Blocks of the problem that has the fewest, which leaves most of the device idle.
+    pub ctas: Known<u64>,
+    pub sm_count: Known<u64>,
+    pub few_ctas: Known<bool>,
+}
+
+/// The answer of `evo benchmark`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct BenchmarkAnswer<'a> {
+    #[serde(flatten)]
+    pub fields: VerdictFields<'a>,
+    #[serde(flatten)]
+    pub figures: Figures,
+    pub problems: Vec<BenchmarkProblem>,
+    pub baseline: Known<BenchmarkBaseline>,
+    pub result: BenchmarkBrief<'a>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct BenchmarkBrief<'a> {
+    #[serde(flatten)]
+    pub brief: VerdictBrief<'a>,
+    #[serde(flatten)]
+    pub figures: Figures,
+}
+
+/// A timed problem beside the default configuration.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct BenchmarkProblem {
+    problem: String,
+    latency_ms: Known<f64>,
+    speedup_vs_baseline: Known<f64>,
+    /// Ends of the 95 % interval of the speed-up.
+    speedup_low_ratio: Known<f64>,
+    speedup_high_ratio: Known<f64>,
+    decision: Known<PairedDecision>,
+    ctas: u64,
+    few_ctas: Known<bool>,
+}
+
+/// What the candidate was compared with, and how.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct BenchmarkBaseline {
+    #[schemars(with = "ConfigurationObject")]
+    configuration: Configuration,
+    method: &'static str,
+    noise_floor_ratio: Known<f64>,
+}
+
+/// A warning begins below this many blocks for each multiprocessor.
+const FEW_BLOCKS: u64 = 4;
+
+const NO_TORCH: &str = "`evo bench --peer torch` compares with torch, in one run with it";
+const NOT_PASSED: &str = "the candidate did not pass, and a failure has no number";
+const NOT_LAUNCHED: &str = "the candidate never came to a launch";
+
+impl Measured<'_> {
+    pub fn figures(&self) -> Figures {
+        let passed = self.evaluation.verdict.is_pass();
+        let latency_ms = self.evaluation.objective_ns.filter(|_| passed).map(|time| time / 1e6);
+        let missing = self.compared.map_or(NOT_PASSED, Compared::why_missing);
+        let error = self.compared.and_then(|all| all.problems.iter().find_map(|pair| pair.as_ref().err()));
+        let fewest = self.plans.iter().min_by_key(|plan| blocks(plan));
+        Figures {
+            latency_ms: Known::number(latency_ms, NOT_PASSED),
+            speedup_vs_baseline: Known::number(
+                self.compared.and_then(|compared| mean_speedup(self.plans, compared)),
+                error.map_or(missing, String::as_str),
+            ),
+            speedup_vs_torch: Known::Unknown(NO_TORCH.into()),
+            ctas: Known::of(fewest.map(blocks), NOT_LAUNCHED),
+            sm_count: Known::of(self.device.and_then(sm_count), no_multiprocessors(self.device)),
+            few_ctas: self.few_ctas(fewest),
+        }
+    }
+
+    fn few_ctas(&self, plan: Option<&ProblemPlan>) -> Known<bool> {
+        let few = plan.zip(self.device).and_then(|(plan, device)| are_few(device, self.is_persistent, plan));
+        Known::of(few, if plan.is_none() { NOT_LAUNCHED } else { no_multiprocessors(self.device) })
+    }
+
+    pub fn problems(&self) -> Vec<BenchmarkProblem> {
+        let problem = |(number, plan): (usize, &ProblemPlan)| {
+            let mut times = self.evaluation.measurements.iter();
+            let time = times.find(|time| time.problem == plan.name && time.mode == self.mode);
+            let pair = self.compared.and_then(|compared| compared.problems.get(number));
+            let why = match (pair, self.compared) {
+                (Some(Err(error)), _) => error.as_str(),
+                (_, compared) => compared.map_or(NOT_PASSED, Compared::why_missing),
+            };
+            let pair = pair.and_then(|pair| pair.as_ref().ok());
+            // The comparison has the candidate's time over the default's; a speed-up is its inverse.
+            let speedup = |of: fn(&PairedProblem) -> f64| Known::number(pair.map(|pair| 1.0 / of(pair)), why);
+            BenchmarkProblem {
+                problem: plan.name.clone(),
+                latency_ms: Known::number(time.map(|time| time.p50_ns / 1e6), NOT_PASSED),
+                speedup_vs_baseline: speedup(|pair| pair.ratio),
+                speedup_low_ratio: speedup(|pair| pair.ratio_high),
+                speedup_high_ratio: speedup(|pair| pair.ratio_low),
+                decision: Known::of(pair.map(|pair| pair.decision), why),
+                ctas: blocks(plan),
+                few_ctas: self.few_ctas(Some(plan)),
+            }
+        };
+        self.plans.iter().enumerate().map(problem).collect()
+    }
+
+    pub fn baseline(&self) -> Known<BenchmarkBaseline> {
+        let baseline = self.compared.map(|compared| BenchmarkBaseline {
+            configuration: compared.configuration.clone(),
+            method: "paired, A B B A in fresh processes",
+            noise_floor_ratio: Known::number(
+                compared.noise_floor,
+                compared.missing.as_deref().unwrap_or("it could not be measured"),
+            ),
+        });
+        Known::of(baseline, NOT_PASSED)
+    }
+}
+
+impl Compared {
+    /// No comparison yet.
+    pub fn with(configuration: Configuration) -> Compared {
+        Compared { configuration, missing: None, problems: Vec::new(), noise_floor: None }
+    }
+
+    fn why_missing(&self) -> &str {
+        self.missing.as_deref().unwrap_or(NOT_PASSED)
+    }
+}
+
+/// The weighted geometric mean of the speed-ups; `None` unless all problems have one.
+fn mean_speedup(plans: &[ProblemPlan], compared: &Compared) -> Option<f64> {
+    if compared.missing.is_some() || plans.len() != compared.problems.len() || plans.is_empty() {
+        return None;
+    }
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for (plan, pair) in plans.iter().zip(&compared.problems) {
+        sum -= plan.weight * pair.as_ref().ok()?.ratio.ln();
+        weights += plan.weight;
+    }
+    Some((sum / weights).exp()).filter(|speedup| speedup.is_finite() && *speedup > 0.0)
+}
+
+/// Blocks of the launch that has the most.
+pub fn blocks(plan: &ProblemPlan) -> u64 {
+    let of = |grid: [i64; 3]| {
+        grid.iter().map(|extent| u64::try_from(*extent).unwrap_or(0)).fold(1, u64::saturating_mul)
+    };
+    plan.launches.iter().map(|launch| of(launch.grid)).max().unwrap_or(0)
+}
+
+/// Multiprocessors of a GPU. A processor's cores are not that: a block there is a loop.
+fn sm_count(device: &DeviceInfo) -> Option<u64> {
+    (device.kind == DeviceKind::Cuda).then_some(device.multiprocessors.into())
+}
+
+fn no_multiprocessors(device: Option<&DeviceInfo>) -> &'static str {
+    match device {
+        Some(_) => "the host device has no multiprocessors",
+        None => "no device was opened",
+    }
+}
+
+/// Whether a problem has too few blocks for a device; unknown where the device has no multiprocessors.
+pub fn are_few(device: &DeviceInfo, is_persistent: bool, plan: &ProblemPlan) -> Option<bool> {
+    Some(!is_persistent && blocks(plan) < FEW_BLOCKS * sm_count(device)?)
+}
+
+impl Figures {
+    /// For people, a line each.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        if let Known::Is(latency) = self.latency_ms {
+            let _ = writeln!(text, "latency  {latency:.6} ms");
+        }
+        if let Known::Is(speedup) = self.speedup_vs_baseline {
+            let over = "over the default configuration, paired in fresh processes";
+            let _ = writeln!(text, "speed-up {speedup:.3}x {over}");
+        }
+        if let (Known::Is(ctas), Known::Is(sm_count), Known::Is(true)) =
+            (&self.ctas, &self.sm_count, &self.few_ctas)
+        {
+            let _ = writeln!(
+                text,
+                "warning: {ctas} blocks are few for {sm_count} multiprocessors; `persistent = true` in [kernel] \
+                 says that this is meant"
+            );
+        }
+        text
+    }
+}
+
+/// A candidate as far as it was judged.
+#[derive(Debug)]
+pub struct Evaluated<'a> {
+    /// Absent before there is a verdict.
+    pub evaluation: Option<&'a Evaluation>,
+    pub correct: bool,
+    /// Absent before it is decided.
+    pub ruling: Option<&'a Ruling>,
+    /// Weighted geometric mean speed-up over the canonical problems.
+    pub score: Option<f64>,
+    /// Why there is no comparison.
+    pub not_compared: &'a str,
+    pub problems: Vec<EvaluatedProblem<'a>>,
+    /// The bottleneck that a profiler names, or why none is known.
+    pub bottleneck: Known<String>,
+    pub next_step: String,
+}
+
+/// One timed problem.
+#[derive(Debug)]
+pub struct EvaluatedProblem<'a> {
+    pub plan: &'a ProblemPlan,
+    pub canonical: bool,
+    /// In the mode that ranks.
+    pub time: Option<&'a Measurement>,
+    pub pair: Option<&'a PairedProblem>,
+    /// The least time that the device's peaks allow over the measured one.
+    pub roofline_ratio: Option<f64>,
+}
+
+const NOT_YET: &str = "the command ended before it was known";
+const NOT_REPORTED: &str = "the compiler does not report it; the host's reports no registers";
+const NO_PEAK: &str = "the work of a call or the peaks of the device are not known";
+/// Bytes of a log that are shown.
+const LOG_MAX: usize = 8 << 10;
+
+/// The `result` of `evo evaluate`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct EvaluateResult {
+    verdict: Known<VerdictKind>,
+    class: Known<VerdictClass>,
+    cause: Known<String>,
+    message: Known<String>,
+    correct: Known<bool>,
+    /// Weighted geometric mean speed-up over the canonical problems.
+    score: Known<f64>,
+    accepted: Known<bool>,
+    #[schemars(with = "Option<String>")]
+    decision: Known<RivalDecision>,
+    why: Known<String>,
+    problems: Vec<EvaluateProblem>,
+    gates: Vec<GateReport>,
+    #[schemars(with = "Vec<EntryResources>")]
+    resources: Value,
+    bottleneck: Known<String>,
+    log_tail: Known<String>,
+    next_step: String,
+}
+
+/// A timed problem beside the rival.
+#[derive(Debug, Serialize, JsonSchema)]
+struct EvaluateProblem {
+    problem: String,
+    sizes: Value,
+    canonical: bool,
+    p50_ns: Known<f64>,
+    p90_ns: Known<f64>,
+    against_p50_ns: Known<f64>,
+    speedup: Known<f64>,
+    speedup_low: Known<f64>,
+    speedup_high: Known<f64>,
+    decision: Known<PairedDecision>,
+    tflops: Known<f64>,
+    /// The least time that the device's peaks allow over the measured one.
+    roofline_ratio: Known<f64>,
+    ctas: u64,
+}
+
+impl Evaluated<'_> {
+    /// The result as far as it is known.
+    pub fn result(&self) -> EvaluateResult {
+        let verdict = self.evaluation.map(|evaluation| &evaluation.verdict);
+        let no_cause = if verdict.is_some() { "the verdict has no cause beyond its name" } else { NOT_YET };
+        let score = self.score.filter(|_| self.correct);
+        let resources = self.evaluation.map(|evaluation| &evaluation.resources[..]).unwrap_or_default();
+        EvaluateResult {
+            verdict: Known::of(verdict.map(|verdict| verdict.kind), NOT_YET),
+            class: Known::of(verdict.map(|verdict| verdict.kind.class()), NOT_YET),
+            cause: Known::of(verdict.and_then(|verdict| verdict.cause.clone()), no_cause),
+            message: Known::of(verdict.map(|verdict| verdict.message.clone()), NOT_YET),
+            correct: Known::of(verdict.map(|_| self.correct), NOT_YET),
+            score: Known::number(score, if self.correct { self.not_compared } else { NOT_PASSED }),
+            accepted: Known::of(self.ruling.map(|ruling| ruling.decision == RivalDecision::Keep), NOT_YET),
+            decision: Known::of(self.ruling.map(|ruling| ruling.decision), NOT_YET),
+            why: Known::of(self.ruling.map(|ruling| ruling.why.clone()), NOT_YET),
+            problems: self.problems.iter().map(|problem| self.problem(problem)).collect(),
+            gates: self.evaluation.map(|evaluation| evaluation.gates.clone()).unwrap_or_default(),
+            resources: because(json!(resources), &|_| NOT_REPORTED.to_string()),
+            bottleneck: self.bottleneck.clone(),
+            log_tail: Known::of(self.evaluation.and_then(log_tail), "nothing was logged"),
+            next_step: self.next_step.clone(),
+        }
+    }
+
+    fn problem(&self, problem: &EvaluatedProblem<'_>) -> EvaluateProblem {
+        let absent = if self.correct { self.not_compared } else { NOT_PASSED };
+        let time = problem.time.filter(|_| self.correct);
+        let p50_ns = time.map(|time| time.p50_ns);
+        let pair = problem.pair.filter(|_| self.correct);
+        let unknown = if time.is_some() { NO_PEAK } else { NOT_PASSED };
+        let compared = |of: fn(&PairedProblem) -> f64| Known::number(pair.map(of), absent);
+        EvaluateProblem {
+            problem: problem.plan.name.clone(),
+            sizes: json!(problem.plan.sizes),
+            canonical: problem.canonical,
+            p50_ns: Known::number(p50_ns, NOT_PASSED),
+            p90_ns: Known::number(time.map(|time| time.p90_ns), NOT_PASSED),
+            against_p50_ns: compared(|pair| pair.baseline_ns),
+            // The comparison has the candidate's time over the rival's; a speed-up is its inverse.
+            speedup: compared(|pair| 1.0 / pair.ratio),
+            speedup_low: compared(|pair| 1.0 / pair.ratio_high),
+            speedup_high: compared(|pair| 1.0 / pair.ratio_low),
+            decision: Known::of(pair.map(|pair| pair.decision), absent),
+            tflops: Known::number(
+                problem.plan.flops.zip(p50_ns).map(|(flops, time)| flops / time / 1e3),
+                unknown,
+            ),
+            roofline_ratio: Known::number(problem.roofline_ratio.filter(|_| time.is_some()), unknown),
+            ctas: blocks(problem.plan),
+        }
+    }
+}
+
+/// The end of what a compiler or a worker said.
+fn log_tail(evaluation: &Evaluation) -> Option<String> {
+    let evidence = &evaluation.verdict.evidence;
+    let log = ["log", "log_tail"].iter().find_map(|name| evidence.get(name)?.as_str())?;
+    let mut from = log.len().saturating_sub(LOG_MAX);
+    while !log.is_char_boundary(from) {
+        from += 1;
+    }
+    Some(log[from..].to_string()).filter(|log| !log.is_empty())
+}
+
+impl EvaluateResult {
+    /// The decision for people, a line each.
+    pub fn text(&self, rival: &str) -> String {
+        let mut text = String::new();
+        for problem in &self.problems {
+            if let (Known::Is(speedup), Known::Is(low), Known::Is(high)) =
+                (&problem.speedup, &problem.speedup_low, &problem.speedup_high)
+            {
+                let name = &problem.problem;
+                let _ = writeln!(text, "  {name:<20} {speedup:.3}x  95 % [{low:.3}, {high:.3}] over {rival}");
+            }
+        }
+        if let Known::Is(score) = self.score {
+            let _ = writeln!(text, "score    {score:.3}x over the {rival}, paired in fresh processes");
+        }
+        let decision = self.decision.value().map_or("?".to_string(), RivalDecision::to_string);
+        let why = self.why.value().map_or("?", String::as_str);
+        text + &format!("decision {decision}: {why}\nnext     {}\n", self.next_step)
+    }
+}
+
+/// The answer of `evo evaluate`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct EvaluateAnswer<'a> {
+    pub space: &'a str,
+    pub kernel: &'a str,
+    pub seed: u64,
+    #[schemars(with = "ConfigurationObject")]
+    pub configuration: &'a Configuration,
+    pub rival: RivalSaid<'a>,
+    /// Of the line that was written.
+    pub number: u64,
+    /// The best accepted so far, as its file has it.
+    pub incumbent: Known<Value>,
+    /// The speed-up that its author claims.
+    pub claimed: Known<f64>,
+    pub notes: &'a [String],
+    pub parity: Known<Value>,
+    #[serde(flatten)]
+    pub figures: Figures,
+    pub result: EvaluateResult,
+}
+
+/// What a candidate was compared with, and why with that.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RivalSaid<'a> {
+    pub name: &'a str,
+    pub why: &'a str,
+    /// The number of the evaluation that made it the incumbent.
+    pub incumbent: Known<u64>,
+    #[schemars(with = "ConfigurationObject")]
+    pub configuration: &'a Configuration,
+    pub noise_floor_ratio: Known<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_journal::example as fake;
+    use evo_protocol::known::told;
+    use evo_protocol::verdict::Verdict;
+    use evo_supervise::job::example;
+
+    use super::*;
+
+    fn plan(grid: [i64; 3]) -> ProblemPlan {
+        let launch = json!({ "entry": "k", "grid": grid, "block": [32, 1, 1], "shared_bytes": 0, "arguments": [],
+            "cluster": null, "cooperative": false, "programmatic": false });
+        ProblemPlan { launches: vec![serde_json::from_value(launch).unwrap()], ..example::plan("p", 1.0) }
+    }
+
+    fn pair(ratio: f64) -> Result<PairedProblem, String> {
+        let pair = json!({ "problem": "p", "ratio": ratio, "ratio_low": ratio, "ratio_high": ratio, "processes": 2,
+            "pairs": 8, "decision": "same", "baseline_ns": 1.0, "finalist_ns": 1.0 });
+        Ok(serde_json::from_value(pair).unwrap())
+    }
+
+    #[track_caller]
+    fn check(
+        kind: VerdictKind,
+        on: DeviceKind,
+        grid: [i64; 3],
+        is_persistent: bool,
+        expected: Value,
+    ) -> (Figures, Vec<String>) {
+        let mut evaluation =
+            fake::evaluation(0, Configuration::new(Vec::new()), "user", Verdict::new(kind, ""));
+        evaluation.objective_ns = Some(2e6);
+        let device = DeviceInfo { kind: on, multiprocessors: 132, ..fake::header().device };
+        let compared =
+            Compared { problems: vec![pair(0.5)], ..Compared::with(Configuration::new(Vec::new())) };
+        let passed = kind == VerdictKind::Pass;
+        let measured = Measured {
+            evaluation: &evaluation,
+            plans: &[plan(grid)],
+            mode: TimingMode::Hot,
+            device: Some(&device),
+            is_persistent,
+            compared: passed.then_some(&compared),
+        };
+        let figures = measured.figures();
+        assert_eq!(told(&figures).0, expected);
+        let (_, reasons) = told(&measured.problems());
+        (figures, reasons.into_values().collect())
+    }
+
+    #[test]
+    fn few_blocks_are_a_warning_unless_the_kernel_is_persistent() {
+        let flat = |ctas: u64, few: bool| {
+            json!({ "latency_ms": 2.0, "speedup_vs_baseline": 2.0, "speedup_vs_torch": null, "ctas": ctas,
+                "sm_count": 132, "few_ctas": few })
+        };
+        check(VerdictKind::Pass, DeviceKind::Cuda, [132, 4, 1], false, flat(528, false));
+        let (figures, _) = check(VerdictKind::Pass, DeviceKind::Cuda, [132, 1, 1], false, flat(132, true));
+        assert!(figures.text().contains("132 blocks are few for 132 multiprocessors"));
+        check(VerdictKind::Pass, DeviceKind::Cuda, [132, 1, 1], true, flat(132, false));
+    }
+
+    #[test]
+    fn what_is_not_known_is_null_with_a_reason() {
+        let host = json!({ "latency_ms": 2.0, "speedup_vs_baseline": 2.0, "speedup_vs_torch": null, "ctas": 6,
+            "sm_count": null, "few_ctas": null });
+        check(VerdictKind::Pass, DeviceKind::Host, [2, 3, 1], false, host);
+        let wrong = json!({ "latency_ms": null, "speedup_vs_baseline": null, "speedup_vs_torch": null, "ctas": 6,
+            "sm_count": 132, "few_ctas": true });
+        let (figures, reasons) = check(VerdictKind::WrongAnswer, DeviceKind::Cuda, [2, 3, 1], false, wrong);
+        assert_eq!(figures.latency_ms, Known::Unknown(NOT_PASSED.into()));
+        assert!(reasons.contains(&NOT_PASSED.to_string()), "{reasons:?}");
+    }
+
+    #[test]
+    fn a_failure_has_no_number_and_a_log_is_cut() {
+        let verdict = Verdict::new(VerdictKind::WrongAnswer, "off").with("log", "é".repeat(LOG_MAX));
+        let evaluation = fake::evaluation(0, Configuration::new(Vec::new()), "user", verdict);
+        let plan = example::plan("p", 1.0);
+        let problem =
+            EvaluatedProblem { plan: &plan, canonical: true, time: None, pair: None, roofline_ratio: None };
+        let evaluated = Evaluated {
+            evaluation: Some(&evaluation),
+            correct: false,
+            ruling: None,
+            score: Some(2.0),
+            not_compared: "no",
+            problems: vec![problem],
+            bottleneck: Known::Unknown("no".into()),
+            next_step: "go".into(),
+        };
+        let (result, reasons) = told(&evaluated.result());
+        assert_eq!((&result["score"], &result["correct"]), (&Value::Null, &false.into()));
+        assert!(result["log_tail"].as_str().unwrap().len() <= LOG_MAX);
+        assert_eq!(reasons["problems.0.p50_ns"], NOT_PASSED);
+    }
+}

@@ -1,0 +1,65 @@
+//! The JSON Schema of everything that evo writes for programs, by name: files and lines of streams, and the object of each
+//! command with `--json`. Each is derived from the type that is written.
+
+use evo_protocol::command_schemas;
+use evo_protocol::schema::{self, of};
+use schemars::{JsonSchema, Schema};
+
+use crate::report::envelope::ResultAlone;
+use crate::report::gate::GateAnswer;
+use crate::report::judged::{BenchmarkAnswer, EvaluateAnswer, VerdictAnswer};
+use crate::report::profile::ProfileAnswer;
+use crate::report::sanitize::SanitizeResult;
+
+type MakeSchema = fn() -> Schema;
+
+/// What an answer has beside the envelope, command by command.
+const ANSWERS: &[(&str, MakeSchema)] = &[
+    ("test-one", fields::<VerdictAnswer>),
+    ("test", fields::<VerdictAnswer>),
+    ("benchmark", fields::<BenchmarkAnswer>),
+    ("evaluate", fields::<EvaluateAnswer>),
+    ("profile", fields::<ProfileAnswer>),
+    ("sanitize", fields::<ResultAlone<SanitizeResult>>),
+    ("gate", fields::<ResultAlone<GateAnswer>>),
+];
+
+fn fields<T: JsonSchema>() -> Schema {
+    of::<T>("", "")
+}
+
+/// The commands that print JSON.
+pub fn commands() -> impl Iterator<Item = &'static str> {
+    ANSWERS.iter().map(|(name, _)| *name).chain(command_schemas::names())
+}
+
+/// Everything that has a schema.
+pub fn names() -> Vec<&'static str> {
+    schema::files().chain(commands()).collect()
+}
+
+/// The schema of a command's object.
+pub fn command(name: &str) -> Option<Schema> {
+    let typed = ANSWERS.iter().find(|(command, _)| *command == name);
+    typed.map(|(name, fields)| schema::command(name, &fields())).or_else(|| command_schemas::command(name))
+}
+
+/// The schema of that name.
+pub fn named(name: &str) -> Option<Schema> {
+    schema::file(name).or_else(|| command(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_has_one_schema_with_an_id() {
+        let mut names = names();
+        assert!(names.iter().all(|name| named(name).is_some_and(|schema| schema.get("$id").is_some())));
+        assert!(names.contains(&"leaderboard-file") && names.contains(&"sweep"));
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+        assert!(named("nothing").is_none());
+    }
+}
