@@ -17,20 +17,15 @@ pub const TORCH_LIBRARY: &str = "evo_export";
 pub struct ExportFile {
     /// Relative to the export's folder.
     pub path: String,
-    /// What it holds.
     pub contents: Vec<u8>,
-    /// What it is, in a few words.
     pub about: &'static str,
 }
 
-/// A variant with everything that its files say.
 #[derive(Clone, Debug)]
 pub struct ExportUnit<'a> {
-    /// Arguments and launches.
     pub model: &'a ExportModel,
-    /// The configuration in words.
     pub label: &'a str,
-    /// FormulaNames the variant.
+    /// That of the variant.
     pub hash: &'a ContentHash,
     pub source: &'a PlainSource,
     /// Headers that the source includes, by the name in the include.
@@ -39,7 +34,6 @@ pub struct ExportUnit<'a> {
     pub cubin: Option<(&'a str, &'a [u8])>,
     /// Sizes of a problem, by name, for examples.
     pub example: &'a [(String, i64)],
-    /// evo's version.
     pub evo: &'a str,
 }
 
@@ -97,7 +91,6 @@ pub fn files(unit: &ExportUnit<'_>, formats: &[ExportFormat]) -> Result<Vec<Expo
     Ok(found)
 }
 
-/// The cubin's file name.
 pub fn cubin_name(arch: &str) -> String {
     format!("kernel.{arch}.cubin")
 }
@@ -119,7 +112,6 @@ impl Files<'_> {
     }
 }
 
-/// Whether a launch receives a tensor map.
 fn uses_maps(model: &ExportModel) -> bool {
     let mut arguments = model.steps.iter().flat_map(|step| &step.launches).flat_map(|own| &own.arguments);
     arguments.any(|own| matches!(own, PassedArgument::TensorMap(_)))

@@ -1,9 +1,9 @@
 //! Expressions of space files as C++ and as Python, with the meaning that they have in evo.
 //!
 //! Python's own arithmetic differs from ours where a result leaves 64 bits, and C++ differs everywhere. So both texts
-//! compute with a small number type that comes with them (`templates/exact.hpp`, `templates/exact.py`): the operators look
-//! as they do in the space file, and whatever has no value in evo has none there. Whatever is known already, such as a
-//! parameter of the exported configuration, is computed here.
+//! compute with a small number type that comes with them (`templates/exact.hpp`, `templates/exact.py`), and whatever
+//! has no value in evo has none there. What is known already, such as a parameter of the exported configuration, is
+//! computed here.
 
 use evo_space::expr::Expr;
 use evo_space::expr::tree::{Function, Kind, Relation, Tree};
@@ -12,16 +12,13 @@ use evo_space::value::{Operator, Value};
 pub use crate::language::Language;
 use crate::literal;
 
-/// What a name of an expression becomes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Meaning {
-    /// A value that is known already.
     Known(Value),
     /// A variable of the text, of the number type.
     Variable(String),
 }
 
-/// An expression in another language.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TranslatedCode {
     /// The text. As an operand it needs brackets unless it is a literal or a name.
@@ -30,14 +27,10 @@ pub struct TranslatedCode {
     pub known: Option<Value>,
 }
 
-/// What the translator knows of the type of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// A literal of the language.
     Literal,
-    /// The number type.
     Exact,
-    /// A truth of the language.
     Truth,
     /// One of the above, or a text: decided at run time.
     Open,
