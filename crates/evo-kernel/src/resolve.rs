@@ -1,8 +1,7 @@
 //! From expressions to numbers: the launch plan of one configuration and one problem.
 //!
-//! Every expression that has no value here (a division by zero, a text where a number is meant, a
-//! fraction where a count is meant) refuses the variant with a verdict that names expression and
-//! place; it never ends a run. Limits of devices are not known here: see `kernel::limits`.
+//! An expression that has no value here (a division by zero, a text where a number is meant, a fraction where a count
+//! is meant) refuses the variant; it never ends a run. Limits of devices are not known here: see `kernel::limits`.
 
 use std::collections::BTreeMap;
 
@@ -91,7 +90,6 @@ impl Scope for Names<'_> {
     }
 }
 
-/// Evaluates expressions of one configuration and one problem, and words the refusals.
 pub(super) struct Resolver<'a> {
     pub(super) names: Names<'a>,
     pub(super) problem: &'a str,
@@ -268,7 +266,6 @@ impl Resolver<'_> {
         swapped: &Swapped<'_>,
         literals: &mut Vec<ScalarPlan>,
     ) -> Result<Vec<ArgumentRef>, Box<Verdict>> {
-        // The expressions of a launch that is left out may have no value.
         if !self.truth(&launch.when, &format!("when of launch `{}`", launch.entry), true)? {
             return Ok(Vec::new());
         }
@@ -423,7 +420,6 @@ impl Resolver<'_> {
             list.iter().enumerate().map(one).collect()
         };
         let of = buffers.iter().position(|buffer| buffer.name == map.of);
-        // The loader has refused a name that is not a buffer's.
         let of = of.unwrap_or_default();
         let (dtype, bytes) = (buffers[of].dtype, buffers[of].bytes());
         let dims = list("dims", &map.dims)?;
@@ -468,7 +464,6 @@ impl Resolver<'_> {
         })
     }
 
-    /// The refusal of a map that breaks a rule, at the expression that breaks it.
     fn broken(&self, map: &TensorMapSpec, rule: &BrokenRule) -> Box<Verdict> {
         let (expr, place, what) = match (rule.part, &map.strides) {
             (MapPart::Stride(place), None) => {
@@ -499,7 +494,6 @@ fn dense(dims: &[i64]) -> Vec<i64> {
         .collect()
 }
 
-/// The whole number that a value is, or why it is none.
 pub(super) fn whole(value: &Value) -> Result<i64, String> {
     match value {
         Value::Int(value) => Ok(*value),
@@ -524,7 +518,6 @@ fn shown(value: &Value) -> String {
 
 type Integer<'a> = dyn Fn(&Expr, &str) -> Result<i64, Box<Verdict>> + 'a;
 
-/// The view of a buffer with these extents.
 pub(crate) fn view_of(
     buffer: &BufferSpec,
     shape: &[u64],

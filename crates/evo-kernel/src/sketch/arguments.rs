@@ -19,7 +19,6 @@ const QUALIFIERS: &[&str] = &[
     "struct",
 ];
 
-/// Types of one word.
 const TYPES: &[(&str, DType)] = &[
     ("float", DType::F32),
     ("double", DType::F64),
@@ -163,7 +162,6 @@ fn typed(text: &str, at: usize) -> Option<(String, DType, u64, bool)> {
     let mut words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
     words.retain(|own| !own.is_empty() && !QUALIFIERS.contains(own) && own.parse::<u64>().is_err());
     let (name, own) = match dtype_of(&words) {
-        // A parameter without a name.
         Some(own) => (format!("argument_{at}"), own),
         None => (words.pop()?.to_string(), dtype_of(&words)?),
     };
@@ -199,7 +197,6 @@ struct Uses {
     writes: bool,
     /// Adds to an element, atomically or not.
     adds: bool,
-    /// Hands the pointer on.
     hands_on: bool,
 }
 
@@ -286,7 +283,6 @@ pub(super) fn closings(tokens: &[&str]) -> Vec<usize> {
     behind
 }
 
-/// The place behind the sign that closes the one at `from`.
 pub(super) fn closed(tokens: &[&str], from: usize, open: &str, close: &str) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate().skip(from) {

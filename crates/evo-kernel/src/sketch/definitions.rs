@@ -1,20 +1,16 @@
-//! Names with a value: macros without arguments, and constants of the source.
-//!
-//! What can be tuned: macros with a default, and names that the source leaves to whoever compiles it.
+//! Names with a value (macros without arguments, constants), and what can be tuned: macros with a default, and names
+//! that the source leaves to whoever compiles it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{SketchGuess, SketchTunable, guessed};
 use crate::words;
 
-/// How deep names may stand for names, and how long the expression may become: names that stand for names many times
-/// over would fill the memory.
+/// Names that stand for names many times over would fill the memory.
 const DEPTH: usize = 8;
 const EXPRESSION_MAX: usize = 2048;
-/// Tokens of a value that are looked at.
 const VALUE_TOKENS: usize = 64;
 
-/// What names of a source stand for.
 #[derive(Debug, Default)]
 pub(super) struct Definitions<'s> {
     /// Of `#define NAME …`, the first of each.
@@ -77,7 +73,6 @@ impl<'s> Definitions<'s> {
         self.macros.insert(name, words::tokens(value));
     }
 
-    /// A condition: `#if !defined(NAME)` guards too.
     fn asks(&mut self, rest: &'s str, guard: &mut Option<&'s str>) {
         let tokens = words::tokens(rest);
         *guard = match tokens[..] {
@@ -174,14 +169,12 @@ const TUNABLES_MAX: usize = 64;
 const FOREIGN: &[&str] =
     &["INFINITY", "NAN", "NULL", "M_PI", "M_E", "HUGE_VALF", "HUGE_VAL", "RAND_MAX", "REAL", "NDEBUG", "EOF"];
 
-/// Starts of such names.
 const FOREIGN_STARTS: &[&str] = &[
     "__", "CUDART_", "CUDA_", "FLT_", "DBL_", "INT_", "UINT_", "INT8_", "INT16_", "INT32_", "INT64_",
     "LONG_", "CHAR_", "SHRT_", "M_", "LLONG_", "UCHAR_", "USHRT_", "ULONG_", "UINT8_", "UINT16_", "UINT32_",
     "UINT64_",
 ];
 
-/// Reads the tunables of a source, in the order in which it offers them.
 pub(super) fn tunables(
     tokens: &[&str],
     definitions: &Definitions<'_>,
@@ -219,7 +212,6 @@ pub(super) fn tunables(
     found
 }
 
-/// Whether a name is a count of threads of a block.
 pub(super) fn is_block(name: &str) -> bool {
     let name = name.to_lowercase();
     let counts_work = ["per_thread", "items", "elems", "work"].iter().any(|word| name.contains(word));

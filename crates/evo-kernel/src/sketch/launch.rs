@@ -1,7 +1,5 @@
-//! How the kernel is launched: what a block covers along each axis, from what stands beside `blockIdx`.
-//!
-//! How far the variables of a body run, from the comparisons and loops in which they stand, and what follows for the
-//! arrays that they index.
+//! How the kernel is launched: what a block covers along each axis, from what stands beside `blockIdx`; and how far the
+//! variables of a body run, from the comparisons and loops in which they stand.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,19 +7,15 @@ use super::arguments::closed;
 use super::definitions::{Definitions, is_block, is_name};
 use super::{SketchArgument, SketchGuess, SketchLaunch, SketchTunable, guessed};
 
-/// What the launch is guessed from.
 pub(super) struct LaunchClues<'a, 's> {
     pub(super) arguments: &'a [SketchArgument],
     pub(super) body: &'a [&'s str],
-    /// The whole source.
     pub(super) tokens: &'a [&'s str],
 }
 
-/// What a block covers along an axis.
 enum Tile {
     /// One: each block is an index of its own.
     Unit,
-    /// As many as this expression.
     Of(String),
     /// The threads of the block, times this.
     Threads(Option<String>),
@@ -45,7 +39,6 @@ impl LaunchClues<'_, '_> {
         self.arguments.iter().filter_map(SketchArgument::size).collect()
     }
 
-    /// What stands beside the block index of an axis.
     fn tile(&self, axis: usize, known: &dyn Fn(&str) -> bool, definitions: &Definitions<'_>) -> Tile {
         let body = self.body;
         let own = ["blockIdx", ".", AXES[axis]];
@@ -92,7 +85,6 @@ fn primary(tokens: &[&str]) -> usize {
     }
 }
 
-/// The factor that some tokens end with.
 fn primary_before<'t, 's>(tokens: &'t [&'s str]) -> &'t [&'s str] {
     let end = tokens.len();
     let length = match tokens {
@@ -188,7 +180,6 @@ fn fallback(clues: &LaunchClues<'_, '_>, axis: usize, axes: usize, is_unit: bool
     }
 }
 
-/// The threads of a block along each axis.
 fn blocks(
     clues: &LaunchClues<'_, '_>,
     axes: usize,
@@ -358,7 +349,6 @@ impl<'s> IndexExtents<'s> {
         self.of_axis[axis] = found;
     }
 
-    /// What the index of an axis stays below.
     pub(super) fn of_axis(&self, axis: usize) -> Option<&str> {
         self.of_axis[axis].iter().find_map(|name| self.bounds.get(name)).map(String::as_str)
     }

@@ -19,7 +19,6 @@ pub(crate) mod write;
 /// CUDA passes fewer.
 const PARAMETERS_MAX: usize = 1024;
 
-/// Draws a space file.
 pub fn sketch(request: SketchRequest<'_>) -> Result<KernelSketch, SketchError> {
     let names = signature::names(request.source);
     let entry = match (request.entry, &names[..]) {
@@ -71,9 +70,7 @@ pub fn sketch(request: SketchRequest<'_>) -> Result<KernelSketch, SketchError> {
 #[derive(Clone, Copy, Debug)]
 pub struct SketchRequest<'a> {
     pub source: &'a str,
-    /// Its path as the space file will name it.
     pub path: &'a str,
-    /// The kernel's name on the leaderboard.
     pub name: &'a str,
     /// The entry point; the only one of the source where absent.
     pub entry: Option<&'a str>,
@@ -160,12 +157,10 @@ pub(super) struct SketchArgument {
     /// Elements of one element of a vector type such as `float4`.
     pub(super) lanes: u64,
     pub(super) role: SketchRole,
-    /// Why the role is a guess.
     pub(super) doubt: Option<String>,
 }
 
 impl SketchArgument {
-    /// The size that it is, where arrays are measured by it.
     pub(super) fn size(&self) -> Option<&str> {
         match &self.role {
             SketchRole::Size(name) => Some(name),

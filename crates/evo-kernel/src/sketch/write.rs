@@ -1,7 +1,4 @@
-//! The text of a first space file.
-//!
-//! What first space files have in common, whatever they are made from: their texts in TOML, and a reference that is the
-//! kernel itself at its defaults.
+//! First space files in TOML, whatever they are made from, and a reference that is the kernel itself at its defaults.
 
 use std::fmt::Write;
 
@@ -124,7 +121,6 @@ impl Drawing<'_> {
         }
     }
 
-    /// The sizes that measure arrays, in the order of the arguments.
     fn whole(&self) -> Vec<String> {
         let sizes: Vec<String> =
             self.arguments.iter().filter_map(SketchArgument::size).map(str::to_string).collect();
@@ -222,7 +218,6 @@ impl Drawing<'_> {
     }
 }
 
-/// What stands above such a reference in a space file.
 pub(crate) const REFERENCE_NOTE: &str = "# The kernel at its defaults is the reference: this finds variants that break it, and no mistake that it has itself.\n";
 
 /// A text as TOML has it, whose escapes include those of JSON.
@@ -230,7 +225,6 @@ pub(crate) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// The inside of a list of texts.
 pub(crate) fn list<T: AsRef<str>>(all: &[T]) -> String {
     all.iter().map(|own| quoted(own.as_ref())).collect::<Vec<_>>().join(", ")
 }
@@ -240,7 +234,6 @@ pub(crate) fn is_plain(text: &str) -> bool {
     !text.contains(|c: char| c.is_control() || c == '"' || c == '\\')
 }
 
-/// An expression with values in the place of the names that have one.
 pub(crate) fn at_values(expression: &str, value_of: &dyn Fn(&str) -> Option<String>) -> String {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut text = String::new();

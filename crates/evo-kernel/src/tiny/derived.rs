@@ -52,7 +52,6 @@ pub(super) fn derive(
     if plans.is_empty() { first.map(|()| plans) } else { Ok(plans) }
 }
 
-/// The same for one set of constants.
 fn derive_from(own: &Derivation<'_>) -> Result<Vec<ProblemPlan>, &'static str> {
     let roles = &own.roles;
     let shapes = assemble::assemble(roles, own.threads);
@@ -165,13 +164,11 @@ fn keep(plans: &mut Vec<ProblemPlan>, plan: Option<ProblemPlan>) {
     plans.extend(plan.filter(|plan| !plans.iter().any(|other| other.sizes == plan.sizes)));
 }
 
-/// What shapes are derived from.
 struct Derivation<'a> {
     kernel: &'a KernelSpec,
     configuration: &'a Configuration,
     first: &'a ProblemSpec,
     roles: BTreeMap<String, SizeRole>,
-    /// Threads of a block.
     threads: i64,
     fits: &'a dyn Fn(&ProblemPlan) -> bool,
 }

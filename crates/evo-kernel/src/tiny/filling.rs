@@ -16,12 +16,10 @@ use crate::spec::{KernelSpec, ProblemSpec};
 
 /// Halving stops where fewer blocks a multiprocessor than this would be left.
 const WAVES_KEPT: i64 = 4;
-/// Doublings and halvings.
 const STEPS: usize = 24;
 /// Elements of all buffers of a problem that evo made larger.
 const ELEMENTS_MAX: u64 = 1 << 27;
 
-/// A problem to rank configurations on.
 #[derive(Clone, Debug)]
 pub struct FillingProblem {
     pub problem: ProblemSpec,
@@ -31,14 +29,12 @@ pub struct FillingProblem {
     pub is_filled: bool,
 }
 
-/// Blocks of the launch with the most threads.
 pub fn blocks(plan: &ProblemPlan) -> u64 {
     let product = |extents: [i64; 3]| extents.iter().fold(1_i64, |all, one| all.saturating_mul(*one)).max(0);
     let threads = |launch: &&LaunchPlan| product(launch.grid).saturating_mul(product(launch.block));
     plan.launches.iter().max_by_key(threads).map_or(0, |launch| product(launch.grid).unsigned_abs())
 }
 
-/// What a problem has to fill, and what it has to exceed.
 #[derive(Clone, Copy, Debug)]
 pub struct FilledDevice {
     pub multiprocessors: u32,
@@ -85,7 +81,6 @@ impl Filling<'_> {
         bytes(larger) > self.l2_bytes && bytes(smaller) <= self.l2_bytes
     }
 
-    /// The plan of the default configuration.
     fn plan(&self, problem: &ProblemSpec) -> Option<ProblemPlan> {
         resolve(self.kernel, self.configurations.first()?, problem).ok()
     }
@@ -126,8 +121,7 @@ impl Filling<'_> {
         (!up || elements(&plan) <= ELEMENTS_MAX).then_some(problem)
     }
 
-    /// The same problem with sizes doubled until it fills the device: each time the size that brings the most blocks
-    /// for its work.
+    /// Until the problem fills the device: each time the size that brings the most blocks for its work.
     fn doubled(&self, base: &ProblemSpec) -> ProblemSpec {
         let mut problem = base.clone();
         for _ in 0..STEPS {
@@ -199,7 +193,6 @@ mod tests {
     use super::*;
     use crate::catalog;
 
-    /// The problem for the shipped space, and its blocks in the default configuration.
     fn filled(space: &str, only: &str, multiprocessors: u32) -> (FillingProblem, u64) {
         filled_on(space, only, FilledDevice { multiprocessors, l2_bytes: 0 })
     }
@@ -248,7 +241,6 @@ mod tests {
         let file = catalog::open("gemm").unwrap();
         let problems = &file.kernel.as_ref().unwrap().problems;
         let least = problems.iter().find(|one| one.timed).unwrap();
-        // More multiprocessors than any problem has blocks for.
         let (large, blocks) = filled("gemm", &least.name, 4000);
         assert!(large.is_filled && blocks >= 4000, "{}", large.problem.name);
         assert!(large.problem.name.starts_with(&format!("{} (", least.name)), "{}", large.problem.name);

@@ -24,7 +24,6 @@ mod drawn;
 mod filling;
 mod roles;
 
-/// What a person can do about a failure at a shape that evo derived.
 pub const DERIVED_HINT: &str = "evo derived this shape from the kernel's sizes and tiles; if the kernel supports only some sizes, say \
      `multiple_of = { N = \"BLOCK\" }` or `tiny = \"none\"` in `[check]`";
 
