@@ -34,7 +34,6 @@ impl Kinds {
     }
 }
 
-/// All such mistakes in an expression over parameters.
 pub fn check(expr: &Expr, parameters: &[Parameter]) -> Vec<ExprError> {
     let parameter = |name: &str| parameters.iter().find(|parameter| &*parameter.name == name);
     let named: Vec<_> = expr.distinct_names().iter().map(|name| parameter(name)).collect();
@@ -52,7 +51,6 @@ pub fn check(expr: &Expr, parameters: &[Parameter]) -> Vec<ExprError> {
 
 struct Checker<'a> {
     named: Vec<Option<&'a Parameter>>,
-    /// What the values of each name are.
     kinds: Vec<Kinds>,
     errors: Vec<ExprError>,
 }
@@ -110,8 +108,7 @@ impl Checker<'_> {
         for (comparison, tree) in rest {
             let right = self.kinds(tree);
             let empty = matches!(&tree.kind, Kind::List(items) if items.is_empty());
-            // Only what no values can make right is refused: a parameter that mixes texts and numbers may
-            // meet either.
+            // A parameter that mixes texts and numbers may meet either.
             if !left.meets(right) && !empty {
                 let place = left_tree.span.start..tree.span.end;
                 let message = match comparison {

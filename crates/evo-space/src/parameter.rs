@@ -14,7 +14,6 @@ pub struct Parameter {
     pub values: Vec<Value>,
     /// Position of the default in `values`.
     pub default: usize,
-    /// One sentence for people.
     pub help: Option<String>,
 }
 
@@ -36,7 +35,6 @@ pub struct Constraint {
     pub because: Option<String>,
     /// Positions of the parameters it reads, ascending.
     pub parameters: Vec<usize>,
-    /// Where it stands in the file, if it came from one.
     pub span: Option<Span>,
 }
 

@@ -5,16 +5,12 @@ use super::tree::Function;
 use crate::diagnostic::nearest;
 use crate::expr::ExprTokenKind;
 
-/// The form of a choice, which several mistakes lead to.
 pub const IF: &str = "write `a if condition else b`";
 
-/// The form of a membership.
 pub const MEMBERS: &str = "write `A in [1, 2]`";
 
-/// Where an expression is too large.
 pub const SPLIT: &str = "split it into several constraints";
 
-/// For a character that begins nothing.
 pub fn character(character: char) -> String {
     let instead = match character {
         '×' | '·' | '⋅' | '∗' => "write `*`",
@@ -83,8 +79,7 @@ pub fn number(text: &str) -> String {
     }
 }
 
-/// For something that stands where a value belongs. `before` is the text of the token before it,
-/// empty at the start.
+/// `before` is the text of the token before it, empty at the start.
 pub fn value(found: &ExprTokenKind, before: &str) -> String {
     let hint = match found {
         ExprTokenKind::Word(word) => match word.as_str() {
@@ -152,7 +147,6 @@ fn operator_word(word: &str, before: &str) -> Option<String> {
     Some(hint.to_string())
 }
 
-/// For a function that does not exist.
 pub fn function(name: &str) -> String {
     let instead = match name {
         "sqrt" => Some("write `a ** 0.5`"),
@@ -177,7 +171,6 @@ pub fn function(name: &str) -> String {
     }
 }
 
-/// For a call with too few or too many arguments.
 pub fn arguments(function: Function) -> &'static str {
     match function {
         Function::Min => "write `min(a, b)`",

@@ -1,5 +1,4 @@
-//! Spaces that are too entangled to count, against brute force: either truly, or because a tiny
-//! budget makes them so.
+//! Spaces that are too entangled to count, against brute force: either truly, or because a tiny budget makes them so.
 
 use proptest::prelude::*;
 
@@ -20,7 +19,6 @@ fn tiny(steps: u64) -> Limits {
     Limits { steps: 1, relax: RelaxLimits { steps, trials: 8, edges: 1000 } }
 }
 
-/// The same space with conjuncts left out.
 fn starved(space: &SearchSpace, steps: u64) -> SearchSpace {
     SearchSpace::with_limits(space.parameters().to_vec(), space.constraints().to_vec(), tiny(steps))
 }
@@ -74,7 +72,6 @@ fn check_samples(space: &SearchSpace, valid: &[Genome]) {
     }
 }
 
-/// Membership and repair around points, valid or not.
 fn check_points(space: &SearchSpace, valid: &[Genome]) {
     let mut rng = seeded(7);
     for point in scattered_points(space) {
