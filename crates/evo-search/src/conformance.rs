@@ -1,5 +1,4 @@
-//! One suite for every strategy and for the ablations with one model: the guarantees that the engine relies
-//! on.
+//! One suite for every strategy and for the ablations with one model: what the engine relies on.
 
 use std::collections::HashSet;
 
@@ -37,7 +36,6 @@ fn make<'a>(name: &str, space: &'a SearchSpace, seed: u64) -> Box<dyn Strategy +
     registry::create_any(name, space, StrategyOptions { seed, population: 8 }).expect("a known name")
 }
 
-/// All strategies, and the two ablations that differ most from the default strategy.
 fn names() -> impl Iterator<Item = &'static str> {
     registry::names().chain(["surrogate_trees", "surrogate_process"])
 }
@@ -85,7 +83,6 @@ fn the_default_configuration_comes_first() {
 #[test]
 fn every_valid_point_is_proposed_once_and_then_it_is_done() {
     each(|name, space| {
-        // One at a time, several, and more than the space has points.
         for flight in [1, 7, 100] {
             let mut strategy = make(name, space, 2);
             let all = run(&mut *strategy, space, flight, 10_000);
@@ -137,8 +134,7 @@ fn tells_of_unknown_and_invalid_points_are_taken() {
     });
 }
 
-/// Unusual spaces: few points, one parameter, thirty parameters, no default, and more points than 64 bits
-/// count.
+/// Few points, one parameter, thirty parameters, no default, and more points than 64 bits count.
 fn odd_spaces() -> Vec<(&'static str, SearchSpace)> {
     let list = |values: usize| (1..=values).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
     let lines = |sizes: &[usize]| {
@@ -220,7 +216,6 @@ fn spaces_that_are_not_exact_are_searched_to_the_end() {
     }
 }
 
-/// Strategies whose order does not depend on outcomes.
 const DEAF: [&str; 3] = ["exhaustive", "random", "quasi_random"];
 
 #[test]

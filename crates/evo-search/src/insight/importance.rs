@@ -9,8 +9,7 @@
 //! The result describes the points that were measured. A search looks where variants are fast, and a
 //! parameter that it settled early varied too little to show its effect.
 //!
-//! The same forest, on all measured points, says what to expect of points that were never tried: its mean and
-//! spread of a point become a time with an interval. It does not depend on the strategy, which may have no model.
+//! The same forest, on all measured points, says what to expect of points that were never tried, whatever the strategy.
 
 use std::collections::HashSet;
 
@@ -34,13 +33,11 @@ const MOST: usize = 600;
 /// Parts that are held out in turn (cross-validation).
 const FOLDS: usize = 5;
 
-/// About how many predictions of shuffled points each parameter gets: small studies are shuffled more often,
-/// because one shuffle of few points is noisy.
+/// Per parameter, about: small studies are shuffled more often, because one shuffle of few points is noisy.
 const SHUFFLED: usize = 600;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Importance {
-    /// Points that this rests on.
     pub observations: usize,
     /// The share of the variance of log time that the forest explains on held-out points (R²). At 0 or below
     /// it explains nothing, and then the shares mean nothing.
@@ -49,7 +46,6 @@ pub struct Importance {
     pub parameters: Vec<ParameterShare>,
 }
 
-/// How much of the importance of all parameters one has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ParameterShare {
     pub name: String,
@@ -109,7 +105,6 @@ impl Errors {
         self.own += own;
         let repeats = (SHUFFLED / points.len()).max(1);
         for (slot, sum) in self.shuffled.iter_mut().enumerate() {
-            // A parameter that is constant among the held-out points cannot be shuffled.
             if held.iter().all(|genome| genome.positions()[slot] == held[0].positions()[slot]) {
                 *sum += own;
                 continue;
@@ -168,13 +163,9 @@ fn shuffled(points: &[&Genome], slot: usize, rng: &mut ChaCha8Rng) -> Vec<Genome
     points.iter().zip(column).map(with).collect()
 }
 
-/// Most observations that are learned from; it bounds the time that this takes.
 const POINTS_MOST: usize = 600;
-/// Most points that are all candidates.
 const LISTED: u128 = 1 << 12;
-/// Points that are drawn from a larger space.
 const DRAWN: usize = 1 << 11;
-/// How many of the fastest points add their neighbors to those.
 const ELITE: usize = 8;
 
 /// A point that was never tried, and its expected time.
@@ -185,13 +176,11 @@ pub struct ExpectedPoint {
     pub objective_ns: f64,
     /// One standard deviation below, nanoseconds.
     pub low_ns: f64,
-    /// One standard deviation above, nanoseconds.
     pub high_ns: f64,
 }
 
-/// Up to `most` points that no evaluation had, the one that is expected to be fastest first; none where there is too
-/// little to learn from. Of a large space a sample is looked at, with the neighbors of the fastest points. `seed` seeds
-/// the model's draws.
+/// Points that no evaluation had, the one that is expected to be fastest first; none where there is too little to learn
+/// from. Of a large space a sample is looked at, with the neighbors of the fastest points.
 pub fn expected_points(
     space: &SearchSpace,
     evaluations: &[Evaluation],

@@ -19,7 +19,6 @@ fn value(configuration: &evo_space::genome::Configuration, name: &str) -> f64 {
     configuration.get(name).and_then(|value| value.as_float()).unwrap()
 }
 
-/// Nanoseconds by rule; none where it fails.
 fn rule(configuration: &evo_space::genome::Configuration) -> Option<f64> {
     let [a, b, c, e] = ["A", "B", "C", "E"].map(|name| value(configuration, name));
     let off = ((a * b).log2() - 6.0).abs();

@@ -1,12 +1,8 @@
-//! The tables in which models take their inputs: numbers row after row, and for trees the values of each column,
-//! coded by their rank among the values it can have.
-//!
-//! Trees only compare values, so ranks serve as well, take two bytes and compare as integers. The scale of a
-//! column holds its ascending values; a value's code is its position among them.
+//! The tables in which models take their inputs: numbers row after row, and for trees the values of each column, coded
+//! by their rank among the values it can have: two bytes, which compare as integers.
 
 use std::sync::Arc;
 
-/// Rows of equal length.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Matrix {
     rows: usize,
@@ -36,7 +32,6 @@ impl Matrix {
         self.rows += 1;
     }
 
-    /// Keeps the first `rows` rows.
     pub fn truncate(&mut self, rows: usize) {
         self.rows = self.rows.min(rows);
         self.values.truncate(self.rows * self.columns);
@@ -64,7 +59,6 @@ impl Matrix {
         &mut self.values[row * self.columns..(row + 1) * self.columns]
     }
 
-    /// All rows; a matrix without columns has empty ones.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[f64]> {
         (0..self.rows).map(|row| self.row(row))
     }
@@ -81,8 +75,7 @@ impl Matrix {
     }
 }
 
-/// The inner product of two equally long rows. Four partial sums let the processor overlap additions, which
-/// would wait for each other in one sum. The order of additions is part of the result to the last bit, so a
+/// Four partial sums let the processor overlap additions. Their order is part of the result to the last bit, so a
 /// change here changes search traces.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; 4];
@@ -146,12 +139,9 @@ impl ColumnScale {
         self.values[usize::from(code)]
     }
 
-    /// The threshold at `share` (0 to below 1) of the way from the value of `low` to the value of the
-    /// larger code `high`, as a code: codes up to it lie below the threshold. Both sides keep at least one
-    /// value.
-    ///
-    /// Drawing between values, not between codes, is how extremely randomized trees draw thresholds: a wide
-    /// gap between two values is split more often.
+    /// The threshold at `share` (0 to below 1) of the way from the value of `low` to the value of the larger code
+    /// `high`, as a code: codes up to it lie below the threshold. Both sides keep at least one value. Extremely
+    /// randomized trees draw between values, not between codes: a wide gap between two values is split more often.
     pub fn threshold(&self, low: u16, high: u16, share: f64) -> u16 {
         let (from, to) = (usize::from(low), usize::from(high));
         let (a, b) = (self.values[from], self.values[to]);
@@ -175,7 +165,6 @@ impl Codes {
         Codes { columns: vec![Vec::new(); columns], rows: 0 }
     }
 
-    /// From columns of `rows` values each.
     pub fn from_columns(columns: Vec<Vec<u16>>, rows: usize) -> Codes {
         assert!(columns.iter().all(|column| column.len() == rows), "columns are equally long");
         Codes { columns, rows }
@@ -195,7 +184,6 @@ impl Codes {
         self.rows += 1;
     }
 
-    /// Adds a column at the right.
     pub fn push_column(&mut self, column: Vec<u16>) {
         assert_eq!(column.len(), self.rows, "columns are equally long");
         self.columns.push(column);

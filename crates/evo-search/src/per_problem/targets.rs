@@ -21,7 +21,6 @@ const LEAST: f64 = 0.1;
 /// A best time that is less than 1 % below the one before is within what two measurements differ by.
 const GAIN: f64 = 0.99;
 
-/// How far the search for one problem has come.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProblemProgress {
     bound_ns: Option<f64>,
@@ -68,7 +67,6 @@ impl ProblemProgress {
         Some(ratio.ln().max(0.0))
     }
 
-    /// How much what is left counts for.
     fn patience(&self) -> f64 {
         PATIENCE / (PATIENCE + f64::from(self.fruitless))
     }
@@ -89,7 +87,6 @@ pub(super) fn shares<'p>(problems: impl Iterator<Item = &'p ProblemProgress> + C
     raised.iter().map(|weight| weight / sum).collect()
 }
 
-/// The problem that a ticket from 0 to 1 draws.
 pub(super) fn pick(shares: &[f64], ticket: f64) -> usize {
     let mut left = ticket;
     for (problem, share) in shares.iter().enumerate() {
@@ -106,7 +103,6 @@ pub(super) fn pick(shares: &[f64], ticket: f64) -> usize {
 mod tests {
     use super::*;
 
-    /// A problem with these times that passed, then so many proposals that brought nothing.
     fn after(bound_ns: Option<f64>, times: &[f64], fruitless: usize) -> ProblemProgress {
         let mut own = ProblemProgress::new(bound_ns);
         times.iter().for_each(|time| own.tell(Some(*time), false));

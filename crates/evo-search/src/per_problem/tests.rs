@@ -127,10 +127,8 @@ fn every_point_is_proposed_once_and_then_it_is_done() {
     }
 }
 
-/// Class and objective of each outcome.
 type Heard = Rc<RefCell<Vec<(VerdictClass, Option<f64>)>>>;
 
-/// Keeps what it is told.
 #[derive(Default)]
 struct Listener(Heard);
 
