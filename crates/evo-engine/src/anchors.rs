@@ -18,7 +18,6 @@ use crate::ports::{LaneAnswer, Recipe};
 use crate::run::Engine;
 use crate::trouble::EngineError;
 
-/// How often each lane measures the anchors.
 const EVERY: Duration = Duration::from_secs(300);
 
 /// Verdicts after which lanes stop waiting for an anchor: where nothing passes there is none.
@@ -43,15 +42,13 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// Lets lanes go on that have no anchor to wait for.
     pub(super) fn release_lanes(&mut self) {
         if self.fleet.anchors.is_empty() {
             (0..self.fleet.lanes.len()).for_each(|lane| self.lanes.hold(lane, false));
         }
     }
 
-    /// Takes the default configuration as the first anchor, as soon as it can be launched: the other lanes measure it
-    /// while the first one judges it.
+    /// As soon as it can be launched: the other lanes measure it while the first one judges it.
     pub(super) fn anchor_default(&mut self, number: u64, job: &R::Job) {
         if !self.fleet.is_several() || !self.fleet.anchors.is_empty() {
             return;
@@ -114,7 +111,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// Takes in what became of an anchor, or of a variant that may become one.
     pub(super) fn anchor_judged(
         &mut self,
         lane: usize,
@@ -160,7 +156,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// What a lane says of an anchor.
     pub(super) fn anchored(
         &mut self,
         lane: usize,

@@ -3,8 +3,6 @@
 //!
 //! A source takes the place of the space's text and is judged by its content: it is called `candidate.cu` wherever its
 //! file lies, so that caches, hashes and messages know nothing of the file's name.
-//!
-//! The files from which a candidate of the past can be judged again: its configuration, its source and its launches.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -74,7 +72,6 @@ impl TextChoice<'_> {
     }
 }
 
-/// A candidate as a command line or a request names it.
 #[derive(Clone, Debug)]
 pub struct CandidateRequest<'a> {
     pub configuration: ConfigurationChoice,
@@ -105,7 +102,6 @@ pub enum CandidateKind {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Provenance {
     pub kind: CandidateKind,
-    /// The file, or the study.
     pub from: Option<String>,
     /// The evaluation's number in that study.
     pub number: Option<u64>,
@@ -155,7 +151,6 @@ fn unusable(file: &str, text: impl Into<String>, hint: impl Into<String>) -> Can
     CandidateError::Unusable { file: file.into(), text: text.into(), hint: Some(hint.into()) }
 }
 
-/// Resolves a candidate of a space. Nothing is written.
 pub fn resolve(file: SpaceFile, request: &CandidateRequest<'_>) -> Result<ResolvedCandidate, CandidateError> {
     if request.launch.is_some() && request.source.is_none() {
         let text = "`--launch` gives the geometry of a source, and there is no `--source`";
@@ -305,7 +300,6 @@ fn stranger(configuration: &Configuration, space: &SearchSpace, place: &str) -> 
     refused(text, "it belongs to another space file, or to this one before an edit")
 }
 
-/// Why a configuration is not a point of a space; nothing where it is one.
 pub fn differences(configuration: &Configuration, space: &SearchSpace) -> Vec<String> {
     let mut differences = Vec::new();
     for parameter in space.parameters() {
@@ -366,7 +360,6 @@ impl ResolvedCandidate {
         Ok(())
     }
 
-    /// Notes the source's hash, and compares it with what the space or the study has.
     fn compare_source(
         &mut self,
         request: &CandidateRequest<'_>,
@@ -394,8 +387,7 @@ impl ResolvedCandidate {
         Ok(())
     }
 
-    /// The text that the compiler gets, and its hash with the files that it includes; nothing where it does not
-    /// render.
+    /// With the files that it includes; nothing where it does not render.
     fn rendered(&self, request: &CandidateRequest<'_>) -> Option<(KernelSource, ContentHash)> {
         let kernel = self.file.kernel.as_ref()?;
         let search = match request.device {
@@ -516,7 +508,6 @@ pub struct RestoreRequest<'a> {
     /// Its rendered source, where that is not the space's own.
     pub source: Option<&'a str>,
     pub launch: Option<&'a str>,
-    /// Of the source that was measured.
     pub source_hash: Option<&'a ContentHash>,
     pub device: DeviceKind,
 }
@@ -526,7 +517,6 @@ pub struct RestoredFiles {
     pub configuration: String,
     pub source: String,
     pub launch: String,
-    /// Whether the launch file gives anything.
     pub has_launch: bool,
     /// Of the source that was measured.
     pub source_hash: Option<ContentHash>,
@@ -545,7 +535,6 @@ pub enum RestoreError {
     Unrendered { configuration: Configuration, message: String },
 }
 
-/// Puts the files of a candidate together.
 pub fn restored(file: &SpaceFile, request: &RestoreRequest<'_>) -> Result<RestoredFiles, RestoreError> {
     let RestoreRequest { configuration, source, launch, source_hash, device } = *request;
     let space = file.path.display().to_string();

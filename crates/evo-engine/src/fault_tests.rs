@@ -31,7 +31,6 @@ fn seeds() -> std::ops::Range<u64> {
     first..first + number("EVO_CASES", 25)
 }
 
-/// What becomes of a variant that is judged without trouble.
 fn verdict_of(job: &FakeJob) -> Judgement {
     let kind = match job.label.as_str() {
         label if label.starts_with("A=2") => VerdictKind::WrongAnswer,
@@ -74,7 +73,6 @@ fn failing_compilers(seed: u64, rate: f64) -> CompileTrouble {
     })
 }
 
-/// Verdicts of an undisturbed run.
 fn undisturbed() -> BTreeMap<String, String> {
     let bench = TestStudy::new(SPACE);
     bench.run(Arc::new(verdict_of));

@@ -49,7 +49,6 @@ pub(crate) struct LaneJob<J> {
     pub avoid: Option<usize>,
 }
 
-/// The engine's end of the lanes.
 pub(crate) struct LanePool<J> {
     shared: Arc<SharedQueue<J>>,
     threads: Vec<JoinHandle<()>>,
@@ -74,7 +73,6 @@ struct LaneState<J> {
     has_begun: bool,
     /// Whether it takes nothing more from the queue.
     is_out: bool,
-    /// Whether it takes nothing from the queue yet.
     is_held: bool,
     /// Since when it waits for its next worker.
     renewing: Option<Instant>,
@@ -102,7 +100,6 @@ impl<J> Default for LaneState<J> {
 struct LaneTask<J> {
     task: Task<J>,
     ratio: f64,
-    /// Of a variant that any of several lanes could have taken.
     number: Option<u64>,
 }
 
@@ -163,7 +160,6 @@ impl<J> SharedQueue<J> {
         }
     }
 
-    /// Takes in how a task ended: what it took, whether the lane is out, and what has to be seen again.
     fn rest(&self, lane: usize, task: Task<J>, answer: &LaneAnswer) {
         let mut state = self.lock();
         let own = &mut state.lanes[lane];
@@ -187,7 +183,6 @@ impl<J> SharedQueue<J> {
 }
 
 impl<J> SharedQueue<J> {
-    /// Whether a lane has to see to its next worker.
     fn is_renewing(&self, lane: usize) -> bool {
         self.lock().lanes[lane].renewing.is_some()
     }
@@ -244,7 +239,6 @@ impl<J: Send + 'static> LanePool<J> {
         Ok(lanes)
     }
 
-    /// Queues a variant for whichever lane is free first.
     pub(crate) fn queue(&self, job: LaneJob<J>) {
         self.shared.lock().queue.push_back(job);
         self.shared.changed.notify_all();
@@ -309,19 +303,16 @@ impl<J: Send + 'static> LanePool<J> {
         ready.or_else(|| state.lanes.iter().position(|lane| !lane.is_out)).unwrap_or(0)
     }
 
-    /// Gives a lane nothing more from the queue.
     pub(crate) fn put_out(&self, lane: usize) {
         self.shared.lock().lanes[lane].is_out = true;
         self.shared.changed.notify_all();
     }
 
-    /// Has a lane wait with what is queued for all, or go on.
     pub(crate) fn hold(&self, lane: usize, is_held: bool) {
         self.shared.lock().lanes[lane].is_held = is_held;
         self.shared.changed.notify_all();
     }
 
-    /// From the next task on a lane's times are divided by this.
     pub(crate) fn set_ratio(&self, lane: usize, ratio: f64) {
         self.shared.lock().lanes[lane].ratio = ratio;
     }
@@ -347,8 +338,7 @@ impl<J> Drop for LanePool<J> {
         let idle: Vec<bool> = state.lanes.iter().map(is_idle).collect();
         drop(state);
         self.shared.changed.notify_all();
-        // An idle thread is joined, so that its device shuts down in order. A busy thread could block for as
-        // long as a launch may take; the end of this process ends it and its workers.
+        // A busy thread could block for as long as a launch may take; the end of this process ends it and its workers.
         for (thread, _) in self.threads.drain(..).zip(idle).filter(|(_, idle)| *idle) {
             let _ = thread.join();
         }

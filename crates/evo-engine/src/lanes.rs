@@ -21,8 +21,7 @@ use crate::run::Engine;
 use crate::trouble::EngineError;
 
 impl<R: Recipe> Engine<'_, R> {
-    /// Decides whether a result counts. `None` where another device has to see the variant first, which is queued for
-    /// it then.
+    /// `None` where another device has to see the variant first, which is queued for it then.
     pub(super) fn second_look(
         &mut self,
         lane: usize,
@@ -58,13 +57,11 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(self.study.started(number, &variant.configuration, u32::try_from(lane).ok())?)
     }
 
-    /// A lane's verdict stands.
     fn settled(&mut self, lane: usize, number: u64) {
         self.lanes.settle(number);
         self.fleet.lanes[lane].note_verdict();
     }
 
-    /// Queues what a lane did not settle for another one.
     fn again_elsewhere(&mut self, lane: usize, number: u64) {
         if self.lanes.queue_again(number, lane) {
             self.flight.on_lane.push(number);
@@ -72,7 +69,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// A variant broke on this lane and was well on another device.
     fn suspect(&mut self, lane: usize, number: u64) -> Result<(), EngineError> {
         let is_enough = self.fleet.lanes[lane].suspect(number);
         if !is_enough || self.lanes.is_out(lane) || self.lanes.live() < 2 {
@@ -163,7 +159,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.anchor_after_fault(lane);
     }
 
-    /// A lane is lost that has no variant.
     pub(super) fn lost_idle(&mut self, lane: usize, why: &str) -> Result<(), EngineError> {
         if self.lanes.live() == 0 {
             return self.all_lost(why);
@@ -195,8 +190,7 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// A finalist's comparison once more on a second device: a win on one card alone may be that card's. `None` where
-    /// there is none, or no time.
+    /// A win on one card alone may be that card's. `None` where there is no second device, or no time.
     pub(super) fn repeated(
         &mut self,
         baseline: &Deep<R>,
@@ -233,7 +227,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok((!pairs.is_empty()).then_some(RepeatedComparison { lane, device_uuid, pairs }))
     }
 
-    /// What observers learn of each lane, where there are several.
     pub(super) fn tell_lanes(&mut self) {
         if !self.fleet.is_several() {
             return;
@@ -307,14 +300,12 @@ mod tests {
 
     const PLAIN: &str = "[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2, 3]\n";
 
-    /// The verdicts of one lane.
     fn undisturbed(space: &str) -> BTreeMap<String, String> {
         let bench = TestStudy::new(space);
         bench.run(all_pass());
         bench.verdicts()
     }
 
-    /// A device that has lost its card.
     fn lost(job: &FakeJob) -> Judgement {
         let mut result = lane_result(job, VerdictKind::DeviceLost);
         result.verdict.message = "two new workers failed in a row".to_string();
@@ -322,7 +313,6 @@ mod tests {
         result
     }
 
-    /// A worker that broke, which another device has to see.
     fn broken(job: &FakeJob) -> Judgement {
         let mut result = lane_result(job, VerdictKind::WorkerDied);
         result.verdict = Verdict::new(VerdictKind::WorkerDied, "the worker exited").with_cause("exit_9");
@@ -577,7 +567,6 @@ mod tests {
         let ran = bench.run(patient(&calls, 5));
         let lane = &ran.summary.end.lanes[1];
         if lane.pooled {
-            // No incumbent was measured by both lanes.
             return;
         }
         let study = bench.open();

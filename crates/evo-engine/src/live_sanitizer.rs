@@ -20,7 +20,6 @@ use evo_supervise::lane::LaneOptions;
 
 use crate::ports::{Sanitizer, SanitizerAnswer};
 
-/// The tool, or why there is none, for the device of a run.
 #[derive(Debug)]
 pub struct DeviceSanitizer {
     pub kind: DeviceKind,
@@ -35,7 +34,6 @@ pub struct DeviceSanitizer {
     pub is_demanded: bool,
     /// Checks that did not come to an end on a variant. They are not made on others: every one would wait as long.
     pub stuck: Vec<SanitizerCheck>,
-    /// The host device beside a GPU.
     pub twin: Option<TwinLooks>,
 }
 
@@ -112,14 +110,12 @@ impl DeviceSanitizer {
     }
 }
 
-/// What the host device is asked for, and what it said.
 #[derive(Debug)]
 pub struct TwinLooks(Arc<TwinDesk>);
 
 #[derive(Debug)]
 struct TwinDesk {
     look: Box<dyn HostLook>,
-    /// For one look.
     limit: Duration,
     state: Mutex<TwinState>,
     changed: Condvar,

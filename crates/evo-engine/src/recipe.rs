@@ -30,14 +30,12 @@ pub struct KernelRecipe<'a> {
     kernel: &'a KernelSpec,
     limits: DeviceLimits,
     arch: String,
-    /// Bytes that a problem's buffers may take together, where the device is known.
     memory_cap: Option<u64>,
     timed: Vec<&'a ProblemSpec>,
     checked: Vec<&'a ProblemSpec>,
     /// Constants of further problems, which are none of the recipe's own.
     further: Vec<Specialization>,
     reference: Option<CompiledReference>,
-    /// The same in single precision.
     reference_single: Option<CompiledReference>,
     prepare: Option<CompiledReference>,
     check: CheckPlan,
@@ -46,7 +44,6 @@ pub struct KernelRecipe<'a> {
     /// Where included files are looked for beside the kernel's own options.
     search: SearchPath,
     files: FileReader,
-    /// Hash of what all variants share, where verdicts may be taken over.
     conditions: Option<ContentHash>,
 }
 
@@ -122,14 +119,12 @@ impl<'a> KernelRecipe<'a> {
         KernelRecipe { conditions, ..self }
     }
 
-    /// How answers are judged, and the machine code of the reference kernels.
     pub fn judging(&self) -> (&CheckPlan, Vec<ContentHash>) {
         let references = [&self.reference, &self.reference_single, &self.prepare];
         (&self.check, references.into_iter().flatten().map(|one| one.code.clone()).collect())
     }
 
-    /// The same where the environment names include folders: what is in included files is part of a
-    /// variant's identity.
+    /// The environment may name include folders: what is in included files is part of a variant's identity.
     pub fn searching(self, search: SearchPath) -> KernelRecipe<'a> {
         KernelRecipe { search, ..self }
     }
@@ -167,8 +162,7 @@ impl<'a> KernelRecipe<'a> {
         KernelRecipe { arch: arch.to_string(), ..self }
     }
 
-    /// Everything that is known of a configuration before compiling, also where it is refused:
-    /// `evo compile` shows what a refused variant would use all the same.
+    /// Also where it is refused: `evo compile` shows what a refused variant would use all the same.
     pub fn draft(&self, configuration: &Configuration) -> KernelDraft {
         let mut refused = None;
         let mut resolve_all = |problems: &[&ProblemSpec]| -> Vec<ProblemPlan> {
@@ -200,7 +194,6 @@ impl<'a> KernelRecipe<'a> {
         KernelDraft { sources, text, included, tiny, checked, timed, refused }
     }
 
-    /// The sets of constants that the recipe's problems have, each once.
     fn constants(&self) -> Vec<Specialization> {
         let names = &self.kernel.specialize;
         let own =
@@ -213,7 +206,6 @@ impl<'a> KernelRecipe<'a> {
         sets
     }
 
-    /// Those together with what listed small shapes ask for.
     fn all_constants(&self, tiny: &TinyShapes) -> Result<Vec<Specialization>, Box<Verdict>> {
         let names = &self.kernel.specialize;
         let listed = tiny.plans.iter().map(|plan| Specialization::of(names, &plan.sizes));
@@ -229,7 +221,6 @@ impl<'a> KernelRecipe<'a> {
         }
     }
 
-    /// Refuses a plan that the device cannot take, as far as that is known before compiling.
     fn check_plan(&self, plan: &ProblemPlan) -> Result<(), Box<Verdict>> {
         if let Some(cap) = self.memory_cap.filter(|_| self.check.checks.include(GateCheck::LimitMemory)) {
             limits::check_memory(plan, cap)?;
@@ -252,8 +243,7 @@ impl<'a> KernelRecipe<'a> {
         compiled.map(|()| plan).map_err(|refused| refused.verdict)
     }
 
-    /// Refuses what the compiler's report forbids: spills beyond the space's rule, or launches that
-    /// exceed the device together with what the kernels use.
+    /// Refuses spills beyond the space's rule, and launches that exceed the device together with what the kernels use.
     pub fn check_compiled<'p>(
         &self,
         mut plans: impl Iterator<Item = &'p ProblemPlan>,
@@ -335,7 +325,6 @@ impl KernelRecipe<'_> {
     }
 }
 
-/// A result, or its verdict as the first refusal.
 fn keep<T>(refused: &mut Option<Refused>, result: Result<T, Box<Verdict>>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
@@ -346,7 +335,6 @@ fn keep<T>(refused: &mut Option<Refused>, result: Result<T, Box<Verdict>>) -> Op
     }
 }
 
-/// The problems of a kernel on a kind of device, in order.
 pub fn problems_on(kernel: &KernelSpec, kind: DeviceKind) -> Vec<&ProblemSpec> {
     let runs = |problem: &&ProblemSpec| problem.device.as_deref().is_none_or(|own| own == kind.as_str());
     kernel.problems.iter().filter(runs).collect()
@@ -388,8 +376,7 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
     }
 }
 
-/// The secret seed of the inputs. A hash, so that the study's seed, which is printed and also drives the
-/// search, is not itself what a generator of inputs starts from.
+/// A hash: the study's seed is printed and drives the search, and generators of inputs are not to start from it.
 fn input_seed(seed: u64) -> u64 {
     let hash = ContentHash::of_parts([b"inputs".as_slice(), seed.to_le_bytes().as_slice()]);
     // The hash is 32 hexadecimal digits; half of them make the number.

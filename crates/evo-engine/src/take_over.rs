@@ -37,11 +37,9 @@ const ORIGIN: &str = "earlier";
 /// Few in tests, whose observer reads the journal at each verdict.
 const AT_ONCE: usize = if cfg!(test) { 20 } else { 500 };
 
-/// Sources of results that a message names.
 const NAMED: usize = 3;
 
 impl<R: Recipe> Engine<'_, R> {
-    /// Finds out which results of before an edit of this study hold after it.
     pub(super) fn settle_history(&mut self) -> Result<(), EngineError> {
         if !self.study.history.is_unsettled {
             return Ok(());
@@ -90,8 +88,7 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// Takes over what other studies measured of this space, and keeps the rest for variants whose machine code
-    /// turns out to be the same.
+    /// What is left is kept for variants whose machine code turns out to be the same.
     pub(super) fn take_over(&mut self) -> Result<(), EngineError> {
         let mut earlier = std::mem::take(&mut self.known.earlier);
         for message in std::mem::take(&mut earlier.notices) {
@@ -215,8 +212,7 @@ impl<R: Recipe> Engine<'_, R> {
         evaluation.objective_ns = original.objective_ns;
     }
 
-    /// Ends a variant that is ready for the compilers with the result that another study has of its source; gives it
-    /// back where there is none.
+    /// Ends the variant with the result that another study has of its source; gives it back where there is none.
     pub(super) fn take_over_source(
         &mut self,
         variant: Variant<R::Prepared>,
@@ -243,7 +239,6 @@ impl<R: Recipe> Engine<'_, R> {
         one.verdict.kind != VerdictKind::TooSlow || self.is_still_slow(one, &self.known.standing)
     }
 
-    /// Whether a variant that was too slow is too slow for this standing, by the rule of this study.
     fn is_still_slow(&self, one: &Evaluation, standing: &Standing) -> bool {
         let header = self.study.header();
         match header.per_problem {
@@ -273,7 +268,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.settle(evaluation)
     }
 
-    /// Ends a compiled variant with the result that another study has of its machine code; whether there is one.
     pub(super) fn take_over_code(
         &mut self,
         number: u64,
@@ -318,14 +312,12 @@ fn by_configuration(results: &[EarlierResult]) -> Vec<Vec<&EarlierResult>> {
     groups
 }
 
-/// A result for a point of this space.
 struct Taken<'e> {
     genome: Genome,
     text: Option<ContentHash>,
     result: &'e EarlierResult,
 }
 
-/// What is taken over of the results that were found.
 #[derive(Default)]
 struct Found<'e> {
     taken: Vec<Taken<'e>>,
@@ -437,7 +429,6 @@ mod tests {
             self
         }
 
-        /// Another study in the same folder.
         fn named(&mut self, name: &str) -> &mut TestStudy {
             self.name = name.to_string();
             self
@@ -454,7 +445,6 @@ mod tests {
     }
 
     impl Ran {
-        /// Labels of what the device was given, in order of name.
         fn evaluated(&self) -> Vec<&str> {
             let mut labels: Vec<&str> = self.log.evaluated.iter().map(String::as_str).collect();
             labels.sort_unstable();

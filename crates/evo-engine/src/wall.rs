@@ -1,7 +1,5 @@
 //! What a wall budget leaves for each part of a run. The budget covers the whole command: confirmation and the
 //! views at the end get a reserve, which is estimated anew from what the steps have cost so far.
-//!
-//! Pure decisions over durations; `run` asks when to end the search, `confirm` which step still fits.
 
 use std::time::Duration;
 
@@ -67,14 +65,12 @@ const ON_GPU: Guess =
 const ON_HOST: Guess =
     Guess { factor: 3.0, deep: 0.0, deep_each: 0.6, answers: 0.0, process: 0.0, process_each: 0.6 };
 
-/// Fresh processes of a comparison that is cut to its least, of a whole one that is decided late, and of a noise
-/// floor.
+/// Of a comparison that is cut to its least, of a whole one that is decided late, and of a noise floor.
 const PROCESSES_LEAST: u32 = 2;
 const PROCESSES_WHOLE: u32 = 3;
 const PROCESSES_FLOOR: u32 = 2;
 
-/// A look of a demanded sanitizer before any was seen: four checks of `gemm` took 2.9 s on an H200 (2026-11-23). One that
-/// nobody demands is tried with less.
+/// Four checks of `gemm` took 2.9 s on an H200 (2026-11-23). A look that nobody demands is tried with less.
 const SANITIZER: Duration = Duration::from_secs(3);
 const SANITIZER_LEAST: Duration = Duration::from_secs(1);
 
@@ -82,7 +78,6 @@ const SANITIZER_LEAST: Duration = Duration::from_secs(1);
 const SANITIZING: f64 = 0.25;
 const SANITIZING_LEAST: Duration = Duration::from_secs(2);
 
-/// What the steps of a confirmation cost, seconds; before one was seen, what is expected of it.
 #[derive(Debug, Default)]
 pub(super) struct Costs {
     /// In the lane, for variants that passed in the search, in order; the first one stands alone until there is another.
@@ -107,8 +102,7 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    /// A variant that passed in the search. The first also waited for the answers of the reference, which the others
-    /// find, so it stands in only as long as there is no other.
+    /// The first also waited for the answers of the reference, so it stands in only as long as there is no other.
     pub(super) fn note_full(&mut self, seconds: f64, is_default: bool) {
         match self.first {
             None => self.first = Some(seconds),
@@ -132,14 +126,12 @@ impl Costs {
         self.sanitizer.value().unwrap_or(SANITIZER.as_secs_f64())
     }
 
-    /// A noise floor on so many problems.
     pub(super) fn note_floor(&mut self, took: Duration, problems: usize) {
         let each = took.as_secs_f64() / problems.max(1) as f64;
         self.floor.add(each);
         self.process.add(each / f64::from(PROCESSES_FLOOR));
     }
 
-    /// A comparison on so many problems, in so many processes.
     pub(super) fn note_pairs(&mut self, took: Duration, processes: u32, problems: usize) {
         let each = took.as_secs_f64() / problems.max(1) as f64;
         self.pair.add(each);
@@ -158,7 +150,6 @@ impl Costs {
         Some([self.baseline.unwrap_or(baseline), self.deep.value().unwrap_or(pace * expected(full))])
     }
 
-    /// A look of the sanitizer where nothing is confirmed without one.
     fn demanded_look(&self) -> f64 {
         if self.has_sanitizer && self.demands_sanitizer { self.sanitizer() } else { 0.0 }
     }
@@ -177,7 +168,6 @@ impl Costs {
         }
     }
 
-    /// So many fresh processes, each on all problems.
     fn processes(&self, count: u32, problems: usize) -> f64 {
         let (problems, guess) = (problems as f64, self.guess());
         let seen = self.process.value().map(|each| each * problems);
@@ -215,7 +205,6 @@ impl Costs {
     }
 }
 
-/// The wall budget of a run, measured by the clock of the command.
 #[derive(Debug)]
 pub(super) struct Wall {
     clock: CommandClock,
@@ -224,7 +213,6 @@ pub(super) struct Wall {
     cut: Option<Duration>,
     finalists: usize,
     problems: usize,
-    /// Whether the budget seems to be too short for any confirmation, and whether that was said.
     is_too_short: bool,
     is_told: bool,
     pub costs: Costs,
@@ -290,9 +278,8 @@ impl Wall {
         (share < SAMPLED_MOST).then_some(share)
     }
 
-    /// What is kept for confirmation: a quarter of the budget, at least what the baseline and one finalist are
-    /// expected to cost, at most what all finalists are. Nothing where the budget is too short for any, and nothing
-    /// before a variant has passed, because there is nothing to confirm.
+    /// A quarter of the budget, at least what the baseline and one finalist are expected to cost, at most what all
+    /// finalists are. Nothing where the budget is too short for any, and nothing before a variant has passed.
     pub(super) fn reserve(&self) -> Duration {
         let budget = self.budget.unwrap_or_default();
         if self.finalists == 0 || self.is_too_short {
@@ -316,8 +303,7 @@ impl Wall {
         Duration::from_secs_f64(share.as_secs_f64().min(whole).max(least))
     }
 
-    /// Whether it is worth trying to confirm the baseline and one finalist. The search is over, so the time is good
-    /// for nothing else, and what the steps cost is only guessed until the first of them was made.
+    /// The search is over, so the time is good for nothing else, and what the steps cost is only guessed until then.
     pub(super) fn fits_confirmation(&self) -> bool {
         self.fits(self.costs.least(self.problems).map(|least| WORTH_TRYING * least))
     }
@@ -353,7 +339,6 @@ impl Wall {
         self.left().map_or(left, |all| all.min(left))
     }
 
-    /// Whether a look of the sanitizer fits into such a time.
     pub(super) fn fits_look(&self, within: Option<Duration>) -> bool {
         let expected = self.costs.sanitizer.value().unwrap_or(SANITIZER_LEAST.as_secs_f64());
         within.is_none_or(|within| within.as_secs_f64() >= expected)
@@ -365,8 +350,7 @@ impl Wall {
         within.is_none_or(|within| within.as_secs_f64() >= least)
     }
 
-    /// What the confirmation of so many finalists is expected to take, seconds, with the baseline before them or without
-    /// it. Unknown before a variant has passed.
+    /// Seconds, with the baseline before them or without it. Unknown before a variant has passed.
     pub(super) fn confirmation(&self, finalists: usize, with_baseline: bool) -> Option<f64> {
         if self.finalists == 0 {
             return Some(0.0);

@@ -18,7 +18,6 @@ fn text(name: &str) -> String {
     std::fs::read_to_string(fixture(name)).unwrap()
 }
 
-/// What opening bytes under a name gives, an error without its path.
 fn open_bytes(name: &str, bytes: &[u8]) -> Result<Recording, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
@@ -42,7 +41,6 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// The row of a configuration written as `BLOCK VEC MODE`.
 fn row<'a>(recording: &'a Recording, block: i64, vec: i64, mode: &str) -> &'a Row {
     let find = |name: &str| match name {
         "BLOCK" => Value::Int(block),

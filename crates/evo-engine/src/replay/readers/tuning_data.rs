@@ -126,7 +126,6 @@ impl TuningDataFile {
         lengths.push(("validate_ms".into(), rows.validate_ms.len()));
         lengths.push(("runs_ms".into(), rows.runs_ms.len()));
         lengths.push(("framework_ms".into(), rows.framework_ms.len()));
-        // Checked once for all columns, so that `row` may index them.
         match lengths.iter().find(|(_, length)| *length != self.size) {
             None => Ok(columns),
             Some((name, length)) => Err(RecordingFault::new(format!(
