@@ -15,11 +15,9 @@ use crate::templates::{EXACT_HPP, EXACT_PY, render};
 pub struct DispatchVariant {
     pub folder: String,
     pub label: String,
-    /// The problems that it was chosen for.
     pub problems: Vec<String>,
 }
 
-/// A step of the rule: the first one that holds decides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DispatchRule {
     /// An expression over sizes; the last step may always hold.

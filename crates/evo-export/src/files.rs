@@ -10,7 +10,6 @@ use crate::model::{BufferArgument, ExportModel, PassedArgument};
 use crate::source::PlainSource;
 use crate::templates::{DRIVER_PY, EXACT_HPP, EXACT_PY, render};
 
-/// The library of operators in which PyTorch finds exported ones.
 pub const TORCH_LIBRARY: &str = "evo_export";
 
 #[derive(Clone, Debug, PartialEq)]
@@ -25,19 +24,16 @@ pub struct ExportFile {
 pub struct ExportUnit<'a> {
     pub model: &'a ExportModel,
     pub label: &'a str,
-    /// That of the variant.
     pub hash: &'a ContentHash,
     pub source: &'a PlainSource,
     /// Headers that the source includes, by the name in the include.
     pub headers: &'a [(String, String)],
     /// The architecture and the cubin for it, where there is one.
     pub cubin: Option<(&'a str, &'a [u8])>,
-    /// Sizes of a problem, by name, for examples.
     pub example: &'a [(String, i64)],
     pub evo: &'a str,
 }
 
-/// The files of the wanted forms, without the manifest.
 pub fn files(unit: &ExportUnit<'_>, formats: &[ExportFormat]) -> Result<Vec<ExportFile>, ExportError> {
     let context = context(unit);
     let mut files = Files { context: &context, found: Vec::new() };

@@ -19,10 +19,8 @@ pub struct ExportFormula {
     pub known: Option<i64>,
 }
 
-/// What names mean in formulas: parameters have their values, sizes are variables.
 pub(crate) struct FormulaNames<'a> {
     pub configuration: &'a Configuration,
-    /// Sizes that are constants of the binary.
     pub constants: &'a [(String, i64)],
     /// Name and identifier of each size.
     pub sizes: &'a [(String, String)],

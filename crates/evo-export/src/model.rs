@@ -33,7 +33,6 @@ pub struct ExportModel {
     pub sizes: Vec<SizeArgument>,
     /// Buffers of a call, in the order of the space file.
     pub buffers: Vec<BufferArgument>,
-    /// Numbers that are passed by value, computed from sizes.
     pub scalars: Vec<ScalarArgument>,
     pub entries: Vec<EntryPoint>,
     pub steps: Vec<ExportStep>,
@@ -78,7 +77,6 @@ pub struct ScalarArgument {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EntryPoint {
     pub name: String,
-    /// C++ for its address.
     pub address: String,
     pub symbol: String,
 }
@@ -108,7 +106,6 @@ pub struct ExportLaunch {
     pub cooperative: Flag,
     /// The same for whether it may start before the launch before it ends.
     pub programmatic: Flag,
-    /// What the kernel receives, in order.
     pub arguments: Vec<PassedArgument>,
 }
 
@@ -147,7 +144,6 @@ pub struct ModelRequest<'a> {
     pub kernel: &'a KernelSpec,
     pub configuration: &'a Configuration,
     pub constants: &'a Specialization,
-    /// Symbols of entries that have other names in the cubin.
     pub symbols: &'a dyn Symbols,
 }
 
@@ -431,7 +427,6 @@ impl Builder<'_> {
         Ok(found)
     }
 
-    /// What an argument of the kernel becomes at a place of a launch.
     fn named(&self, name: &str) -> Result<Option<PassedArgument>, ExportError> {
         if let Some(ident) = self.ident_of(name) {
             return Ok(Some(PassedArgument::Buffer { ident }));

@@ -16,9 +16,7 @@ pub struct StudyResults<'a> {
     pub study: &'a str,
     /// Parameters in declared order, with all their values.
     pub parameters: &'a [(String, Vec<Value>)],
-    /// Names of the timed problems.
     pub problems: &'a [String],
-    /// The evaluations, in the order of their verdicts.
     pub evaluations: &'a [Evaluation],
     /// When the study began: UTC, RFC 3339, without a zone behind the seconds.
     pub began: &'a str,

@@ -58,7 +58,6 @@ pub fn neighboring(header: &str) -> String {
     header.lines().map(line).collect()
 }
 
-/// Text that stays inside a `//` comment.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || c == '\\' { '?' } else { c }).collect()
 }

@@ -12,11 +12,9 @@ use crate::formula::{ExportFormula, FormulaNames};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TensorMapArgument {
     pub name: String,
-    /// In the code of its launch.
     pub ident: String,
     /// The same launch has received it before.
     pub is_again: bool,
-    /// Identifier of the buffer that it describes.
     pub of: String,
     /// The driver's number of the element type (`CUtensorMapDataType`).
     pub data_type: u32,

@@ -15,7 +15,6 @@ use crate::literal;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Meaning {
     Known(Value),
-    /// A variable of the text, of the number type.
     Variable(String),
 }
 
@@ -23,7 +22,6 @@ pub enum Meaning {
 pub struct TranslatedCode {
     /// The text. As an operand it needs brackets unless it is a literal or a name.
     pub text: String,
-    /// The value, where nothing is left to compute.
     pub known: Option<Value>,
 }
 
@@ -127,7 +125,6 @@ impl Translator<'_> {
                 Meaning::Known(value) => self.literal(value.clone()),
                 Meaning::Variable(name) => self.exact(name.clone()),
             },
-            // Only behind `in`, which handles it.
             Kind::List(items) => self.truth(self.list(items)),
             Kind::Not(operand) => {
                 let operand = self.condition(operand);
@@ -188,7 +185,6 @@ impl Translator<'_> {
         }
     }
 
-    /// A part of which only the truth counts.
     fn condition(&self, tree: &Tree) -> String {
         let part = self.part(tree);
         match (self.language, part.form) {
@@ -322,7 +318,6 @@ impl Translator<'_> {
     }
 }
 
-/// A text without the brackets around all of it.
 pub(crate) fn bare(text: &str) -> &str {
     match text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
         Some(inside) if is_balanced(inside) => inside,
