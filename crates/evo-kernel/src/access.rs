@@ -17,7 +17,6 @@ use evo_system::beneath::{self, Links};
 /// A text that a space names; the longest kernel in use has some hundred kilobytes.
 pub const SOURCE_MAX: u64 = 16 << 20;
 
-/// An array that a space names: as much as a large device holds.
 pub const ARRAY_MAX: u64 = 64 << 30;
 
 #[derive(Clone, Copy, Debug)]

@@ -192,7 +192,6 @@ fn blame(order: &RenderOrder, death: &ProcessDeath) -> RenderFailure {
 /// How Rust says that there is no memory, before it aborts.
 const OUT_OF_MEMORY: &str = "memory allocation of";
 
-/// Inside the process: renders what it is asked until stdin ends.
 pub fn serve() -> io::Result<()> {
     let link = ParentLink::take_over(VERSION, Orphaned::Exits)?;
     process::serve(&mut RenderWorker { link })
@@ -222,7 +221,6 @@ mod tests {
 
     use super::*;
 
-    /// What is said of an end, and whether it is the template's fault.
     fn said(cause: DeathCause, printed: &str) -> (bool, String) {
         let mut log = CappedLog::of_end(1000);
         log.push(printed.as_bytes());

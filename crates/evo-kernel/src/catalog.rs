@@ -12,7 +12,6 @@ pub use super::embedded::names;
 use super::load::{self, LoadError};
 use super::spec::SpaceFile;
 
-/// The space that commands take where none is named and the folder has no space file.
 pub const DEFAULT: &str = "attention_simt";
 
 /// The name of an embedded one, or a path: something with a `/`, or that ends in `.toml` or `.json`.

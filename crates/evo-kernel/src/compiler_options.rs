@@ -10,7 +10,6 @@ use evo_space::value::Value;
 use super::resolve::Names;
 use super::spec::{KernelSpec, OptionSpec};
 
-/// Options by which a compiler flushes subnormal numbers or uses fast mathematics, and nothing else does.
 const FAST_MATH: [&str; 2] = ["--use_fast_math", "-use_fast_math"];
 const FLUSH: [&str; 2] = ["-ftz=true", "--ftz=true"];
 

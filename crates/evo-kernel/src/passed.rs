@@ -51,7 +51,6 @@ pub fn prepare_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
     positions(kernel).filter(|(own, _)| is_there(own)).map(|(_, place)| place).collect()
 }
 
-/// Those that it has by the buffers' names and that no launch of it is given.
 pub fn reference_variables(kernel: &KernelSpec) -> Vec<usize> {
     let ReferenceSpec::Kernel { launches, .. } = &kernel.check.reference else { return Vec::new() };
     let is_given = |name: &str| {

@@ -120,7 +120,6 @@ fn defines_constant(kernel: &KernelSpec, option: &str) -> bool {
     kernel.specialize.iter().any(|own| own == name)
 }
 
-/// `EVO_CAUSAL == 1 && EVO_D == 64`.
 fn condition(constants: &Specialization) -> String {
     let one = |(name, value): (&str, i64)| format!("{CONSTANT_PREFIX}{name} == {value}");
     constants.iter().map(one).collect::<Vec<_>>().join(" && ")
@@ -277,7 +276,6 @@ fn header(lines: &[String], hash: &ContentHash) -> String {
     text
 }
 
-/// A body whose first line has this number in the compiler's messages.
 fn with_line(first: usize, source: &KernelText, body: &str) -> String {
     let end = if body.ends_with('\n') { "" } else { "\n" };
     format!("#line {first} \"{}\"\n{body}{end}", quotable(&source_name(source)))

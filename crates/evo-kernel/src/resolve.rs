@@ -70,12 +70,10 @@ pub fn resolve(
 pub(super) struct Names<'a> {
     pub(super) configuration: &'a Configuration,
     pub(super) sizes: &'a BTreeMap<String, Value>,
-    /// The number of a loop's turn, by its name.
     pub(super) turn: Option<(&'a str, i64)>,
 }
 
 impl<'a> Names<'a> {
-    /// Outside of loops.
     pub(super) fn new(configuration: &'a Configuration, sizes: &'a BTreeMap<String, Value>) -> Names<'a> {
         Names { configuration, sizes, turn: None }
     }
@@ -141,7 +139,6 @@ impl Resolver<'_> {
         }
     }
 
-    /// Up to three extents; missing ones are 1.
     fn extents(&self, list: &[Expr], key: &str, owner: &str) -> Result<[i64; 3], Box<Verdict>> {
         let mut extents = [1; 3];
         for (axis, expr) in list.iter().enumerate().take(3) {
@@ -289,7 +286,6 @@ impl Resolver<'_> {
         Ok(given)
     }
 
-    /// The launch with these arguments, unless its `when` is false.
     fn launch(
         &self,
         kernel: &KernelSpec,
@@ -323,7 +319,6 @@ impl Resolver<'_> {
         }))
     }
 
-    /// The window of the L2 cache; none where its ratio is 0.
     fn window(&self, kernel: &KernelSpec, launch: &LaunchSpec) -> Result<Option<L2Persist>, Box<Verdict>> {
         let Some(window) = &launch.l2_persist else { return Ok(None) };
         let place = format!("ratio of `l2_persist` of launch `{}`", launch.entry);
@@ -482,7 +477,6 @@ impl Resolver<'_> {
     }
 }
 
-/// Strides of a tensor without gaps, in elements.
 fn dense(dims: &[i64]) -> Vec<i64> {
     let mut stride: i64 = 1;
     let outer = dims.iter().take(dims.len().saturating_sub(1));
@@ -567,7 +561,6 @@ fn axis_range(
     Ok(AxisRange { first: first as u64, count, step: step as u64 })
 }
 
-/// A remark for each output that is not compared in full, in the words of the file.
 pub(crate) fn remark(buffer: &BufferSpec) -> Option<String> {
     let view = buffer.view.as_ref()?;
     let part = |own: &Option<Expr>| own.as_ref().map_or("", |own| own.text()).to_string();

@@ -12,7 +12,6 @@ use super::words::{tokens, uses_identifier};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum SourceEntry {
-    /// No word of the source is its name.
     Absent,
     Unreadable,
     /// The parameters of each definition or declaration: several where the preprocessor decides.
@@ -183,7 +182,6 @@ fn is_word(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// The parameters of a list; nothing where it has what this cannot read.
 fn split(tokens: &[&str]) -> Option<Vec<SourceParameter>> {
     if tokens.is_empty() || tokens == ["void"] {
         return Some(Vec::new());
@@ -241,7 +239,6 @@ fn kind_of(tokens: &[&str]) -> ParameterKind {
     bytes_of(&words).map_or(ParameterKind::Unknown, ParameterKind::Scalar)
 }
 
-/// Types of a tensor map: of `evo/ptx.cuh`, and of CUDA's own header.
 const TENSOR_MAPS: [&str; 2] = ["tensor_map", "CUtensorMap"];
 
 /// Whether the type is a tensor map: its name stands before the parameter's, behind a namespace, or alone.

@@ -28,11 +28,9 @@ use crate::apart::Renderer;
 pub struct SpaceFile {
     /// Where it came from; embedded spaces have a name such as `attention_simt`.
     pub path: PathBuf,
-    /// The file's text, hashed into the study.
     pub text: String,
     /// Parameters and constraints. Where there is a kernel, the default is valid.
     pub space: SearchSpace,
-    /// What the default was where the file states one that is not valid.
     pub replaced_default: Option<ReplacedDefault>,
     /// The kernel; absent in a file that only describes a space.
     pub kernel: Option<KernelSpec>,
@@ -54,7 +52,6 @@ pub struct KernelSpec {
     pub problems: Vec<ProblemSpec>,
     pub check: CheckSpec,
     pub objective: ObjectiveSpec,
-    /// What a candidate has to reach, for `evo gate --goals`.
     pub goals: Option<GoalsSpec>,
     pub peers: Vec<PeerSpec>,
     pub diagnose: Vec<DiagnoseSpec>,
@@ -63,7 +60,6 @@ pub struct KernelSpec {
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiagnoseSpec {
     pub name: String,
-    /// What a kernel lacks that suffers from it.
     pub resource: String,
     pub unit: String,
     pub try_next: String,
@@ -75,7 +71,6 @@ pub struct DiagnoseSpec {
     pub doses: Vec<DiagnoseDose>,
 }
 
-/// A metric of a profiler, and where a harm moves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricEvidence {
     pub metric: String,
@@ -90,7 +85,6 @@ impl MetricEvidence {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiagnoseDose {
-    /// Parameters and one of their values each.
     pub set: Vec<(String, Value)>,
     pub define: Vec<(String, String)>,
 }
@@ -101,7 +95,6 @@ pub struct PeerSpec {
     /// Program and arguments; empty for a peer that comes with evo.
     pub command: Vec<String>,
     pub folder: PathBuf,
-    /// Longest time for one answer; the usual one when absent.
     pub timeout_s: Option<f64>,
     /// The file that names it, with line and column.
     pub place: (PathBuf, u32, u32),
@@ -120,7 +113,6 @@ pub struct OptionSpec {
     /// `--use_fast_math`, or the name of one with a value: `-maxrregcount`.
     pub text: String,
     pub value: Option<Expr>,
-    /// Given only where this holds; to every variant when absent.
     pub when: Option<Expr>,
 }
 
@@ -175,7 +167,6 @@ pub struct BufferSpec {
     pub fill: FillSpec,
     /// The variable of the module that holds it during a call; without one it is passed as a pointer.
     pub symbol: Option<String>,
-    /// What of an output is compared with its answer; without one, every element in its place.
     pub view: Option<ViewSpec>,
 }
 
@@ -234,7 +225,6 @@ pub struct TensorMapSpec {
     pub fill: OutsideFill,
 }
 
-/// How rows of a box are permuted in shared memory.
 #[derive(Debug)]
 pub enum SwizzleSpec {
     Fixed(Swizzle),
@@ -254,7 +244,6 @@ pub struct LaunchSpec {
     pub block: Vec<Expr>,
     pub shared_bytes: Option<Expr>,
     pub cluster: Option<Vec<Expr>>,
-    /// Needs all blocks resident at once.
     pub cooperative: Option<Expr>,
     /// May start before its predecessor ends (programmatic dependent launch).
     pub programmatic: Option<Expr>,
@@ -271,7 +260,6 @@ pub enum PassedSpec {
     Literal(ScalarSpec),
 }
 
-/// Launches that are made several times: a loop of the host's.
 #[derive(Clone, Debug)]
 pub struct LoopSpec {
     pub times: Expr,
@@ -281,7 +269,6 @@ pub struct LoopSpec {
     pub swap: Vec<[String; 2]>,
 }
 
-/// Launches that derive inputs from inputs, in a source that no configuration changes.
 #[derive(Clone, Debug)]
 pub struct PrepareSpec {
     pub source: KernelText,
@@ -299,7 +286,6 @@ pub struct L2PersistSpec {
 #[derive(Clone, Debug)]
 pub struct ProblemSpec {
     pub name: String,
-    /// Size names to values; expressions see them beside the parameters.
     pub sizes: BTreeMap<String, Value>,
     pub weight: f64,
     pub timed: bool,
@@ -329,23 +315,17 @@ pub struct CheckSpec {
     pub tiny: TinySpec,
     /// By size: an expression over parameters and sizes; derived shapes keep to it.
     pub multiple_of: BTreeMap<String, Expr>,
-    /// Whether `__device__` variables may change with every call.
     pub allow_state: bool,
-    /// How outputs for NaN, infinite, subnormal and huge inputs are judged.
     pub special_values: SpecialValues,
-    /// Whether two runs must agree to the bit.
     pub deterministic: bool,
     pub repeats: u32,
     /// Input families by name (`normal`, `large`, `small`, `constant`, `ramp`, `spikes`); all of the
     /// default set when empty.
     pub families: Vec<String>,
-    /// Largest number of spilled bytes an entry may have; unlimited when absent.
     pub spill_bytes_max: Option<u64>,
-    /// Whether nothing may rank or be accepted without a sanitizer's answer.
     pub demands_sanitizer: bool,
     /// What compute-sanitizer checks of this kernel; never empty.
     pub sanitizers: Vec<SanitizerCheck>,
-    /// Whether the host device's instrumented build is looked at beside a GPU's.
     pub has_host_twin: bool,
 }
 
@@ -355,7 +335,6 @@ pub enum TinySpec {
     Derived,
     /// Each overrides sizes of the first problem with expressions over parameters and sizes.
     Listed(Vec<BTreeMap<String, Expr>>),
-    /// The kernel supports only the sizes of its problems.
     None,
 }
 
@@ -410,7 +389,6 @@ pub struct GoalsSpec {
     pub metrics: Vec<MetricGoal>,
 }
 
-/// Faster than a peer by a share, on so many problems.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FasterGoal {
     pub peer: String,
@@ -451,7 +429,6 @@ pub struct ReplacedDefault {
     /// What the file states; it is not valid.
     pub stated: Configuration,
     pub taken: Configuration,
-    /// The constraints that exclude the stated one, as written.
     pub violated: Vec<String>,
 }
 

@@ -18,7 +18,6 @@ pub fn constants_of(names: &[String], problem: &ProblemSpec) -> Specialization {
     Specialization::of(names, &sizes)
 }
 
-/// Each set once, in order of first use.
 pub fn distinct(all: impl IntoIterator<Item = Specialization>) -> Vec<Specialization> {
     let mut found: Vec<Specialization> = Vec::new();
     for one in all {

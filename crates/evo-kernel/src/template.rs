@@ -36,7 +36,6 @@ pub struct TemplateError {
     pub line: Option<usize>,
     pub message: String,
     pub hint: Option<String>,
-    /// The unknown name, where that is the cause.
     pub name: Option<String>,
 }
 
@@ -157,7 +156,6 @@ fn environment() -> Environment<'static> {
     environment
 }
 
-/// The delimiters of templates, which neither C++ nor Python has.
 pub fn syntax() -> SyntaxConfig {
     SyntaxConfig::builder()
         .block_delimiters("<%", "%>")

@@ -35,7 +35,6 @@ pub struct DeviceSpace {
     /// Number of valid points with them.
     pub of: u128,
     pub limits: Vec<String>,
-    /// What the default was, where the device cannot launch it.
     pub replaced_default: Option<ReplacedDefault>,
 }
 
@@ -135,7 +134,6 @@ fn conditions(launch: &LaunchSpec, problem: &ProblemSpec, limits: &DeviceLimits)
     found.into_iter().map(guarded).collect()
 }
 
-/// An expression with the sizes of a problem in the place of their names, in parentheses.
 fn with_sizes(expr: &Expr, problem: &ProblemSpec) -> String {
     let mut text = expr.text().to_string();
     // From the end, so that the places before stay where they are.

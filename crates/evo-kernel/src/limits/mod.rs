@@ -34,7 +34,6 @@ pub fn check_launches(
     Ok(())
 }
 
-/// Refuses a timed problem without launches (`static_reject:zero_work`): there is nothing to time.
 pub fn check_timed(plan: &ProblemPlan, checks: CheckSet) -> Result<(), Box<Verdict>> {
     if plan.launches.is_empty() && checks.include(GateCheck::LimitWork) {
         let message =
@@ -157,7 +156,6 @@ impl LaunchCheck<'_> {
     }
 }
 
-/// The product of positive extents; `None` past 63 bits.
 fn product(extents: [i64; 3]) -> Option<i64> {
     extents[0].checked_mul(extents[1])?.checked_mul(extents[2])
 }
@@ -196,7 +194,6 @@ pub fn check_memory(plan: &ProblemPlan, cap: u64) -> Result<(), Box<Verdict>> {
     Err(Box::new(verdict.with("bytes", total).with("bytes_limit", cap)))
 }
 
-/// Bytes with a decimal unit and three digits: `1.65 TB`.
 fn with_unit(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut unit = "bytes";
@@ -368,7 +365,6 @@ mod tests {
         let mut changed = launch();
         change(&mut changed);
         let limits = DeviceLimits::of_arch(arch).unwrap();
-        // A good launch goes first: every launch counts, not only the first.
         let shown = match check_launches(&plan(vec![launch(), changed]), &limits, CheckSet::default()) {
             Ok(()) => "ok".to_string(),
             Err(verdict) => {
@@ -569,7 +565,6 @@ mod tests {
             huge.message,
             "the buffers of problem `p` need 1.64 TB, of which `b1` takes 1.64 TB; the limit here is 141 GB"
         );
-        // Sums beyond 64 bits are too large as well.
         assert!(check_memory(&plan_of(&[1 << 61, 1 << 61, 1 << 61]), u64::MAX - 1).is_err());
     }
 

@@ -195,7 +195,6 @@ fn dtype_of(words: &[&str]) -> Option<(DType, u64)> {
 struct Uses {
     reads: bool,
     writes: bool,
-    /// Adds to an element, atomically or not.
     adds: bool,
     hands_on: bool,
 }
@@ -242,7 +241,6 @@ impl Uses {
         self.element(&body[behind.min(body.len())..], at.checked_sub(2).map(|at| (body[at], body[at + 1])));
     }
 
-    /// What stands behind an element of the array, `x[i]` or `x[i].y`.
     fn element(&mut self, mut behind: &[&str], before: Option<(&str, &str)>) {
         if behind.len() > 1 && behind[0] == "." {
             behind = &behind[2..];
@@ -260,7 +258,6 @@ impl Uses {
     }
 }
 
-/// The function of whose call this is the first argument.
 fn caller<'s>(body: &[&'s str], at: usize) -> Option<&'s str> {
     let mut open = at.checked_sub(1)?;
     while matches!(body[open], "&" | "(") && !(body[open] == "(" && open > 0 && is_name(body[open - 1])) {

@@ -19,7 +19,6 @@ pub(super) struct Definitions<'s> {
     guarded: Vec<&'s str>,
     /// Of `NAME = … ;`.
     constants: BTreeMap<&'s str, Vec<&'s str>>,
-    /// Macros with arguments.
     functions: BTreeSet<&'s str>,
     /// Names that conditions of the preprocessor ask for by themselves: `#if NAME`.
     flags: BTreeSet<&'s str>,
@@ -89,7 +88,6 @@ impl<'s> Definitions<'s> {
         }
     }
 
-    /// The tunables that the source itself offers: guarded macros with a whole number.
     pub(super) fn offered(&self) -> impl Iterator<Item = (&'s str, i64)> + '_ {
         self.guarded.iter().filter_map(|name| Some((*name, self.number(name)?)))
     }
@@ -165,7 +163,6 @@ const THREADS_MAX: i64 = 1024;
 /// More tunables than this are a source that means something else.
 const TUNABLES_MAX: usize = 64;
 
-/// Names that look like macros and are somebody else's.
 const FOREIGN: &[&str] =
     &["INFINITY", "NAN", "NULL", "M_PI", "M_E", "HUGE_VALF", "HUGE_VAL", "RAND_MAX", "REAL", "NDEBUG", "EOF"];
 
@@ -223,7 +220,6 @@ pub(super) fn is_block(name: &str) -> bool {
             || name == "by")
 }
 
-/// Whether the code asks for the name as for something that is on or off.
 fn is_switch(name: &str, tokens: &[&str]) -> bool {
     let lower = name.to_lowercase();
     if ["use_", "enable_", "has_", "with_", "do_"].iter().any(|start| lower.starts_with(start)) {
@@ -237,7 +233,6 @@ fn is_switch(name: &str, tokens: &[&str]) -> bool {
     })
 }
 
-/// Values around a default, ascending: powers of two where it is one.
 fn around(default: i64, is_block: bool) -> Vec<i64> {
     if default < 1 {
         return vec![default, default + 1];
@@ -258,7 +253,6 @@ fn around(default: i64, is_block: bool) -> Vec<i64> {
     values
 }
 
-/// Names in code that look like macros and that nothing defines, each once.
 fn undefined<'s>(tokens: &[&'s str], definitions: &Definitions<'_>) -> Vec<&'s str> {
     let declaring = [
         "int",

@@ -75,7 +75,6 @@ impl LaunchClues<'_, '_> {
     }
 }
 
-/// Tokens of the factor that some tokens begin with.
 fn primary(tokens: &[&str]) -> usize {
     match tokens {
         ["(", ..] => closed(tokens, 0, "(", ")"),
@@ -102,7 +101,6 @@ fn primary_before<'t, 's>(tokens: &'t [&'s str]) -> &'t [&'s str] {
     &tokens[end - length..]
 }
 
-/// The parenthesis that a place stands in.
 fn opened(tokens: &[&str], at: usize) -> Option<usize> {
     let mut depth = 0;
     for place in (0..at).rev() {
@@ -167,7 +165,6 @@ pub(super) fn guess(
     SketchLaunch { block, grid, shared_bytes }
 }
 
-/// How far an axis runs where nothing says so.
 fn fallback(clues: &LaunchClues<'_, '_>, axis: usize, axes: usize, is_unit: bool) -> String {
     let sizes = clues.sizes();
     match sizes.len() {
@@ -241,7 +238,6 @@ fn blocks(
     block
 }
 
-/// A parameter whose name says that it is the threads along an axis.
 fn named_block(names: &[String], axis: usize, axes: usize) -> Option<String> {
     let axis_of = |name: &str| {
         let lower = name.to_lowercase();
@@ -261,7 +257,6 @@ fn named_block(names: &[String], axis: usize, axes: usize) -> Option<String> {
     along.or_else(only).or_else(square).cloned().or_else(warps)
 }
 
-/// What `__launch_bounds__` says, for one axis, or for two as a product of two names.
 fn launch_bounds(
     clues: &LaunchClues<'_, '_>,
     axes: usize,
@@ -290,10 +285,8 @@ fn launch_bounds(
     }
 }
 
-/// Axes of a launch, fastest first.
 pub(super) const AXES: [&str; 3] = ["x", "y", "z"];
 
-/// Variables of a body with the expression that they stay below.
 pub(super) struct IndexExtents<'s> {
     bounds: BTreeMap<&'s str, String>,
     /// For each axis, the variables that its block index makes, nearest first.
@@ -325,7 +318,6 @@ impl<'s> IndexExtents<'s> {
         extents
     }
 
-    /// Finds the variables that an axis makes: those whose first value has its block index, then what is made of them.
     fn follow(&mut self, axis: usize, body: &[&'s str]) {
         let values = assignments(body);
         let own = ["blockIdx", ".", AXES[axis]];
@@ -417,7 +409,6 @@ fn assignments<'b, 's>(body: &'b [&'s str]) -> Vec<(&'s str, &'b [&'s str])> {
     found
 }
 
-/// A product of sizes at the start of some tokens.
 fn product(tokens: &[&str], size: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let mut factors = Vec::new();
     let mut at = 0;

@@ -131,7 +131,6 @@ pub struct KernelSketch {
     /// A reference's source beside it, where the kernel does not compile without values for its macros: name and text.
     pub reference: Option<(String, String)>,
     pub entry: String,
-    /// What to look at before the numbers count.
     pub guesses: Vec<SketchGuess>,
 }
 
@@ -143,7 +142,6 @@ pub(super) enum SketchRole {
     Inout {
         from_zero: bool,
     },
-    /// A size by which arrays are measured, under this name.
     Size(String),
     /// A whole number that measures no array, such as a radius: a size of its own name with a small value.
     Small(String),

@@ -12,13 +12,11 @@ pub(super) struct Drawing<'a> {
     pub(super) request: SketchRequest<'a>,
     pub(super) entry: &'a str,
     pub(super) arguments: &'a [SketchArgument],
-    /// Of each argument, as far as its indices say it.
     pub(super) shapes: Vec<Option<Vec<String>>>,
     pub(super) tunables: &'a [SketchTunable],
     pub(super) launch: &'a SketchLaunch,
 }
 
-/// The value of sizes that measure no array.
 const SMALL: u64 = 3;
 
 /// Extents on a GPU and on the host device, by how many sizes there are: no two are equal, so that swapped ones show.
@@ -29,7 +27,6 @@ const EXTENTS: [(&[u64], &[u64]); 4] = [
     (&[16, 24, 32, 40, 48, 56], &[4, 6, 8, 10, 12, 14]),
 ];
 
-/// Extents of three sizes that measure matrices.
 const MATRICES: (&[u64], &[u64]) = (&[1024, 1280, 768], &[64, 96, 48]);
 
 pub(super) fn written(drawing: &Drawing<'_>, mut guesses: Vec<SketchGuess>) -> KernelSketch {
@@ -229,7 +226,6 @@ pub(crate) fn list<T: AsRef<str>>(all: &[T]) -> String {
     all.iter().map(|own| quoted(own.as_ref())).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether a text may stand in a comment, in an `#include` and on a line of its own.
 pub(crate) fn is_plain(text: &str) -> bool {
     !text.contains(|c: char| c.is_control() || c == '"' || c == '\\')
 }

@@ -143,7 +143,6 @@ fn of_tile(tile: i64, step: i64, most: i64) -> Vec<i64> {
 /// is unrolled four times) has met every case by then.
 const SEVERAL: i64 = 5;
 
-/// A size of several tiles and a bit; `None` where no problem is that large.
 fn size_of_several_tiles(tile: i64, step: i64, most: i64) -> Option<i64> {
     let value = tile.checked_mul(SEVERAL)?.checked_add(step)? / step * step;
     (value <= most).then_some(value)
@@ -237,7 +236,6 @@ mod tests {
     fn tails_of_a_tile_come_first() {
         assert_eq!(of_tile(64, 1, 4096), [65, 63, 1, 129, 64, 193]);
         assert_eq!(of_tile(64, 4, 4096), [68, 60, 4, 132, 64, 196]);
-        // A kernel that supports whole tiles only gets whole tiles.
         assert_eq!(of_tile(64, 64, 4096), [128, 64, 192, 256]);
         assert_eq!(of_tile(64, 1, 100), [65, 63, 1, 64]);
         assert_eq!(of_tile(2, 1, 100), [3, 1, 5, 2, 7]);

@@ -77,7 +77,6 @@ fn derive_from(own: &Derivation<'_>) -> Result<Vec<ProblemPlan>, &'static str> {
     Ok(plans)
 }
 
-/// Shapes of several tiles, as far as they are cheap.
 pub(super) fn several_tiles(
     kernel: &KernelSpec,
     configuration: &Configuration,
@@ -159,7 +158,6 @@ pub fn near_shapes(
     plans
 }
 
-/// Adds a plan unless there is one of the same sizes.
 fn keep(plans: &mut Vec<ProblemPlan>, plan: Option<ProblemPlan>) {
     plans.extend(plan.filter(|plan| !plans.iter().any(|other| other.sizes == plan.sizes)));
 }

@@ -47,7 +47,6 @@ pub(super) fn draw(roles: &BTreeMap<String, SizeRole>, threads: i64, seed: u64) 
     (0..SHAPES).map(|_| versions(roles, &mut sizes, &mut source)).collect()
 }
 
-/// A free size and the residues that are still to come.
 struct DrawnSize {
     name: String,
     period: i64,

@@ -17,7 +17,6 @@ use crate::spec::{KernelSpec, ProblemSpec};
 /// Halving stops where fewer blocks a multiprocessor than this would be left.
 const WAVES_KEPT: i64 = 4;
 const STEPS: usize = 24;
-/// Elements of all buffers of a problem that evo made larger.
 const ELEMENTS_MAX: u64 = 1 << 27;
 
 #[derive(Clone, Debug)]
@@ -92,7 +91,6 @@ impl Filling<'_> {
         stated.into_iter().find(|work| work.is_finite() && *work > 0.0)
     }
 
-    /// Blocks that three in four of the configurations reach.
     fn blocks(&self, problem: &ProblemSpec) -> i64 {
         let plans = self.configurations.iter().filter_map(|own| resolve(self.kernel, own, problem).ok());
         let mut counts: Vec<u64> = plans.map(|plan| blocks(&plan)).collect();
@@ -134,7 +132,6 @@ impl Filling<'_> {
                 let (more, cost) = (self.blocks(&larger), self.work(&larger)? / work);
                 (more > blocks).then(|| (more as f64 / blocks.max(1) as f64 / cost.max(1e-9), larger))
             };
-            // The first of equals: sizes are in the order of their names.
             let all: Vec<(f64, ProblemSpec)> = problem.sizes.keys().filter_map(gain).collect();
             let best = all.into_iter().reduce(|best, one| if one.0 > best.0 { one } else { best });
             let Some((_, larger)) = best else { break };
@@ -172,7 +169,6 @@ fn bytes(plan: &ProblemPlan) -> u64 {
     plan.buffers.iter().fold(0, |sum, buffer| sum.saturating_add(buffer.bytes()))
 }
 
-/// The problem under the name of the one that it was made from, with the sizes that differ.
 fn named(base: &ProblemSpec, problem: ProblemSpec) -> ProblemSpec {
     let changed: Vec<String> = problem
         .sizes

@@ -83,14 +83,12 @@ struct SizeEvidence<'a> {
     kernel: &'a KernelSpec,
     configuration: &'a Configuration,
     first: &'a ProblemSpec,
-    /// Sizes whose value reaches the kernel.
     told: BTreeSet<String>,
     /// Sizes that decide how large something is.
     extents: BTreeSet<String>,
     tiles: BTreeMap<String, i64>,
 }
 
-/// A size's value in each problem that has it.
 fn values(kernel: &KernelSpec, name: &str) -> Vec<i64> {
     kernel.problems.iter().filter_map(|problem| whole(problem.sizes.get(name)?).ok()).collect()
 }
@@ -161,7 +159,6 @@ impl<'a> SizeEvidence<'a> {
     }
 
     fn role(&self, name: &str) -> SizeRole {
-        // Shapes are derived for each set of constants.
         if self.kernel.specialize.iter().any(|own| own == name) {
             return SizeRole::Kept;
         }
@@ -243,14 +240,12 @@ impl<'a> SizeEvidence<'a> {
         self.configuration.iter().any(|(_, value)| Some(value) == own)
     }
 
-    /// Whether a buffer with this extent is read from a file, which is made for one shape.
     fn comes_from_a_file(&self, name: &str) -> bool {
         let filed =
             |buffer: &&BufferSpec| matches!(&buffer.fill, FillSpec::Fixed(own) if own.file().is_some());
         buffers(self.kernel).filter(filed).flat_map(|buffer| &buffer.shape).any(|extent| reads(extent, name))
     }
 
-    /// What `multiple_of` says; `None` where that has no value here.
     fn step(&self, name: &str) -> Option<i64> {
         let Some(expr) = self.kernel.check.multiple_of.get(name) else { return Some(1) };
         let names = Names::new(self.configuration, &self.first.sizes);
@@ -390,7 +385,6 @@ fn is_division(operator: Operator) -> bool {
 }
 
 impl TileSearch<'_> {
-    /// The value of a part of the expression; `None` where it reads a size.
     fn value(&self, tree: &Tree) -> Option<Value> {
         let text = self.expr.text().get(tree.span.clone())?;
         Expr::parse(text).ok()?.evaluate(self.parameters).ok()
