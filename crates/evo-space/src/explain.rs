@@ -11,7 +11,6 @@ use crate::sample::seeded;
 use crate::space::{Constraint, Parameter, SearchSpace, cartesian};
 use crate::watch::SpaceWatch;
 
-/// Values tried for one answer; a constraint that needs more is sampled.
 pub(crate) const STEPS: u64 = 1 << 20;
 
 /// Values tried for the answers about all constraints of a space together.
@@ -33,7 +32,6 @@ pub struct Removal {
 }
 
 impl SearchSpace {
-    /// What each constraint removes on its own, in declared order.
     pub fn removals(&self) -> Vec<Removal> {
         self.removals_watched(&SpaceWatch::default())
     }
@@ -45,7 +43,6 @@ impl SearchSpace {
     }
 }
 
-/// What one constraint removes on its own, found in about `steps` steps.
 pub(crate) fn removal(
     parameters: &[Parameter],
     constraint: &Constraint,
@@ -126,7 +123,6 @@ pub(crate) fn conflict_watched(
     if watch.is_over() { Vec::new() } else { needed }
 }
 
-/// The number of points that satisfy a constraint, if that can be told quickly.
 fn count(
     parameters: &[Parameter],
     constraint: &Constraint,
@@ -158,7 +154,6 @@ pub fn ratio(part: &BigUint, whole: &BigUint) -> f64 {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpaceShape {
-    /// Groups of two or more parameters that constraints link; other parameters are free.
     pub groups: usize,
     pub largest: usize,
     /// Nodes of all diagrams, those of single parameters too.

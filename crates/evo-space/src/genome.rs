@@ -124,7 +124,6 @@ impl ContentHash {
         &self.0
     }
 
-    /// The first 10 digits, for tables.
     pub fn short(&self) -> &str {
         &self.0[..10]
     }

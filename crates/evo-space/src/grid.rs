@@ -36,7 +36,6 @@ pub struct Grid {
 
 #[derive(Clone, Debug)]
 pub struct GridAxis {
-    /// The size's name, or the parameter's.
     pub name: String,
     pub span: Span,
     pub values: Vec<Value>,
@@ -59,7 +58,6 @@ pub struct GridPoint {
     /// `B4_S512_CAUSAL1`: the axes only.
     pub name: String,
     pub axes: Vec<(String, Value)>,
-    /// The same with everything that follows from them.
     pub values: BTreeMap<String, Value>,
     /// Whether a quick run takes it; all points are where the grid marks none.
     pub canonical: bool,
@@ -110,7 +108,6 @@ impl Grid {
         self.axes.iter().map(|axis| &*axis.name).chain(self.derived.iter().map(|(name, _)| &**name))
     }
 
-    /// Whether an expression of `set` or `where` reads a name.
     pub fn reads(&self, name: &str) -> bool {
         let derived = self.derived.iter().map(|(_, own)| own);
         derived
@@ -268,7 +265,6 @@ fn check_name(name: &str, span: &Span, diagnostics: &mut Diagnostics) -> Option<
     None
 }
 
-/// An expression over known names; a number stands for itself.
 fn expression(node: &Node, names: &[String], diagnostics: &mut Diagnostics) -> Option<GridExpr> {
     let expr = match &node.data {
         Data::Int(value) => Expr::parse(&value.to_string()).ok()?,

@@ -6,7 +6,6 @@ use crate::expr::{Expr, ExprError};
 use crate::space::Parameter;
 use crate::value::Value;
 
-/// Whether an expression can be a number, and whether it can be a text.
 #[derive(Clone, Copy, PartialEq)]
 struct Kinds {
     number: bool,

@@ -44,7 +44,6 @@ impl SearchSpace {
         }
     }
 
-    /// Valid neighbors in canonical order, lazily.
     pub fn iter_neighbors(
         &self,
         genome: &Genome,
@@ -182,7 +181,6 @@ mod tests {
         Neighborhood::StrictlyAdjacent,
     ];
 
-    /// The definition of each word, by a scan.
     fn scan(valid: &[Genome], point: &[u16], neighborhood: Neighborhood) -> Vec<Genome> {
         let differ = |other: &&Genome| other.positions().iter().zip(point).filter(|(a, b)| a != b).count();
         let hamming: Vec<Genome> = valid.iter().filter(|other| differ(other) == 1).cloned().collect();
@@ -208,7 +206,6 @@ mod tests {
         }
     }
 
-    /// For each slot the nearest other positions among some points; the own one where there are none.
     fn nearest(points: &[Genome], own: &[u16]) -> Vec<(u16, u16)> {
         let bounds = |(slot, own): (usize, &u16)| {
             let occurring = || points.iter().map(|point| point.positions()[slot]);
@@ -286,7 +283,6 @@ mod tests {
         assert!(first.is_sorted() && first.iter().all(|genome| space.contains(genome)));
     }
 
-    /// Compares neighbors of random points, valid and not, with a scan of all points.
     fn check_at_random(file: &Path) {
         let space = space(&std::fs::read_to_string(file).unwrap());
         let valid: Vec<Genome> = space.iter().collect();

@@ -12,7 +12,6 @@ pub struct Parameter {
     pub name: Arc<str>,
     /// At least one value, no value twice.
     pub values: Vec<Value>,
-    /// Position of the default in `values`.
     pub default: usize,
     pub help: Option<String>,
 }

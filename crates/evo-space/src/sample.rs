@@ -22,7 +22,6 @@ use crate::space::SearchSpace;
 /// A space with holes is shuffled by index, which finds all points, up to this many indices.
 const SHUFFLED_WITH_HOLES: u128 = 1 << 16;
 
-/// After so many draws in a row that were there before, drawing ends.
 const REPEATS: usize = 1 << 8;
 
 /// Draws from a part of the canonical order before it is left out.
@@ -174,7 +173,6 @@ fn stratum(count: u128, n: usize, part: usize) -> (u128, u128) {
     (start(part as u128), start(part as u128 + 1))
 }
 
-/// Points in the order in which they came, without repeats.
 #[derive(Default)]
 struct Distinct {
     list: Vec<Genome>,
@@ -232,7 +230,6 @@ impl<'a> QuasiRandom<'a> {
         QuasiRandom { index, sequence: Sequence::new(seed), dimensions, number: 0 }
     }
 
-    /// One point of the sequence; `None` if a constraint refuses it. The space must have a point.
     pub(crate) fn point(&self, number: u32) -> Option<Genome> {
         let share = |slot: usize| self.sequence.coordinate(number, self.dimensions[slot]);
         let point = self.index.descend(|slot, fork| fork.split(share(slot)).edge);
@@ -391,7 +388,6 @@ mod tests {
         }
     }
 
-    /// The sum over all values of all parameters of the squared error of a value's share in a sample.
     fn imbalance(space: &SearchSpace, sample: &[Genome]) -> f64 {
         let share = |points: &mut dyn Iterator<Item = Genome>, slot: usize, position: u16| {
             let (mut all, mut with) = (0.0, 0.0);

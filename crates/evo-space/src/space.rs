@@ -104,7 +104,6 @@ impl SearchSpace {
         &self.constraints
     }
 
-    /// Number of points, valid or not.
     pub fn cartesian(&self) -> BigUint {
         cartesian(&self.parameters)
     }

@@ -74,12 +74,10 @@ impl<'a> Subspace<'a> {
         self.index.contains(genome.positions())
     }
 
-    /// The point at an index of this part's own canonical order.
     pub fn at(&self, index: u128) -> Option<Genome> {
         self.index.point(index).map(Genome::from)
     }
 
-    /// All points in canonical order, lazily.
     pub fn iter(&self) -> impl Iterator<Item = Genome> + '_ {
         self.index.iter().map(Genome::from)
     }
@@ -93,7 +91,6 @@ impl<'a> Subspace<'a> {
         self.index.sample_distinct(n, rng)
     }
 
-    /// For each parameter the positions that are still possible, ascending.
     pub fn effective_domains(&self) -> Vec<Vec<u16>> {
         self.index.domains().to_vec()
     }

@@ -31,7 +31,6 @@ pub fn scattered_points(space: &SearchSpace) -> impl Iterator<Item = Vec<u16>> {
     })
 }
 
-/// Whether counts that should be equal are so, by chi-square.
 pub fn is_uniform(seen: &[f64]) -> bool {
     let mean = seen.iter().sum::<f64>() / seen.len() as f64;
     let chi_squared: f64 = seen.iter().map(|n| (n - mean).powi(2) / mean).sum();

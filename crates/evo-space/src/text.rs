@@ -92,7 +92,6 @@ pub fn quote(word: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
 }
 
-/// Tables of a space file whose headers hints name.
 const SECTIONS: &[&str] = &[
     "arguments",
     "check",
@@ -122,7 +121,6 @@ pub(crate) fn as_json(hint: &str) -> String {
     objects(&text)
 }
 
-/// A message about the kinds of values: what TOML calls a table is an object.
 pub(crate) fn objects(message: &str) -> String {
     let words = [("a table", "an object"), ("tables", "objects"), ("table", "object")];
     keys(&words.iter().fold(message.to_string(), |text, (toml, json)| text.replace(toml, json)))

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 // Readers try the variants in this order, so an integer is never read as a float.
 #[serde(untagged)]
 pub enum Value {
-    /// `true` or `false`; counts as 1 or 0 in arithmetic.
     Bool(bool),
     Int(i64),
     Float(f64),
@@ -41,7 +40,6 @@ impl Value {
         }
     }
 
-    /// The number as arithmetic sees it (a boolean is 0 or 1), unless this is a text.
     pub fn as_number(&self) -> Option<Number> {
         match self {
             Value::Float(value) => Some(Number::Float(*value)),

@@ -49,7 +49,6 @@ impl SpaceWatch {
         over
     }
 
-    /// The number of the constraint that was being worked on when the time ran out, in declared order.
     pub fn constraint(&self) -> Option<usize> {
         let at = self.0.as_ref()?.constraint.load(Ordering::Relaxed);
         (at != NONE).then_some(at)

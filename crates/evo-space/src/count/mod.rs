@@ -34,7 +34,6 @@ impl Default for RelaxLimits {
 
 #[derive(Debug)]
 pub(crate) struct Relaxed {
-    /// The diagrams of the groups into which it falls.
     pub diagrams: Vec<Layers>,
     pub left_out: Vec<Conjunct>,
 }
@@ -61,7 +60,6 @@ pub(crate) fn relax(problem: &Problem, group: &[usize], limits: RelaxLimits) -> 
 }
 
 struct Choice<'a> {
-    /// The whole problem, with the conjuncts that are taken.
     part: Problem,
     group: &'a [usize],
     diagrams: Vec<Layers>,
@@ -70,7 +68,6 @@ struct Choice<'a> {
 }
 
 impl Choice<'_> {
-    /// Takes as many as the budget allows, earlier ones first.
     fn add(&mut self, mut batch: Vec<Conjunct>) {
         if batch.is_empty() || self.take(&batch) {
             return;

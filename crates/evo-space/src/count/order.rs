@@ -132,9 +132,7 @@ struct GreedyCounts<'a> {
     reading: Vec<Vec<usize>>,
     open: Vec<usize>,
     assigned: Vec<bool>,
-    /// Conjuncts whose only open slot this is.
     completes: Vec<usize>,
-    /// Conjuncts of which no slot is decided.
     opens: Vec<usize>,
 }
 

@@ -33,7 +33,6 @@ pub struct SearchStep {
     pub nodes: Vec<NodeMove>,
     pub parts: Vec<Precomputed>,
     pub registers: RegisterField,
-    /// Registers that only the closings read.
     pub closing_registers: RegisterField,
     pub closings: Vec<Closing>,
     /// Words of the state after this step.
@@ -58,7 +57,6 @@ pub struct MaskMove {
     pub rows: Option<Vec<u64>>,
 }
 
-/// A table of three or more slots follows its diagram.
 #[derive(Debug)]
 pub struct NodeMove {
     pub from: Option<usize>,
@@ -70,14 +68,8 @@ pub struct NodeMove {
 
 #[derive(Debug)]
 pub enum Then {
-    Keep {
-        to: usize,
-    },
-    /// One open slot is left: its values.
-    Restrict {
-        mask: usize,
-        rows: Vec<u64>,
-    },
+    Keep { to: usize },
+    Restrict { mask: usize, rows: Vec<u64> },
 }
 
 #[derive(Debug)]
@@ -110,7 +102,6 @@ impl SearchStep {
 const STEP_PARTS: usize = 64;
 
 impl SearchPlan {
-    /// Each conjunct is carried along from its first slot to its last.
     pub fn cost(problem: &Problem, order: &[usize]) -> u64 {
         let mut depths = vec![usize::MAX; problem.values.len()];
         order.iter().enumerate().for_each(|(depth, slot)| depths[*slot] = depth);
@@ -136,16 +127,12 @@ struct Planner<'a> {
     registers: Registers,
     tracks: Vec<Track>,
     touching: Vec<Vec<usize>>,
-    /// Where each open slot's mask is in the state before the step.
     masks: Vec<Option<usize>>,
 }
 
-/// One conjunct on its way through the order.
 struct Track {
-    /// When its slots are decided, ascending.
     depths: Vec<usize>,
     diagram: Option<TableDiagram>,
-    /// Where its node is in the state before the step.
     node: Option<usize>,
     residual: Code,
 }
@@ -159,7 +146,6 @@ impl Track {
         self.depths.len() - self.depths.partition_point(|own| *own <= depth)
     }
 
-    /// Open slots remain after `depth`, and it has begun.
     fn is_pending(&self, depth: usize) -> bool {
         self.depths[0] <= depth && self.open_after(depth) > 1
     }
@@ -386,7 +372,6 @@ fn track(conjunct: &Conjunct, depths: &[usize]) -> Track {
     }
 }
 
-/// The second slot's values for each value of the first.
 fn pair_rows(diagram: &TableDiagram) -> Vec<u64> {
     let row = |node: &u32| match usize::try_from(*node)
         .ok()
@@ -398,7 +383,6 @@ fn pair_rows(diagram: &TableDiagram) -> Vec<u64> {
     diagram.steps[0].iter().flat_map(row).collect()
 }
 
-/// A computation that a step of the search has to do once for each value.
 #[derive(Debug)]
 pub struct Precomputed {
     code: Code,

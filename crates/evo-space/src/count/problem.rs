@@ -20,7 +20,6 @@ const MAX_TRIED: usize = 1 << 21;
 #[derive(Clone, Debug)]
 pub struct Conjunct {
     pub code: Code,
-    /// The number of the constraint that it is part of.
     pub origin: usize,
     pub slots: Vec<usize>,
     /// Its truth for all combinations of the slots' remaining values, if these are few.
@@ -30,13 +29,10 @@ pub struct Conjunct {
 /// Slots are parameters in declared order.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// Remaining value positions of each slot, ascending.
     pub positions: Vec<Vec<u16>>,
     pub values: Vec<Vec<Atom>>,
     pub conjuncts: Vec<Conjunct>,
-    /// Already known to have no valid point.
     pub impossible: bool,
-    /// Ends the work on the problem, the search included.
     pub watch: SpaceWatch,
 }
 
@@ -228,11 +224,9 @@ pub const DEAD: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 pub struct TruthTable {
-    /// Number of values of each slot, in the conjunct's order.
     sizes: Vec<usize>,
     /// Row-major over `sizes`.
     bits: Vec<bool>,
-    /// How many combinations it holds for.
     pub holding: usize,
 }
 
@@ -278,7 +272,6 @@ impl TruthTable {
         self.bits[combination]
     }
 
-    /// For each slot, which values occur in a combination that it holds for.
     pub fn supported(&self) -> Vec<Vec<bool>> {
         let mut supported: Vec<Vec<bool>> = self.sizes.iter().map(|size| vec![false; *size]).collect();
         let mut stride = self.bits.len();
@@ -388,7 +381,6 @@ mod tests {
         TruthTable { sizes: sizes.to_vec(), bits, holding }
     }
 
-    /// Follows the diagram for positions that are given in the diagram's order.
     fn follow(diagram: &TableDiagram, sizes: [usize; 3], at: [usize; 3]) -> bool {
         let mut node = 0;
         for level in 0..2 {

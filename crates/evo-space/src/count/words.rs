@@ -14,7 +14,6 @@ use rustc_hash::FxHasher;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyEntry {
     Known(u32),
-    /// A new entry, whose value is to be set.
     New(u32),
 }
 
@@ -23,7 +22,6 @@ pub struct KeyTable {
     stride: usize,
     keys: Vec<u64>,
     values: Vec<u32>,
-    /// Entry numbers, by the hash of their keys.
     entries: HashTable<u32>,
 }
 

@@ -40,7 +40,6 @@ pub fn character(character: char) -> String {
     instead.to_string()
 }
 
-/// For a text that begins like a number and is not one, or does not fit.
 pub fn number(text: &str) -> String {
     let lower = text.to_lowercase();
     let after_digits = lower.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '_');
@@ -103,7 +102,6 @@ pub fn value(found: &ExprTokenKind, before: &str) -> String {
     hint.to_string()
 }
 
-/// For something that stands where an operator or the end belongs, after `before`.
 pub fn operator(found: &ExprTokenKind, before: &str) -> String {
     let between = "put an operator between the two, or `and` between two conditions";
     let hint = match found {

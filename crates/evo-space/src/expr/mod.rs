@@ -66,7 +66,6 @@ impl Expr {
         &self.parsed.root
     }
 
-    /// The number of operations, names and constants.
     pub fn size(&self) -> usize {
         fn nodes(tree: &Tree) -> usize {
             let mut sum = 1;

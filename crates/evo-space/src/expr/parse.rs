@@ -182,7 +182,6 @@ impl Parser<'_> {
         Ok(Tree { kind: Kind::List(items), span: open.start..self.last_end() })
     }
 
-    /// Comma-separated expressions up to the bracket that closes `open`.
     fn items(&mut self, open: Span, close: &'static str) -> Result<Vec<Tree>, ExprError> {
         let mut items = Vec::new();
         while !self.take(close) {

@@ -39,7 +39,6 @@ pub struct Layer {
 pub struct Diagram {
     pub layers: Vec<Layer>,
     pub total: BigUint,
-    /// Set only where a count reached `u128::MAX`.
     shares: Option<EdgeShares>,
 }
 
@@ -118,7 +117,6 @@ impl Diagram {
         next.map_or(layer.counts[node as usize], |edge| edge.before) as f64
     }
 
-    /// Completions of each node of each layer, and of the end, at any size.
     fn exact_counts(&self) -> Vec<Vec<BigUint>> {
         let mut counts = vec![vec![BigUint::from(1u8)]];
         for layer in self.layers.iter().rev() {
@@ -166,7 +164,6 @@ impl Diagram {
         }
     }
 
-    /// For each layer and node, and for the end, the least cost from there on.
     pub fn least_costs(&self, cost: &impl Fn(usize, u16) -> u64) -> Vec<Vec<u64>> {
         let mut costs = vec![vec![0]];
         for layer in self.layers.iter().rev() {

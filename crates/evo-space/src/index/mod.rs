@@ -38,7 +38,6 @@ pub struct Index {
     /// The short way between index and point where there is one, computed on first use.
     route: OnceLock<Option<Route>>,
     checks: Arc<Checks>,
-    /// For each slot the checks that read no later one.
     closes: Vec<Vec<usize>>,
     /// What is independent of each other; only kept if there are checks.
     parts: Vec<Part>,
@@ -58,7 +57,6 @@ impl Default for Limits {
 }
 
 impl Index {
-    /// Counts a prepared space, or as much of it as the limits allow.
     pub fn new(problem: &Problem, limits: Limits) -> Index {
         let groups = if problem.impossible { Vec::new() } else { problem.groups() };
         let (mut diagrams, mut left_out) = (Vec::new(), Vec::new());
@@ -83,7 +81,6 @@ impl Index {
         Some(Index::of(diagrams, problem.values.len(), problem.impossible, Arc::default()))
     }
 
-    /// The index of one diagram that decides all `slots`.
     pub fn listed(layers: Layers, slots: usize) -> Index {
         Index::of(vec![Diagram::new(layers)], slots, slots == 0, Arc::default())
     }
@@ -301,7 +298,6 @@ impl<I: Borrow<Index>> Points<I> {
         index.diagrams[group].layers[depth].edges_of(node)
     }
 
-    /// The node at which `slot` is decided, given the choices at earlier slots.
     fn node(&self, slot: usize) -> u32 {
         let index = self.index.borrow();
         let (group, depth) = index.places[slot];
@@ -312,7 +308,6 @@ impl<I: Borrow<Index>> Points<I> {
         self.edges(previous, node)[edge as usize].child
     }
 
-    /// Moves the last slot that can move; the later ones start over.
     fn advance(&mut self) -> bool {
         // Later slots are dropped and chosen again by `next`, because their nodes depend on this choice.
         while let Some((node, edge)) = self.chosen.pop() {
@@ -324,7 +319,6 @@ impl<I: Borrow<Index>> Points<I> {
         false
     }
 
-    /// Whether the checks hold that the last choice completes.
     fn passes(&mut self) -> bool {
         let index = self.index.borrow();
         let Some((node, edge)) = self.chosen.last().filter(|_| !index.is_exact()) else { return true };

@@ -163,7 +163,6 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
         Ok(())
     }
 
-    /// Edges within the limit with their estimates, cheapest first, ties in random order.
     fn candidates(
         &mut self,
         step: usize,
@@ -193,14 +192,11 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
 
 const NONE: u32 = u32::MAX;
 
-/// A point, valid or not, and its path through the diagrams.
 #[derive(Debug)]
 pub struct Around<'a> {
     index: &'a Index,
     positions: Vec<u16>,
-    /// For each slot the node at which it is decided.
     nodes: Vec<u32>,
-    /// Whether each group's part of the point is valid.
     valid: Vec<bool>,
     invalid: usize,
 }

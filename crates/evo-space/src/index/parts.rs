@@ -12,7 +12,6 @@ use crate::program::{Atom, Program, Register, Registers};
 pub struct Part {
     pub diagrams: Vec<usize>,
     pub checks: Vec<usize>,
-    /// All layers, one diagram after the other.
     pub steps: Vec<PartStep>,
     /// How often a drawn point of the diagrams passes the checks, computed on first use.
     pub(super) trial: OnceLock<Trial>,
@@ -29,7 +28,6 @@ pub struct PartStep {
     pub diagram: usize,
     pub depth: usize,
     pub slot: usize,
-    /// Checks whose last slot this is.
     pub closes: Vec<usize>,
 }
 
@@ -209,12 +207,10 @@ impl Checks {
         self.checks.len()
     }
 
-    /// What making all of some checks costs, in steps.
     pub fn weight(&self, checks: &[usize]) -> u64 {
         checks.iter().map(|check| self.checks[*check].program.weight()).sum()
     }
 
-    /// The slots that a check reads, ascending.
     pub fn slots(&self, check: usize) -> &[usize] {
         &self.checks[check].slots
     }
@@ -238,7 +234,6 @@ impl Checks {
         self.checks[check].program.holds(&mut scratch.0)
     }
 
-    /// Whether all checks hold at a point that the diagrams allow.
     pub fn all_hold(&self, positions: &[u16]) -> bool {
         if self.is_empty() {
             return true;

@@ -10,7 +10,6 @@ use super::diagram::Diagram;
 /// Larger diagrams are not copied: 64 MiB.
 const MAX_EDGES: usize = 4 << 20;
 
-/// Groups whose nodes fit the stack.
 const FEW_GROUPS: usize = 32;
 
 #[derive(Debug)]
@@ -30,7 +29,6 @@ struct RouteStop {
     group: u32,
     starts: u32,
     open: (u32, u32),
-    /// Points of all groups that begin later.
     later: u64,
 }
 
@@ -41,11 +39,9 @@ struct RouteEdge {
     before: u64,
 }
 
-/// Another group between its first and its last slot.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     group: u32,
-    /// Where the completions at its next stop begin in `counts`.
     counts: u32,
 }
 
@@ -79,7 +75,6 @@ impl Route {
         Some(route)
     }
 
-    /// Copies the layer that decides the next slot; where its completions begin in `counts`.
     fn copy(&mut self, diagrams: &[Diagram], (group, depth): (usize, usize)) -> u32 {
         let layer = &diagrams[group].layers[depth];
         let stop =
@@ -144,7 +139,6 @@ impl Route {
         Some(point)
     }
 
-    /// The index of a point of the diagrams; it must have a position for each slot.
     pub fn index(&self, positions: &[u16]) -> Option<u64> {
         self.with_nodes(|nodes| {
             let mut index = 0;

@@ -98,7 +98,6 @@ enum DiveEnd {
     OutOfSteps,
 }
 
-/// A depth-first search of one part, values in random order.
 struct Dive<'a> {
     index: &'a Index,
     part: &'a Part,
@@ -136,7 +135,6 @@ impl Dive<'_> {
         (node, (0..edges as u32).collect())
     }
 
-    /// The child, if the checks that close here hold.
     fn follow(&mut self, step: usize, node: u32, edge: u32) -> Option<u32> {
         let step = &self.part.steps[step];
         let layer = &self.index.diagrams[step.diagram].layers[step.depth];
@@ -180,7 +178,6 @@ impl Index {
 }
 
 impl Fork<'_> {
-    /// The edge at a share of the completions, from 0 to below 1.
     pub fn split(&self, share: f64) -> ForkChoice {
         let edges = self.diagram.layers[self.depth].edges_of(self.node);
         // A forced value uses up none of the share, so its random bits remain for later parameters.
@@ -208,7 +205,6 @@ impl Fork<'_> {
     }
 }
 
-/// Points drawn for an estimate, per part.
 const DRAWS: u32 = 1 << 16;
 
 /// Steps that the checks of a part may take for all of the draws to be made.

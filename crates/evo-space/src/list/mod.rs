@@ -28,7 +28,6 @@ impl SearchSpace {
         rows(&self.index, range)
     }
 
-    /// The valid points of an index range in canonical order, lazily: some rows at a time.
     pub fn row_blocks(&self, range: Range<u128>, block_rows: usize) -> RowBlocks<'_> {
         row_blocks(&self.index, range, block_rows)
     }
@@ -60,7 +59,6 @@ fn inside(index: &Index, range: Range<u128>) -> Range<u128> {
     range.start.min(end)..end
 }
 
-/// Valid points in canonical order, packed.
 pub struct Rows {
     layout: Arc<Layout>,
     words: Box<dyn Words>,
@@ -146,7 +144,6 @@ impl<'a> Lister<'a> {
 trait Words: Send + Sync {
     fn genome(&self, row: usize, layout: &Layout) -> Genome;
 
-    /// Removes other rows than those to keep; says how many are left.
     fn retain(&mut self, layout: &Layout, keep: &dyn Fn(&Genome) -> bool) -> usize;
 }
 
@@ -222,7 +219,6 @@ pub(crate) struct Field {
     pub word: usize,
     pub shift: u32,
     mask: u16,
-    /// The value position that each code stands for, ascending.
     positions: Vec<u16>,
 }
 
@@ -230,11 +226,9 @@ pub(crate) struct Field {
 pub(crate) struct Layout {
     /// Positions of parameters with one value; the others' are overwritten.
     constants: Vec<u16>,
-    /// Parameters with several values, in declared order.
     pub fields: Vec<Field>,
     /// Bits of a word: 8, 16, 32, 64 or 128.
     pub word_bits: u32,
-    /// Words of a row.
     pub stride: usize,
 }
 
@@ -291,7 +285,6 @@ impl Field {
         self.mask.count_ones()
     }
 
-    /// The code of a value position that some valid point has.
     pub fn code(&self, position: u16) -> u16 {
         self.positions.partition_point(|other| *other < position) as u16
     }

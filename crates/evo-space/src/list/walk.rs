@@ -14,7 +14,6 @@ const TAIL_STATES: usize = 1 << 16;
 /// Words of remembered tails; when there are more, all are forgotten.
 const TAIL_WORDS: usize = 1 << 18;
 
-/// The diagrams of a space, for the parameters with several values only.
 pub struct ListPlan<W> {
     levels: Vec<Level<W>>,
     /// Levels before it belong to the odometer, the others to the tail.
@@ -33,7 +32,6 @@ struct Level<W> {
     /// The earlier level that leads here; without one the node is `root`.
     above: Option<usize>,
     root: u32,
-    /// Most completions within the group that one of the nodes has.
     most: u64,
 }
 
@@ -215,7 +213,6 @@ impl<'a, W: Word> RowWriter<'a, W> {
         *word = *word | own.steps[step as usize].bits;
     }
 
-    /// Moves the last of some levels that can move; the later ones start over.
     fn advance(&mut self, from: usize, to: usize) -> bool {
         for level in (from..to).rev() {
             let (step, end) = self.chosen[level];

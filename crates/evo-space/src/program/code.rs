@@ -66,7 +66,6 @@ pub enum Code {
 }
 
 impl Code {
-    /// The slots that are read, ascending.
     pub fn slots(&self) -> Vec<usize> {
         let mut found = Vec::new();
         self.visit_slots(&mut |slot| found.push(slot));

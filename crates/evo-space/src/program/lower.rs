@@ -58,7 +58,6 @@ fn visit_literals(tree: &Tree, visit: &mut impl FnMut(&Value)) {
 }
 
 pub struct Domains<'a> {
-    /// Remaining values of each slot; never empty.
     values: &'a [Vec<Atom>],
     texts: &'a Texts,
     /// The greatest magnitude of each slot's values, if all are integers. Known beforehand, because long sums
@@ -129,7 +128,6 @@ pub fn lower(tree: &Tree, slots: &[usize], domains: &Domains<'_>) -> Code {
     fold(code)
 }
 
-/// A constant if all operands are constants and there is a value; failing expressions stay.
 fn fold(code: Code) -> Code {
     let mut constant = true;
     code.for_children(&mut |child| constant &= matches!(child, Code::Constant(_)));
@@ -214,7 +212,6 @@ struct Bounded {
     bound: Option<i128>,
 }
 
-/// `left operator right`, evaluated in the order as written.
 fn append(left: Bounded, operator: Operator, right: Bounded) -> Bounded {
     let bound = left.bound.and_then(|left| chained(left, operator, right.bound));
     let code = match left.code {

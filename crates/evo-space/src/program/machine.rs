@@ -22,7 +22,6 @@ pub type Register = u32;
 pub struct Registers(Vec<Option<Atom>>);
 
 impl Registers {
-    /// One register for each slot, without values yet.
     pub fn new(slots: usize) -> Registers {
         Registers(vec![None; slots])
     }
@@ -96,7 +95,6 @@ enum Operation {
 }
 
 impl Program {
-    /// Compiles `code`, whose slots are registers; takes new registers for what it needs.
     pub fn new(code: &Code, registers: &mut Registers) -> Program {
         let mut compiler = CodeCompiler { registers, instructions: Vec::new(), lists: Vec::new() };
         let result = compiler.compile(code);
@@ -214,7 +212,6 @@ struct CodeCompiler<'a> {
 }
 
 impl CodeCompiler<'_> {
-    /// Emits what computes `code`; the register of its value.
     fn compile(&mut self, code: &Code) -> Register {
         match code {
             // A register of its own that is set here, so that a constant needs no instruction.
@@ -228,7 +225,6 @@ impl CodeCompiler<'_> {
         }
     }
 
-    /// Emits what computes `code` into a register that nothing else needs until then.
     fn compile_into(&mut self, code: &Code, out: Register) {
         match code {
             Code::Constant(_) | Code::Slot(_) => {

@@ -38,7 +38,6 @@ pub(crate) use crate::program::machine::{Program, Register, Registers};
 #[derive(Clone, Debug)]
 pub struct CompiledExpr {
     program: Program,
-    /// The registers before a run: constants are set, all others are empty.
     initial: Registers,
     /// The names that the tree reads, ascending; each is the register of its position here.
     names: Vec<usize>,

@@ -44,7 +44,6 @@ fn check_against_brute_force(space: &SearchSpace) {
     }
 }
 
-/// Indices run over more than the valid points, in their order; the others are holes.
 fn check_indices(space: &SearchSpace, valid: &[Genome]) {
     let indices: Vec<u128> = valid.iter().map(|genome| space.index_of(genome).unwrap()).collect();
     assert!(indices.is_sorted_by(|a, b| a < b) && indices.iter().all(|index| *index < space.count()));
@@ -155,7 +154,6 @@ fn rejection_is_uniform() {
     assert!(chi_squared < count + 5.0 * (2.0 * count).sqrt(), "{chi_squared}");
 }
 
-/// `count` parameters of 60 values without pattern, and one constraint that reads them all.
 fn hashed(count: usize, constraint: &str, limits: Limits) -> SearchSpace {
     let values: Vec<Value> = (1..=60i64).map(|value| Value::Int(value * 7919 % 10_007)).collect();
     let parameter = |at: usize| Parameter {
