@@ -47,7 +47,6 @@ fn each(check: impl Fn(&str, &SearchSpace)) {
     }
 }
 
-/// Runs with up to `flight` proposals untold, oldest told first, every third one a failure.
 fn run(strategy: &mut dyn Strategy, space: &SearchSpace, flight: usize, limit: usize) -> Vec<Proposal> {
     let (mut all, mut told) = (Vec::<Proposal>::new(), 0);
     loop {
@@ -158,7 +157,6 @@ fn odd_spaces() -> Vec<(&'static str, SearchSpace)> {
     texts.into_iter().map(|(name, text)| (name, space_of(&text))).collect()
 }
 
-/// Checks a run of up to `limit` proposals: distinct, valid, and as many as there can be.
 fn check_run(what: &str, space: &SearchSpace, all: &[Proposal], limit: usize) {
     let distinct: HashSet<&Genome> = all.iter().map(|proposal| &proposal.genome).collect();
     assert_eq!(distinct.len(), all.len(), "{what} repeats itself");

@@ -70,7 +70,6 @@ impl<'a> SearchMemory<'a> {
         self.best.as_ref()
     }
 
-    /// A known point with its objective, if it worked.
     pub(crate) fn recall(&self, genome: &Genome) -> Option<Member> {
         let (objective, arrival) = *self.known.get(genome)?;
         Some(Member { objective, arrival, genome: genome.clone() })
@@ -112,7 +111,6 @@ impl<'a> SearchMemory<'a> {
         genome
     }
 
-    /// Learns an outcome and returns the point with its objective if it worked.
     pub(crate) fn learn(&mut self, outcome: &Outcome) -> Option<Member> {
         // Told by an earlier run: the generators go on where that run stopped.
         self.begun += usize::from(!self.unseen.is_seen(&outcome.genome));
@@ -148,7 +146,6 @@ const WALKABLE: u128 = 1 << 100;
 pub(crate) struct Unseen<'a> {
     space: &'a SearchSpace,
     seen: HashSet<Genome>,
-    /// The number of valid points in `seen`.
     valid_seen: u128,
     count: u128,
     walk: Option<Permutation>,
@@ -176,7 +173,6 @@ impl<'a> Unseen<'a> {
         self.seen.len()
     }
 
-    /// Claims a point and returns whether that worked: it must be valid and new.
     pub(crate) fn claim(&mut self, genome: &Genome) -> bool {
         // Known points first, because a lookup costs less than a walk through the space's diagrams.
         if self.seen.contains(genome) || !self.space.contains(genome) {
@@ -195,7 +191,6 @@ impl<'a> Unseen<'a> {
         self.claim(&genome).then_some(Proposal::new(genome, Origin::Default))
     }
 
-    /// Notes a point that was told, valid or not.
     pub(crate) fn note(&mut self, genome: &Genome) {
         // An earlier run may tell points that this space does not hold.
         if self.seen.insert(genome.clone()) && self.space.contains(genome) {
@@ -249,7 +244,6 @@ impl<'a> Unseen<'a> {
 /// Successes that each pattern starts with; they shrink its rate of failures toward 0.
 const PRIOR: f64 = 2.0;
 
-/// Failure counts by gene and by pair of genes.
 #[derive(Debug, Default)]
 pub(crate) struct Lessons {
     /// From (gene, position, gene, position) to (failures, trials). A single gene is paired with itself.

@@ -32,7 +32,6 @@ impl<'a> ProblemSearch<'a> {
         ProblemSearch { strategy, progress: ProblemProgress::new(bound_ns) }
     }
 
-    /// Learns an evaluation by its time on this problem, the one at `problem`.
     fn tell(&mut self, outcome: &Outcome, problem: usize) {
         let time = outcome.times.get(problem).copied().flatten();
         let (class, objective_ns) = match (outcome.class, time) {

@@ -7,7 +7,6 @@
 /// 1988); the halves are small here, so there are two more.
 const ROUNDS: u32 = 6;
 
-/// A bijection of `0..count` onto itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Permutation {
     count: u128,

@@ -22,7 +22,6 @@ pub const SWEPT_WHOLE_BELOW: u128 = 2_000;
 #[derive(Clone, Copy, Debug)]
 pub struct StrategyOptions {
     pub seed: u64,
-    /// Evaluations per generation.
     pub population: usize,
 }
 
@@ -64,7 +63,6 @@ pub struct UnknownStrategy {
 }
 
 impl UnknownStrategy {
-    /// What a person can do about it: the names there are.
     pub fn hint(&self) -> &str {
         &self.hint
     }

@@ -13,12 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::strategy::{Origin, Outcome, PriorStudy, Proposal, Strategy};
 
-/// What of generation 0 is left for ranked points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeedRoom {
     /// Proposals of generation 0 that are still to come.
     pub proposals: usize,
-    /// Ranked points that may be among them.
     pub seeds: usize,
 }
 
@@ -33,7 +31,6 @@ impl SeedRoom {
 #[derive(Debug)]
 struct Given {
     genome: Genome,
-    /// Place in the order of proposal.
     place: usize,
     is_told: bool,
 }
@@ -186,11 +183,9 @@ const CORRELATION_MIN: f64 = 0.3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MicroAgreement {
-    /// Configurations of the ranking that were measured here.
     pub measured: usize,
     /// Over the first eight; `None` where there are fewer, or where all of them failed or took the same time.
     pub spearman: Option<f64>,
-    /// Whether the rest of the ranking was dropped.
     pub dropped: bool,
 }
 
@@ -237,7 +232,6 @@ pub(crate) fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
     (pairs.len() >= 2 && spread > 0.0).then(|| product(&x, &y) / spread)
 }
 
-/// Ranks from 1; equal values share the mean of theirs.
 fn mean_ranks(values: &[f64]) -> Vec<f64> {
     let rank = |own: &f64| {
         let below = values.iter().filter(|other| other.total_cmp(own).is_lt()).count();

@@ -14,7 +14,6 @@ pub use evo_protocol::verdict::VerdictClass;
 pub struct Proposal {
     pub genome: Genome,
     pub origin: Origin,
-    /// What a model expects of the point; `None` where no model was asked.
     pub expected: Option<Expectation>,
     /// The timed problem that it is proposed for, by position; `None` where it is for all of them.
     pub target: Option<usize>,
@@ -43,7 +42,6 @@ pub struct Outcome {
     pub facts: Option<Facts>,
     /// In order; `None` for a problem on which it was not timed. Empty where problems are not searched apart.
     pub times: Vec<Option<ProblemTime>>,
-    /// The problem that it was proposed for, by position.
     pub target: Option<usize>,
 }
 
@@ -241,13 +239,11 @@ pub struct PriorStudy {
 }
 
 impl PriorStudy {
-    /// The best objective; `None` if nothing worked.
     pub fn best(&self) -> Option<f64> {
         let objectives = self.outcomes.iter().filter_map(|(_, objective)| *objective);
         objectives.min_by(f64::total_cmp)
     }
 
-    /// The point with the best objective, the first of equals.
     pub fn best_point(&self) -> Option<&Genome> {
         let worked = self.outcomes.iter().filter_map(|(genome, objective)| Some((genome, (*objective)?)));
         worked.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(genome, _)| genome)

@@ -21,7 +21,6 @@ pub(crate) struct Unguided<'a> {
     unseen: Unseen<'a>,
     /// The order of quasi-random search; the others follow the shuffle.
     spread: Option<Spread<'a>>,
-    /// Draws what the order does not reach.
     rng: ChaCha8Rng,
 }
 

@@ -31,7 +31,6 @@ pub(crate) const VARIATIONS: [Variation; 6] = [
     Variation::Drift,
 ];
 
-/// Chance of each member, best first, to be the other parent.
 const GREED: f64 = 0.4;
 
 impl Variation {
@@ -133,7 +132,6 @@ pub(crate) fn drift(
     Genome(genome.positions().iter().enumerate().map(moved).collect())
 }
 
-/// A parameter that has more than one value, uniformly; `None` if there is none.
 fn movable_gene(space: &SearchSpace, rng: &mut ChaCha8Rng) -> Option<usize> {
     let movable: Vec<usize> =
         (0..space.parameters().len()).filter(|gene| space.parameters()[*gene].values.len() > 1).collect();

@@ -107,7 +107,6 @@ impl Breeder {
         }
     }
 
-    /// Learns an objective and returns whether it is the best so far.
     pub(crate) fn tell(&mut self, genome: &Genome, objective: f64) -> bool {
         if let Some((operator, bar)) = self.chosen.remove(genome) {
             // Success means being better than the parent. A new best is too rare to learn from.

@@ -79,7 +79,6 @@ pub(crate) struct Ensemble {
     forest: Forest,
     process: ProcessMember,
     validity: ValidityModel,
-    /// Which points failed, in order.
     failed: Vec<Genome>,
     seed: u64,
     learned: u64,
@@ -87,7 +86,6 @@ pub(crate) struct Ensemble {
 }
 
 impl Ensemble {
-    /// Models without observations, which keep their predictions for the points of `pool` up to date.
     pub(crate) fn new(
         space: &SearchSpace,
         pool: Option<&[Genome]>,
@@ -143,7 +141,6 @@ impl Ensemble {
         (self.observations.len(), self.process.in_flight())
     }
 
-    /// Learns outcomes, in the order in which they were told.
     pub(crate) fn learn(&mut self, outcomes: &[ToldPoint]) {
         if self.process.flight() <= FEW || outcomes.len() > BULK {
             self.process.land();
@@ -175,7 +172,6 @@ impl Ensemble {
         place.into_iter().for_each(|place| self.process.abandon(place));
     }
 
-    /// Takes in points in flight, after those that are in flight already.
     pub(crate) fn launch(&mut self, genomes: &[Genome]) {
         if self.ingredients.process && !genomes.is_empty() {
             let rows = self.encoder.process_matrix(genomes);

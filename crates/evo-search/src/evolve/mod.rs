@@ -88,10 +88,8 @@ pub(crate) struct Evolve<'a> {
     taken: Vec<bool>,
     breeder: Breeder,
     facts: Option<FactsModel>,
-    /// Variants that it was asked about.
     reconsidered: u64,
     backlog: Vec<ToldPoint>,
-    /// Proposals in flight, in order.
     flying: Vec<Genome>,
     hopes: Hopes,
     /// How many of them, from the first on, the models have taken in.
@@ -188,13 +186,11 @@ impl<'a> Evolve<'a> {
         Proposal { expected, ..Proposal::new(genome, origin) }
     }
 
-    /// The next point of the low-discrepancy sequence, or any point that is left.
     fn elsewhere(&mut self, origin: Origin, rng: &mut ChaCha8Rng) -> Option<Proposal> {
         let genome = self.spread.next(&mut self.unseen).or_else(|| self.unseen.draw(rng))?;
         Some(Proposal::new(genome, origin))
     }
 
-    /// A random point, but rarely one that is likely to fail.
     fn anywhere(&mut self, rng: &mut ChaCha8Rng) -> Option<Genome> {
         for _ in 0..DRAWS {
             let Some(genome) = self.space.sample(rng) else { break };
@@ -245,7 +241,6 @@ impl<'a> Evolve<'a> {
         (0..n).filter_map(chooser).collect()
     }
 
-    /// The share of random proposals, which grows while no new best is found.
     fn chance(&self) -> f64 {
         let rounds = (self.stale / self.patience) as f64;
         (CHANCE * (1.0 + rounds)).min(CHANCE_MAX)
@@ -406,12 +401,10 @@ impl Strategy for Evolve<'_> {
 pub(crate) struct Ingredients {
     pub(crate) trees: bool,
     pub(crate) process: bool,
-    /// Products and quotients of parameters as features.
     pub(crate) pairs: bool,
     pub(crate) expressions: bool,
     /// Targets that are logarithms of logarithms; without it they are logarithms.
     pub(crate) squeeze: bool,
-    /// A share of the proposals chosen by one model alone.
     pub(crate) solo: bool,
     pub(crate) neighbors: bool,
     pub(crate) chance: bool,

@@ -26,7 +26,6 @@ pub(crate) struct Observations {
     squeezed: bool,
     /// The distance from the best, in natural logarithms of time, where the outer logarithm begins to bend.
     scale: f64,
-    /// The number of points from which on the scale is computed again.
     next_scale: usize,
     stale: bool,
 }

@@ -17,7 +17,6 @@ use crate::model::process_screen::ProcessScreen;
 /// 2026-11-21: it bounds the time of a proposal (docs/SEARCH.md, Why it is cheap).
 const CAPACITY: usize = 256;
 
-/// Fewest observations from which hyperparameters are tuned.
 const FEWEST: usize = 4;
 
 /// Tuning takes 0.2 to 0.5 s with 1,000 observations known (docs/SEARCH.md), so it cannot follow each.
@@ -30,12 +29,10 @@ const SCREENED_MAX: usize = 3072;
 pub(crate) struct ProcessMember {
     process: GaussianProcess,
     rows: Matrix,
-    /// The observations that the process has learned, ascending.
     known: Vec<usize>,
     next_tuning: usize,
     pool: Option<Matrix>,
     screen: Option<ProcessScreen>,
-    /// The points of the pool that are screened, ascending.
     screened: Vec<u32>,
     /// The features of the points in flight, in order, whether or not the process has taken them in.
     flight: Vec<Vec<f64>>,
@@ -63,7 +60,6 @@ impl ProcessMember {
         !self.known.is_empty()
     }
 
-    /// Adds an observation, which the next `learn` takes in. `place` is its place in flight.
     pub(crate) fn push(&mut self, row: &[f64], place: Option<usize>) {
         if let Some(place) = place {
             self.flight.remove(place);
@@ -135,7 +131,6 @@ impl ProcessMember {
         }
     }
 
-    /// Takes in points that are being measured, after those that are in flight already.
     pub(crate) fn launch<'r>(&mut self, rows: impl Iterator<Item = &'r [f64]>) {
         for row in rows {
             self.process.launch(row);

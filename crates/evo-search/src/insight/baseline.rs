@@ -36,7 +36,6 @@ const SPREAD: f64 = 0.75;
 /// in spaces of unknown size, draws with replacement are a good approximation and need only a power.
 const STEPS: usize = 100_000;
 
-/// What random search is expected to reach with the study's number of evaluations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RandomSearch {
     pub basis: Basis,
@@ -45,7 +44,6 @@ pub struct RandomSearch {
     pub median_ns: Option<f64>,
     pub quarter_ns: Option<f64>,
     pub three_quarters_ns: Option<f64>,
-    /// The chance that random search finds a time within 1 % of the study's best.
     pub chance_as_good: f64,
     /// Evaluations after which half of all random searches have found such a time; `None` if it is rarer
     /// than the sample can show.
@@ -72,7 +70,6 @@ pub enum Basis {
     Model,
 }
 
-/// The chance that a valid point drawn at random works and takes at most a given time.
 enum Chances {
     /// From points that were drawn: the sorted times of the ones that passed, and how many were drawn.
     Counted { times: Vec<f64>, drawn: usize },
@@ -80,7 +77,6 @@ enum Chances {
     Predicted(Vec<(ModelPrediction, f64)>),
 }
 
-/// Estimates random search; `None` if there are too few evaluations or nothing passed.
 pub(super) fn random_search(
     space: &SearchSpace,
     known: &[Observation<'_>],
@@ -118,7 +114,6 @@ pub(super) fn random_search(
 
 const GRID: usize = 128;
 
-/// What random search reaches after 1, 2, 3, 4, 6, 8, 12, … evaluations.
 fn course(chances: &Chances, (low, high): (f64, f64), evaluations: usize, points: f64) -> Vec<RandomStep> {
     let time = |at: usize| low * (high / low).powf(at as f64 / (GRID - 1) as f64);
     // Rounding may put the time that equals an end beyond it.
@@ -215,7 +210,6 @@ impl Chances {
         }
     }
 
-    /// Whether the sample is large enough to tell this chance from 0.
     fn can_tell(&self, chance: f64) -> bool {
         let asked = match self {
             Chances::Counted { drawn, .. } => *drawn,

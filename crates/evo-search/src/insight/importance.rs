@@ -30,7 +30,6 @@ use crate::model::matrix::Codes;
 /// Most observations that are learned from, spread evenly over the study; it bounds the time that this takes.
 const MOST: usize = 600;
 
-/// Parts that are held out in turn (cross-validation).
 const FOLDS: usize = 5;
 
 /// Per parameter, about: small studies are shuffled more often, because one shuffle of few points is noisy.
@@ -81,7 +80,6 @@ pub(super) fn importance(space: &SearchSpace, known: &[Observation<'_>], seed: u
     Some(Importance { observations, explained: 1.0 - errors.own / scatter, parameters: errors.shares(space) })
 }
 
-/// Squared errors on held-out points: as they are, and with each parameter shuffled.
 struct Errors {
     own: f64,
     shuffled: Vec<f64>,
@@ -149,7 +147,6 @@ fn squares(forest: &Forest, codes: &Codes, truth: &[f64]) -> f64 {
     rows.map(|(row, truth)| (forest.predict_codes(&codes.row(row)).mean - truth).powi(2)).sum()
 }
 
-/// The points, with the values of one parameter shuffled among them.
 fn shuffled(points: &[&Genome], slot: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
     let mut column: Vec<u16> = points.iter().map(|genome| genome.positions()[slot]).collect();
     for at in (1..column.len()).rev() {
@@ -168,7 +165,6 @@ const LISTED: u128 = 1 << 12;
 const DRAWN: usize = 1 << 11;
 const ELITE: usize = 8;
 
-/// A point that was never tried, and its expected time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExpectedPoint {
     pub configuration: Configuration,
@@ -218,7 +214,6 @@ pub fn expected_points(
     expected.into_iter().take(most).map(|(point, _)| point).collect()
 }
 
-/// Points to look at: of no evaluation, whatever became of it.
 fn untried(
     space: &SearchSpace,
     evaluations: &[Evaluation],

@@ -29,9 +29,7 @@ pub use crate::seeded::MicroAgreement;
 pub struct Insight {
     /// All but the ones that failed by our own trouble and the ones that were not run.
     pub evaluations: usize,
-    /// Evaluations among them that are correct and measured.
     pub passing: usize,
-    /// The best measured evaluation; `None` if nothing passed.
     pub best: Option<Best>,
     pub importance: Option<Importance>,
     /// Values that some valid point has and no evaluation had, by parameter.
@@ -42,7 +40,6 @@ pub struct Insight {
     pub random: Option<RandomSearch>,
     /// How good the model's expectations were; `None` if no proposal came from a model.
     pub calibration: Option<ModelCalibration>,
-    /// Whether a cheap ranking that the search began with holds here; `None` if it began with none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub micro: Option<MicroAgreement>,
     pub operators: BTreeMap<String, OperatorCounts>,
@@ -64,7 +61,6 @@ pub struct Best {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Values {
     pub parameter: String,
-    /// The values, in the order of the space.
     pub values: Vec<Value>,
 }
 
@@ -118,7 +114,6 @@ fn best(known: &[Observation<'_>]) -> Option<Best> {
     })
 }
 
-/// Values of valid points that were never tried, and values that were tried and never passed.
 fn untried(space: &SearchSpace, known: &[Observation<'_>]) -> (Vec<Values>, Vec<Values>) {
     let mut all = (Vec::new(), Vec::new());
     for (slot, positions) in space.effective_domains().into_iter().enumerate() {
@@ -159,7 +154,6 @@ fn operators(known: &[Observation<'_>]) -> BTreeMap<String, OperatorCounts> {
 /// Fewest measured evaluations that a model learns from; with fewer, the parts that need one are left out.
 pub const ENOUGH: usize = 20;
 
-/// An evaluation that says something about the kernel.
 struct Observation<'a> {
     genome: Genome,
     evaluation: &'a Evaluation,
@@ -205,7 +199,6 @@ fn observations<'a>(space: &SearchSpace, evaluations: &'a [Evaluation]) -> Vec<O
     evaluations.iter().filter_map(told).collect()
 }
 
-/// At most `most` items, spread evenly over all of them.
 fn thinned<T>(all: Vec<T>, most: usize) -> Vec<T> {
     let count = all.len();
     // The scaled position steps up `most` times, at equal distances.
@@ -221,7 +214,6 @@ const PAIRS_MIN: usize = 3;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeadParameter {
     pub parameter: String,
-    /// Of evaluated variants that differ in this parameter alone.
     pub pairs: usize,
 }
 
@@ -256,7 +248,6 @@ fn equal_pairs(slot: usize, built: &[&Observation<'_>]) -> Option<usize> {
     Some(groups.values().map(|(_, size)| size * (size - 1) / 2).sum())
 }
 
-/// How good the expectations were, over all evaluations that came with one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelCalibration {
     pub expected: usize,
@@ -266,7 +257,6 @@ pub struct ModelCalibration {
     pub inside: Option<f64>,
     /// The median factor, up or down, between the measured time and the expected one.
     pub typical_factor: Option<f64>,
-    /// The mean expected probability to fail.
     pub risk_expected: f64,
     pub risk_came: f64,
 }

@@ -136,7 +136,6 @@ fn the_best_is_told_with_its_place_cost_and_operator() {
     assert_eq!(crossover, OperatorCounts { evaluations: 1, passing: 1, improvements: 1 });
 }
 
-/// The exact median of the best of `draws` different random points.
 fn truth(space: &SearchSpace, draws: usize) -> f64 {
     let mut times: Vec<f64> =
         space.iter().map(|genome| rule(&space.configuration(&genome)).unwrap_or(f64::INFINITY)).collect();

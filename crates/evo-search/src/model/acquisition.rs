@@ -47,7 +47,6 @@ fn log_improvement(z: f64) -> f64 {
     scale + inverse.ln() + (-inverse * (3.0 - inverse * (15.0 - 105.0 * inverse))).ln_1p()
 }
 
-/// Steps of the table for each unit of `z`.
 const STEPS: f64 = 64.0;
 
 const Z_MAX: f64 = 16.0;
@@ -93,7 +92,6 @@ fn between(a: f64, b: f64, share: f64) -> f64 {
 /// The continued fraction converges fast for larger arguments, the series for smaller ones.
 const SWITCH: f64 = 2.0;
 
-/// Logarithm of √(2π).
 pub(crate) const LN_SQRT_2PI: f64 = 0.918_938_533_204_672_8;
 
 pub(crate) fn density(z: f64) -> f64 {

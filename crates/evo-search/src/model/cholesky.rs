@@ -134,7 +134,6 @@ impl Cholesky {
         self.solve_upper(b);
     }
 
-    /// The logarithm of the determinant of `K`.
     pub(crate) fn log_determinant(&self) -> f64 {
         2.0 * (0..self.size).map(|at| self.row(at)[at].ln()).sum::<f64>()
     }

@@ -39,7 +39,6 @@ const AUDIT: u32 = 16;
 /// In natural logarithms of time: leaves of one member have no deviation.
 const SPREAD_MIN: f64 = 0.05;
 
-/// The weight of the newest squared error in their running mean.
 const FORGETTING: f64 = 0.05;
 
 /// Bytes are coded by their logarithm to the base 2, in steps of a sixteenth, up to 4 GB.
@@ -124,7 +123,6 @@ impl FactsModel {
         ModelPrediction { mean: raw.mean, spread: raw.spread * self.surprise.max(1.0).sqrt() }
     }
 
-    /// Judges a compiled variant, where `best` is the best objective so far.
     pub fn judge(&mut self, genome: &Genome, facts: &Facts, best: f64, rng: &mut ChaCha8Rng) -> Judgment {
         // On the host most facts are unknown; without any there is nothing to judge by beyond the parameters.
         if self.observations() < OBSERVATIONS_MIN || facts.is_empty() {
@@ -255,7 +253,6 @@ mod tests {
         registers(genome) > 128.0
     }
 
-    /// A model of `count` measured points, and the best of them.
     fn trained(space: &SearchSpace, count: usize, facts: fn(&Genome) -> Facts) -> (FactsModel, f64) {
         let mut model = FactsModel::new(Features::new(space));
         let mut best = f64::INFINITY;
@@ -267,7 +264,6 @@ mod tests {
         (model, best)
     }
 
-    /// Points passed over, of those beyond the cliff and of the fastest twentieth; and audits.
     fn passed_over(
         space: &SearchSpace,
         model: &mut FactsModel,

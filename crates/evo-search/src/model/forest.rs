@@ -103,7 +103,6 @@ impl Forest {
         total_variance(sums, self.trees.len())
     }
 
-    /// The predictions for the watched points, in their order.
     pub fn watched(&self) -> impl ExactSizeIterator<Item = ModelPrediction> + '_ {
         self.sums.iter().map(|sums| total_variance(*sums, self.trees.len()))
     }

@@ -65,7 +65,6 @@ impl Formula {
         Translation { slots, parameters }.tree(tree).map(Formula)
     }
 
-    /// The parameters it reads, ascending.
     pub fn slots(&self) -> Vec<usize> {
         fn visit(tree: &Tree, slots: &mut Vec<usize>) {
             if let Kind::Name(slot) = &tree.kind {
@@ -95,19 +94,16 @@ impl Formula {
 pub struct CompiledFormula(CompiledExpr);
 
 impl CompiledFormula {
-    /// The value at a point; `numbers` are those that it was compiled with.
     pub fn evaluate(&self, positions: &[u16], numbers: &Numbers, scratch: &mut Scratch) -> f64 {
         self.0.evaluate_floats(|slot| numbers.at(slot, positions[slot]), scratch).unwrap_or(f64::NAN)
     }
 }
 
-/// The slot of each of an expression's names; `None` if one is not a parameter.
 pub fn slots_of(names: &[Arc<str>], parameters: &[Parameter]) -> Option<Vec<usize>> {
     let slot = |name: &Arc<str>| parameters.iter().position(|parameter| parameter.name == *name);
     names.iter().map(slot).collect()
 }
 
-/// From an expression over names to one over slots and numbers.
 struct Translation<'a> {
     slots: &'a [usize],
     parameters: &'a [Parameter],
@@ -199,7 +195,6 @@ impl Translation<'_> {
     }
 }
 
-/// A tree with brackets around what has an operator between its parts.
 fn text(tree: &Tree, parameters: &[Parameter]) -> String {
     let one = |tree: &Tree| text(tree, parameters);
     let joined = |trees: &[Tree], between: &str| trees.iter().map(one).collect::<Vec<_>>().join(between);

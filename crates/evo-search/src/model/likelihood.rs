@@ -169,7 +169,6 @@ fn add_priors(logs: &[f64], gradient: &mut [f64]) -> f64 {
 /// Largest exponent that is computed: `exp(-200)` is 0 in single precision.
 const FAR: f32 = 200.0;
 
-/// How smooth the target is assumed to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
     /// Once differentiable: `(1 + √3 r) exp(-√3 r)`. The default, since run times have kinks and cliffs

@@ -19,7 +19,6 @@ impl Matrix {
         Matrix { rows: 0, columns, values: Vec::new() }
     }
 
-    /// From rows, which must be of one length.
     pub fn from_rows<R: AsRef<[f64]>>(rows: &[R]) -> Matrix {
         let mut matrix = Matrix::with_columns(rows.first().map_or(0, |row| row.as_ref().len()));
         rows.iter().for_each(|row| matrix.push(row.as_ref()));
@@ -67,7 +66,6 @@ impl Matrix {
         self.values[row * self.columns + column]
     }
 
-    /// The named rows, in that order.
     pub fn select(&self, rows: &[usize]) -> Matrix {
         let mut chosen = Matrix::with_columns(self.columns);
         rows.iter().for_each(|row| chosen.push(self.row(*row)));
@@ -170,7 +168,6 @@ impl Codes {
         Codes { columns, rows }
     }
 
-    /// The codes of a matrix, each value by the nearest value of its column's scale.
     pub fn of_matrix(matrix: &Matrix, scales: &[ColumnScale]) -> Codes {
         let column = |(at, scale): (usize, &ColumnScale)| {
             (0..matrix.rows()).map(|row| scale.code(matrix.at(row, at))).collect()

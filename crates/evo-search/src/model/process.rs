@@ -31,7 +31,6 @@ pub use crate::model::likelihood::{Hyperparameters, Kernel};
 #[derive(Clone, Debug)]
 pub struct ProcessOptions {
     pub kernel: Kernel,
-    /// Most observations that `fit` learns from.
     pub capacity: usize,
     /// Each evaluation of the likelihood takes the cube of their number.
     pub tuning_rows: usize,
@@ -198,7 +197,6 @@ impl GaussianProcess {
         self.take_target(y);
     }
 
-    /// Takes in the target of the first row that has none.
     fn take_target(&mut self, y: f64) {
         let worst = self.targets.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         // A missing time counts as the worst so far.
@@ -256,7 +254,6 @@ impl GaussianProcess {
         covariances
     }
 
-    /// Converts a mean and a variance of standardized targets into a prediction in units of the target.
     pub(super) fn in_units(&self, mean: f64, variance: f64) -> ModelPrediction {
         ModelPrediction {
             mean: self.center + self.scale * mean,
@@ -268,7 +265,6 @@ impl GaussianProcess {
         row.iter().zip(self.hyperparameters.lengths()).map(|(value, length)| value / length).collect()
     }
 
-    /// The covariances of a scaled point with the first `count` observations.
     fn covariances(&self, scaled: &[f64], count: usize) -> Vec<f64> {
         let signal = self.hyperparameters.signal();
         let covariance = |other| {

@@ -121,7 +121,6 @@ impl ProcessScreen {
         (self.center, self.scale, self.signal) = (zero.mean, zero.spread, process.hyperparameters().signal());
     }
 
-    /// The predictions for the points as of the last update, in their order.
     pub fn predictions(&self) -> impl Iterator<Item = ModelPrediction> + '_ {
         let lanes = self.blocks.iter().flat_map(|block| block.means.iter().zip(&block.explained));
         lanes.take(self.points).map(|(mean, explained)| ModelPrediction {
@@ -130,7 +129,6 @@ impl ProcessScreen {
         })
     }
 
-    /// What remains of each point's variance once the points in flight are measured, 0 to 1.
     pub fn remaining(&self) -> impl Iterator<Item = f64> + '_ {
         let lanes = self.blocks.iter().flat_map(|block| block.explained.iter().zip(&block.awaited));
         lanes.take(self.points).map(|(explained, awaited)| {

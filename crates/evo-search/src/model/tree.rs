@@ -48,11 +48,8 @@ struct TreeNode {
     split: NodeSplit,
     left: u32,
     right: u32,
-    /// The first member of a leaf.
     head: u32,
-    /// Number of members in the whole subtree.
     count: u32,
-    /// The node's range in the order of watched points.
     start: u32,
     end: u32,
     moments: Moments,
@@ -78,12 +75,10 @@ pub(crate) struct RegressionTree {
     free: Vec<u32>,
     /// For each member the next one in its leaf: growing a leaf allocates nothing.
     next: Vec<u32>,
-    /// The watched points, each node's together.
     order: Vec<u32>,
 }
 
 impl RegressionTree {
-    /// Grows a tree from the given rows, with all watched points below its root.
     pub(crate) fn new(members: &mut [u32], growth: &mut Growth<'_>) -> RegressionTree {
         let points = growth.points.map_or(0, Codes::rows) as u32;
         let root = TreeNode::leaf(0, points);
@@ -175,7 +170,6 @@ impl RegressionTree {
         }
     }
 
-    /// Replaces the subtree below a node by a new one that is grown from the old members and one more.
     fn regrow(&mut self, at: u32, member: u32, growth: &mut Growth<'_>) {
         // The sums of watched points are corrected by difference. Rounding errors add up, but far below the
         // differences between predictions (a test compares them with exact sums).
@@ -219,7 +213,6 @@ impl RegressionTree {
         }
     }
 
-    /// Gives a node two children, each with its watched points.
     fn divide(&mut self, at: u32, split: NodeSplit, points: Option<&Codes>) -> [u32; 2] {
         let (start, end) = (self.nodes[at as usize].start, self.nodes[at as usize].end);
         let own = &mut self.order[start as usize..end as usize];

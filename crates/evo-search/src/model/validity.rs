@@ -31,7 +31,6 @@ impl ValidityModel {
         ValidityModel { forest: Forest::new(options, scales), failures: 0 }
     }
 
-    /// Keeps probabilities for these points from the next `learn` or `add` on.
     pub fn watch(&mut self, points: Arc<Codes>) {
         self.forest.watch(points);
     }
@@ -47,7 +46,6 @@ impl ValidityModel {
         self.forest.add(row, f64::from(u8::from(failed)), 1.0, rng);
     }
 
-    /// The share of failures so far, with the prior.
     fn rate(&self) -> f64 {
         let observations = self.forest.observations() as f64;
         (self.failures as f64 + PRIOR_FAILURES) / (observations + PRIOR_OBSERVATIONS)
@@ -57,7 +55,6 @@ impl ValidityModel {
         self.calibrated(self.forest.predict_codes(row).mean)
     }
 
-    /// The probabilities of the watched points, in their order.
     pub fn watched(&self) -> impl ExactSizeIterator<Item = f64> + '_ {
         self.forest.watched().map(|prediction| self.calibrated(prediction.mean))
     }

@@ -27,9 +27,7 @@ pub(super) struct ProblemProgress {
     best_ns: Option<f64>,
     /// The best after each of the last outcomes, the oldest first.
     lately: VecDeque<f64>,
-    /// The best that last counted as a gain.
     mark_ns: Option<f64>,
-    /// Proposals since then that were aimed at this problem.
     fruitless: u32,
 }
 
@@ -39,7 +37,6 @@ impl ProblemProgress {
         ProblemProgress { bound_ns, ..ProblemProgress::default() }
     }
 
-    /// Takes in an outcome: its time where it passed, and whether it was aimed at this problem.
     pub(super) fn tell(&mut self, time_ns: Option<f64>, is_target: bool) {
         self.fruitless += u32::from(is_target);
         if let Some(time) = time_ns.filter(|time| time.is_finite() && *time > 0.0) {
@@ -72,7 +69,6 @@ impl ProblemProgress {
     }
 }
 
-/// Each problem's chance to be the target; they add up to 1.
 pub(super) fn shares<'p>(problems: impl Iterator<Item = &'p ProblemProgress> + Clone) -> Vec<f64> {
     // Where nothing passed yet, as much is left as anywhere.
     let most = problems.clone().filter_map(ProblemProgress::left).fold(0.0, f64::max);

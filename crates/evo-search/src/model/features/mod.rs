@@ -100,7 +100,6 @@ impl Features {
     }
 }
 
-/// Valid points to compare features on: the same for the same space.
 fn sample(space: &SearchSpace) -> Vec<Genome> {
     // In a space that is not exact each point has to be searched for.
     let wanted = if space.is_exact() { SAMPLE } else { SAMPLE / 16 };
@@ -138,7 +137,6 @@ pub(crate) struct Column {
 
 #[derive(Clone, Debug)]
 struct ColumnTable {
-    /// What a step of each slot's position adds to the place.
     strides: Vec<usize>,
     codes: Vec<u16>,
     shares: Vec<f64>,
@@ -289,7 +287,6 @@ impl<'a> Candidates<'a> {
         Candidates { space, numbers, domains, sizes, sample, expressions: expressions(space) }
     }
 
-    /// Parameters, the values of texts, sub-expressions, pairs.
     pub fn for_trees(&self, options: FeatureOptions) -> Vec<Column> {
         // In order of worth: of features that order the points alike, the first one stays.
         let mut known = HashSet::new();
@@ -317,7 +314,6 @@ impl<'a> Candidates<'a> {
         formulas.into_iter().map(column).collect()
     }
 
-    /// Up to `most` candidates that order the sample as no known one does.
     fn new_ones(
         &self,
         candidates: impl IntoIterator<Item = Formula>,
@@ -356,7 +352,6 @@ impl<'a> Candidates<'a> {
         Some(ContentHash::of(&bytes.collect::<Vec<u8>>()))
     }
 
-    /// Every parameter that has a choice.
     fn parameters(&self) -> Vec<Formula> {
         let live = (0..self.domains.len()).filter(|slot| self.domains[*slot].len() > 1);
         live.map(Formula::of_parameter).collect()
