@@ -10,7 +10,6 @@ pub(super) fn lane_depth(lanes: usize) -> usize {
     lanes + lanes.div_ceil(2)
 }
 
-/// Variants under way before anything has been evaluated.
 const FIRST: u64 = 8;
 
 /// The same where time is limited and there are as many compilers. Every one of them is chosen blindly, and where compiling
@@ -28,25 +27,20 @@ pub(super) struct Need {
     pub lanes: usize,
     /// Whether the number of evaluations is limited, so that a blind proposal costs one that is not.
     pub is_limited: bool,
-    /// How many in flight on these lanes the strategy makes good use of.
     pub useful: usize,
 }
 
-/// Compile time, time in the lane, and what follows from them.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     compile: Mean,
     /// Seconds that a proposal takes of the lane: nothing for one that never gets there.
     lane: Mean,
     has_run: bool,
-    /// Sources in compile processes, and when they got there.
     running: HashMap<u64, Duration>,
-    /// Sources that wait for a process, in order.
     queued: VecDeque<u64>,
 }
 
 impl Ahead {
-    /// A source went to the compilers, of which there are `jobs`.
     pub(super) fn submitted(&mut self, number: u64, jobs: usize, now: Duration) {
         match self.running.len() < jobs {
             true => drop(self.running.insert(number, now)),
@@ -171,7 +165,6 @@ mod tests {
     fn play(jobs: usize, count: u64, of: impl Fn(u64) -> (u64, u64)) -> Played {
         let mut ahead = Ahead::default();
         let (mut now, mut next, mut done) = (0u64, 0u64, 0u64);
-        // Ends of compilations and of lane tasks, the earliest first.
         let mut ends = BinaryHeap::<Reverse<(u64, u64, bool)>>::new();
         let (mut waiting, mut ready, mut active) = (VecDeque::new(), VecDeque::new(), 0);
         let (mut lane, mut half) = (None, None::<u64>);

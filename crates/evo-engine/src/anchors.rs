@@ -93,7 +93,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// Has lanes measure the anchors whose last time is minutes ago.
     pub(super) fn anchor_when_due(&mut self) {
         if !self.fleet.is_several() || self.ending.stop.is_some() {
             return;
@@ -143,7 +142,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// Takes a new incumbent as the second anchor from the next round on, beside the baseline.
     fn anchor_incumbent(&mut self, number: u64, job: Option<R::Job>) {
         let Some(job) = job else { return };
         if self.fleet.anchors.is_empty() {
@@ -217,7 +215,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// Sets what each lane's times are divided by, and says which lane does not compare.
     pub(super) fn compare_lanes(&mut self) -> Result<(), EngineError> {
         let is_host = self.study.header().device.kind == DeviceKind::Host;
         let reference = self.fleet.reference();

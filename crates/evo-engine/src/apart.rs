@@ -244,7 +244,6 @@ mod tests {
             // Within 2 % of the fastest is served.
             assert!(own <= best[problem] * 1.021, "{problem}: {own} where {} was found", best[problem]);
         }
-        // The default, the best in the mean, one for each problem.
         assert!((3..=4).contains(&ran.summary.confirmed), "{}", ran.summary.confirmed);
     }
 }

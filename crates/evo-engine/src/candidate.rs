@@ -30,11 +30,9 @@ use thiserror::Error;
 use crate::prepared::source_of;
 
 const TEMPLATE_SUFFIX: &str = ".j2";
-/// What a candidate's source is called, whatever its file is.
 const SOURCE_NAME: &str = "candidate.cu";
 /// A configuration or a geometry has some hundred bytes.
 const JSON_MAX: u64 = 1 << 20;
-/// Names behind an `@`.
 const NAMES: &[&str] = &["champion", "baseline", "previous"];
 
 #[derive(Clone, Debug)]
@@ -75,14 +73,12 @@ impl TextChoice<'_> {
 #[derive(Clone, Debug)]
 pub struct CandidateRequest<'a> {
     pub configuration: ConfigurationChoice,
-    /// A source or template in place of the space's.
     pub source: Option<TextChoice<'a>>,
     pub launch: Option<TextChoice<'a>>,
     pub out: &'a Path,
     pub study: Option<&'a str>,
     /// The kind of device that the candidate is meant for, where it is known.
     pub device: Option<DeviceKind>,
-    /// Whether templates are rendered in a process with little memory.
     pub render_apart: bool,
 }
 
@@ -103,7 +99,6 @@ pub enum CandidateKind {
 pub struct Provenance {
     pub kind: CandidateKind,
     pub from: Option<String>,
-    /// The evaluation's number in that study.
     pub number: Option<u64>,
     /// Of the configuration.
     pub hash: ContentHash,
@@ -111,7 +106,6 @@ pub struct Provenance {
     pub source_hash: Option<ContentHash>,
     /// What a source stands in for: the hash of the space's own source at this configuration.
     pub parent: Option<ContentHash>,
-    /// Of the file that gives the geometry of the launches.
     pub launch_hash: Option<ContentHash>,
     /// Whether the study that is named measured another source at this configuration: the kernel was edited since.
     pub source_changed: bool,
@@ -119,7 +113,6 @@ pub struct Provenance {
 
 #[derive(Debug)]
 pub struct ResolvedCandidate {
-    /// The space, with the candidate's own text and launches where it has some.
     pub file: SpaceFile,
     /// It may violate constraints: that is a verdict.
     pub configuration: Configuration,
@@ -136,7 +129,6 @@ pub enum CandidateError {
     Refused { text: String, hint: Option<String> },
     #[error("{text}")]
     Unusable { file: PathBuf, text: String, hint: Option<String> },
-    /// A file with errors, which carry their places.
     #[error(transparent)]
     File(#[from] LoadError),
     #[error(transparent)]
@@ -288,7 +280,6 @@ fn unknown(word: &str, name: &str) -> CandidateError {
     refused(format!("there is no candidate `{word}`"), hint)
 }
 
-/// A configuration that is not a point of the space, with what differs.
 fn stranger(configuration: &Configuration, space: &SearchSpace, place: &str) -> CandidateError {
     let mut differences = differences(configuration, space);
     let more = differences.len().saturating_sub(10);

@@ -19,14 +19,11 @@ use evo_supervise::job::Standing;
 #[derive(Debug, Default)]
 pub(super) struct Inheritance {
     results: Vec<EarlierResult>,
-    /// Positions by source and launches.
     by_source: HashMap<ContentHash, usize>,
-    /// Positions by machine code and launches.
     by_code: HashMap<ContentHash, usize>,
 }
 
 impl Inheritance {
-    /// Keeps results that were found under the conditions of the run.
     pub(super) fn new(mut results: Vec<EarlierResult>) -> Inheritance {
         results.retain(|one| is_lasting(&one.evaluation.verdict));
         results.sort_by_cached_key(preference);

@@ -136,7 +136,6 @@ impl<R: Recipe> Engine<'_, R> {
         if self.ending.at_once && !self.ending.stop.is_some_and(StopReason::is_early) {
             self.undone.left_out = wanted.saturating_sub(confirmed + known);
         }
-        // For the reason above: without a finalist, the board stays as it is.
         let is_cut = others > 0 && (self.undone.left_out > 0 || self.ending.is_early());
         Ok(if is_cut && confirmed == own { 0 } else { confirmed })
     }
@@ -144,7 +143,6 @@ impl<R: Recipe> Engine<'_, R> {
     /// Confirms the finalists against another baseline than this one, which does not pass at full depth.
     fn with_next_baseline(&mut self, failed: &Deep<R>) -> Result<usize, EngineError> {
         let number = failed.evaluation.number;
-        // Says so, and keeps the gate that refused it.
         self.confirm_one(number, failed, None)?;
         if self.ending.is_early() {
             return Ok(0);
@@ -380,14 +378,12 @@ impl<R: Recipe> Engine<'_, R> {
             let Some(message) = self.next_message()? else { return Ok(None) };
             match message {
                 Message::Compiled(own, outcome) if own == ticket => return Ok(Some(outcome)),
-                // Late answers to the search.
                 Message::Lane(lane, answer) => self.beside(lane, &answer)?,
                 Message::Compiled(..) | Message::Interrupt(_) => {}
             }
         }
     }
 
-    /// Takes in what a lane says that nobody waits for: an anchor, which may come late.
     fn beside(&mut self, lane: usize, answer: &LaneAnswer) -> Result<(), EngineError> {
         match answer {
             LaneAnswer::Anchored { number, result } => self.anchored(lane, *number, result),
@@ -401,7 +397,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.answer_of(self.fleet.confirming)
     }
 
-    /// The same of any lane.
     pub(super) fn answer_of(&mut self, asked: usize) -> Result<Option<LaneAnswer>, EngineError> {
         loop {
             let Some(message) = self.next_message()? else { return Ok(None) };
@@ -647,7 +642,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.options.finalists.max(problems)
     }
 
-    /// The screened times of variants on each timed problem; those without all of them are left out.
     fn times_by_problem(&self, ranked: &[u64]) -> Vec<(u64, Vec<f64>)> {
         let header = self.study.header();
         let (problems, mode) = (&header.problems, header.ranking.timing());

@@ -53,7 +53,6 @@ pub(super) struct FakePrepared {
     grid: i64,
 }
 
-/// The code without what compiling removes.
 #[derive(Clone)]
 pub(super) struct FakeBinary {
     code: String,
@@ -141,19 +140,16 @@ pub(super) type CompileTrouble = Arc<dyn Fn(&str, usize) -> Option<Verdict> + Se
 pub(super) struct Log {
     pub compiled: Vec<u64>,
     pub sources: Vec<String>,
-    /// How many sources were compiling at each cancellation.
     pub cancelled: Vec<usize>,
     pub evaluated: Vec<String>,
     /// Those among them that had nothing to be slower than.
     pub unrivaled: Vec<String>,
     pub deep: Vec<String>,
     pub paired: usize,
-    /// How long each of them could take.
     pub within: Vec<Option<Duration>>,
     /// The baseline's drifts in the comparisons to come; none after the last.
     pub drifts: VecDeque<f64>,
     pub sanitized: Vec<String>,
-    /// How long each of its looks could take, and what it was told to expect.
     pub looks_within: Vec<Option<Duration>>,
     pub looks_ahead: Vec<Vec<String>>,
 }
@@ -225,7 +221,6 @@ impl PlayedTime {
         self.milliseconds.fetch_add(milliseconds, Ordering::Relaxed);
     }
 
-    /// Milliseconds since the command began.
     pub(super) fn now(&self) -> u64 {
         self.milliseconds.load(Ordering::Relaxed)
     }
@@ -275,7 +270,6 @@ impl Evaluate<FakeJob> for FakeDevice {
         Ok(0.01)
     }
 
-    /// Every evaluation heats it by a degree.
     fn telemetry(&mut self) -> Option<Telemetry> {
         let evaluated = self.log.lock().unwrap().evaluated.len() as u32;
         Some(Telemetry { temperature_c: Some(30 + evaluated), ..Telemetry::default() })
@@ -385,14 +379,12 @@ pub(super) struct TestStudy {
     /// How the baseline drifts in the first comparisons.
     pub drifts: Vec<f64>,
     pub trouble: Option<CompileTrouble>,
-    /// Whether there are more compilers than the run needs, which disturb nothing.
     pub idle_compilers: bool,
     pub conditions: Conditions,
     pub name: String,
     pub played: Option<PlayedTime>,
     pub sanitizer: Option<FakeSanitizer>,
     pub more_lanes: Vec<Script>,
-    /// What the lanes' launchers do when a new worker is owed.
     pub renew: Option<RenewScript>,
     pub anchors: bool,
     /// Whether the device passes for a GPU: lanes on a host are not corrected.
@@ -582,7 +574,6 @@ impl TestStudy {
         (0..).zip(scripts).map(|(lane, script): (u32, Script)| part((lane, script))).collect()
     }
 
-    /// Configuration to verdict, from the journal.
     pub(super) fn verdicts(&self) -> BTreeMap<String, String> {
         verdicts_in(&self.journal())
     }

@@ -34,7 +34,6 @@ pub(super) struct Fleet<J> {
     pub own: Option<J>,
     /// Times on the confirming lane of variants whose own lane is not pooled, nanoseconds.
     pub adjusted: BTreeMap<u64, f64>,
-    /// The lane on which finalists are confirmed.
     pub confirming: usize,
 }
 
@@ -57,7 +56,6 @@ pub(super) struct LaneRecord {
     /// Seconds of work until the search was over, and when that was.
     pub searched: Option<f64>,
     pub searched_at: Option<f64>,
-    /// Why it takes no more variants.
     pub out: Option<String>,
     /// Variants whose worker died on them, and which went to another lane.
     pub given_back: u64,
@@ -76,7 +74,6 @@ pub(super) struct LaneRecord {
     noise: f64,
     pub ratio: f64,
     pub is_pooled: bool,
-    /// Anchors in a row on which a worker broke.
     pub broken_anchors: u32,
     pub anchoring: u32,
     pub anchored_at: Option<Duration>,
@@ -119,7 +116,6 @@ impl<J> Fleet<J> {
         self.lanes.iter().any(|lane| !lane.is_pooled && lane.identity.device_uuid == *uuid)
     }
 
-    /// The first lane that takes variants.
     pub(super) fn reference(&self) -> usize {
         self.lanes.iter().position(|lane| lane.out.is_none()).unwrap_or(0)
     }
@@ -222,7 +218,6 @@ impl LaneRecord {
         self.out.clone().or(waits)
     }
 
-    /// Seconds without a worker until then.
     pub(super) fn absent_until(&self, at: f64) -> f64 {
         self.absent + self.lost_at.map_or(0.0, |lost| (at - lost).max(0.0))
     }

@@ -165,7 +165,6 @@ mod tests {
         (ran, asked.get())
     }
 
-    /// Sources that do not compile among them, and twins of the same source.
     const SPACE: &str = "[parameters]\nA = [0, 1, 2, 6]\nB = [0, 1, 2]\nDEAD = [0, 1]\n";
 
     fn study() -> TestStudy {

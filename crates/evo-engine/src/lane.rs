@@ -22,7 +22,6 @@ pub(crate) enum Task<J> {
     /// A job whose times are known of other lanes, as the lane itself measures them.
     Anchor {
         job: Box<J>,
-        /// The evaluation that the job was made for; none for evo's own kernels.
         number: Option<u64>,
     },
     Pair(Box<Rivals<J>>),
@@ -68,13 +67,10 @@ struct QueueState<J> {
 }
 
 struct LaneState<J> {
-    /// What only this lane can do; it comes first.
     own: VecDeque<Task<J>>,
     has_begun: bool,
-    /// Whether it takes nothing more from the queue.
     is_out: bool,
     is_held: bool,
-    /// Since when it waits for its next worker.
     renewing: Option<Instant>,
     /// How many times as long as the first lane it takes.
     ratio: f64,
@@ -108,7 +104,6 @@ impl<J> QueueState<J> {
         self.lanes.iter().filter(|lane| !lane.is_out).count()
     }
 
-    /// The first task that a lane may take, if there is one.
     fn take(&mut self, lane: usize) -> Option<LaneTask<J>> {
         let ratio = self.lanes[lane].ratio;
         if let Some(task) = self.lanes[lane].own.pop_front() {
@@ -142,7 +137,6 @@ impl<J> SharedQueue<J> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// A lane's next task; `None` once the handle is gone.
     fn next(&self, lane: usize) -> Option<LaneTask<J>> {
         let mut state = self.lock();
         loop {
@@ -187,7 +181,6 @@ impl<J> SharedQueue<J> {
         self.lock().lanes[lane].renewing.is_some()
     }
 
-    /// A lane has its next worker, or will have none.
     fn renewed(&self, lane: usize, renewal: Option<&Renewal>) {
         let mut state = self.lock();
         state.lanes[lane].renewing = None;
@@ -259,7 +252,6 @@ impl<J: Send + 'static> LanePool<J> {
         true
     }
 
-    /// Forgets a variant that was to be seen again.
     pub(crate) fn settle(&self, number: u64) {
         self.shared.lock().returned.remove(&number);
     }

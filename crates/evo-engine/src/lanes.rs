@@ -132,7 +132,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.time.clock.started.elapsed().as_secs_f64()
     }
 
-    /// A lane that waited for its next worker has it, or is lost.
     pub(super) fn renewed(&mut self, lane: usize, renewal: Renewal) -> Result<(), EngineError> {
         let Renewal { recovery, lost, host, device_uuid } = renewal;
         let now = self.seconds();
@@ -247,7 +246,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.observer.observe(&Event::LaneProgress { lanes });
     }
 
-    /// Seconds that a lane was without a worker, until the search was over.
     fn absent(&self, lane: usize) -> f64 {
         let own = &self.fleet.lanes[lane];
         match own.searched_at {
@@ -321,7 +319,6 @@ mod tests {
         result
     }
 
-    /// Counts what a lane is asked, and lets others wait for it.
     #[derive(Clone, Default)]
     struct Calls(Arc<AtomicUsize>);
 
@@ -330,7 +327,6 @@ mod tests {
             self.0.fetch_add(1, Ordering::SeqCst) + 1
         }
 
-        /// Waits until there were so many, so that no lane takes everything.
         fn wait_for(&self, calls: usize) {
             let until = Instant::now() + Duration::from_secs(20);
             while self.0.load(Ordering::SeqCst) < calls && Instant::now() < until {
@@ -694,7 +690,6 @@ mod tests {
         }
     }
 
-    /// A worker that was cut off, before the next one is there.
     fn cut_off(job: &FakeJob) -> Judgement {
         let mut result = lane_result(job, VerdictKind::WorkerDied);
         result.verdict = Verdict::new(VerdictKind::WorkerDied, "no sign of life").with_cause("cut_off");
@@ -703,7 +698,6 @@ mod tests {
         result
     }
 
-    /// A study on two lanes; the worker of the second dies once.
     fn run_renewed(bench: &mut TestStudy) -> Ran {
         let calls = Arc::new(AtomicUsize::new(0));
         let seen = Arc::clone(&calls);
@@ -733,7 +727,6 @@ mod tests {
         let (ended, end) = channel::<()>();
         let end = Mutex::new(end);
         bench.renew = Some(Arc::new(move || {
-            // Until the study is over.
             let _ = end.lock().unwrap().recv();
             renewal(None, None)
         }));

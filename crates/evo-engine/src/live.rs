@@ -158,9 +158,7 @@ impl Match {
 
 #[derive(Clone, Copy)]
 struct Room {
-    /// For one that is not decided.
     extends: bool,
-    /// For one more process, if there is a limit.
     has_more: bool,
 }
 

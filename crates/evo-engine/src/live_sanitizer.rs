@@ -26,7 +26,6 @@ pub struct DeviceSanitizer {
     pub tool: Result<FoundTool, ToolFailure>,
     /// What workers are told; the tool gets a worker of its own.
     pub options: LaneOptions,
-    /// Which checks are made; those of the space file.
     pub checks: Vec<SanitizerCheck>,
     pub limit: Duration,
     /// Whether somebody demands an answer: then a problem is looked at beside the small shapes, and without the tool evo's
@@ -129,7 +128,6 @@ struct TwinState {
 }
 
 impl TwinLooks {
-    /// Looks of so long at most each.
     pub fn new(look: Box<dyn HostLook>, limit: Duration) -> TwinLooks {
         let (state, changed) = (Mutex::default(), Condvar::new());
         TwinLooks(Arc::new(TwinDesk { look, limit, state, changed }))
@@ -152,7 +150,6 @@ impl TwinLooks {
         }
     }
 
-    /// The answer about one that was asked for, once it is there.
     pub(crate) fn answer(&self, configuration: &Configuration, until: Instant) -> TwinAnswer {
         let mut state = self.0.lock();
         loop {
@@ -230,7 +227,6 @@ mod tests {
         Configuration::new(vec![("A".into(), Value::Int(value))])
     }
 
-    /// Answers once it is told to, and says of which.
     #[derive(Debug)]
     struct Held(Mutex<Receiver<()>>, Mutex<Sender<Configuration>>);
 

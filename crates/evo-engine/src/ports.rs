@@ -108,10 +108,8 @@ pub trait Sanitizer<J>: Send {
 #[derive(Clone, Debug)]
 pub struct SanitizerAnswer {
     pub report: GateReport,
-    /// Of what it found.
     pub verdict: Option<Verdict>,
     pub looked: bool,
-    /// Whether time ran out before there was an answer.
     pub is_late: bool,
 }
 
@@ -133,20 +131,17 @@ pub type Utilization = Box<dyn Fn() -> Option<f64> + Send>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaneIdentity {
-    /// For people: `cuda:1`, `ssh node7`.
     pub name: String,
     pub device_uuid: String,
     pub host: String,
 }
 
 impl<J> LanePart<J> {
-    /// The only lane of a run, whose device the study's header names.
     pub fn only(device: Box<dyn Evaluate<J>>, sanitizer: Box<dyn Sanitizer<J>>) -> Vec<LanePart<J>> {
         vec![LanePart { device, sanitizer, identity: LaneIdentity::default(), utilization: None }]
     }
 }
 
-/// For runs in which nothing is looked at.
 #[derive(Clone, Debug)]
 pub struct NoSanitizer(pub &'static str);
 
@@ -210,7 +205,6 @@ impl Identity {
 pub struct BuildRecord {
     pub compile_ms: f64,
     pub resources: Vec<EntryResources>,
-    /// Hash of the binary file; absent where there is none.
     pub binary_hash: Option<ContentHash>,
     /// Equal for equal machine code; absent where it is unknown, and then nothing is shared.
     pub code_hash: Option<ContentHash>,
@@ -231,11 +225,8 @@ pub struct JobOrder {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeepOrder {
-    /// How long each series of further questions may take, milliseconds.
     pub series_ms: u32,
-    /// Whether other work has kept the device busy until now.
     pub busy: bool,
-    /// How long sampling one problem in one mode may take, where a budget of time is short.
     pub sampling_max: Option<Duration>,
 }
 
@@ -276,7 +267,6 @@ pub type PairAnswer = Result<PairedProblem, String>;
 pub enum Message<B> {
     Compiled(u64, CompileAnswer<B>),
     Lane(usize, Box<LaneAnswer>),
-    /// Ctrl-C or SIGTERM, the n-th.
     Interrupt(u32),
 }
 

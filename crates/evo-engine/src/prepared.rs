@@ -21,7 +21,6 @@ pub struct KernelDraft {
     /// One for each set of constants; none where rendering failed.
     pub sources: Vec<KernelSource>,
     pub(super) text: Option<ContentHash>,
-    /// Hash of the files that the sources include, if there are any.
     pub included: Option<ContentHash>,
     pub tiny: TinyShapes,
     pub checked: Vec<ProblemPlan>,
@@ -82,7 +81,6 @@ pub(super) fn binding<'a>(
     timed.iter().chain(checked).chain(listed)
 }
 
-/// The source of a configuration, and its hash with the files that it includes, as journals keep it.
 pub fn source_of(
     kernel: &KernelSpec,
     configuration: &Configuration,
@@ -94,7 +92,6 @@ pub fn source_of(
     Ok((source, hash))
 }
 
-/// A hash of the files that a source includes; `None` where there are none but the toolchain's.
 pub(super) fn included(
     files: &FileReader,
     search: &SearchPath,

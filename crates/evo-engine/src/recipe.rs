@@ -33,7 +33,6 @@ pub struct KernelRecipe<'a> {
     memory_cap: Option<u64>,
     timed: Vec<&'a ProblemSpec>,
     checked: Vec<&'a ProblemSpec>,
-    /// Constants of further problems, which are none of the recipe's own.
     further: Vec<Specialization>,
     reference: Option<CompiledReference>,
     reference_single: Option<CompiledReference>,
@@ -41,7 +40,6 @@ pub struct KernelRecipe<'a> {
     check: CheckPlan,
     /// What it runs on: the host watches instrumented builds, and shapes near the timed ones follow the problems.
     kind: Option<DeviceKind>,
-    /// Where included files are looked for beside the kernel's own options.
     search: SearchPath,
     files: FileReader,
     conditions: Option<ContentHash>,
@@ -63,7 +61,6 @@ impl CompiledReference {
         CompiledReference { binary: BinaryRef::of(binary), entries, bytes, code: binary.code_hash.clone() }
     }
 
-    /// For a job, with its file in place.
     fn whole(&self) -> (BinaryRef, Vec<String>) {
         if let Some(path) = self.binary.path.as_ref().filter(|path| !path.exists()) {
             // Where it cannot be written, the device worker says that it is gone.
@@ -108,13 +105,11 @@ impl<'a> KernelRecipe<'a> {
         }
     }
 
-    /// The same where code for further problems is compiled too, whose plans `plan_of` gives.
     pub fn serving<'p>(self, problems: impl IntoIterator<Item = &'p ProblemSpec>) -> KernelRecipe<'a> {
         let own = problems.into_iter().map(|one| specialize::constants_of(&self.kernel.specialize, one));
         KernelRecipe { further: specialize::distinct(own), ..self }
     }
 
-    /// The same where verdicts may be taken over by runs under equal conditions.
     pub fn under(self, conditions: Option<ContentHash>) -> KernelRecipe<'a> {
         KernelRecipe { conditions, ..self }
     }
@@ -141,7 +136,6 @@ impl<'a> KernelRecipe<'a> {
         KernelRecipe { prepare, ..self }
     }
 
-    /// The same for a kind of device: the host watches instrumented builds.
     pub fn on_kind(self, kind: DeviceKind) -> KernelRecipe<'a> {
         KernelRecipe { kind: Some(kind), ..self }
     }
@@ -157,7 +151,6 @@ impl<'a> KernelRecipe<'a> {
         KernelRecipe { arch: info.arch.clone(), memory_cap: Some(limits::memory_cap(info)), ..self }
     }
 
-    /// The same for a target whose device is not there.
     pub fn targeting(self, arch: &str) -> KernelRecipe<'a> {
         KernelRecipe { arch: arch.to_string(), ..self }
     }
@@ -199,7 +192,6 @@ impl<'a> KernelRecipe<'a> {
         let own =
             self.timed.iter().chain(&self.checked).map(|problem| specialize::constants_of(names, problem));
         let mut sets = specialize::distinct(own.chain(self.further.iter().cloned()));
-        // A recipe for no problem in particular.
         if sets.is_empty() {
             sets.extend(self.kernel.problems.first().map(|first| specialize::constants_of(names, first)));
         }
@@ -302,7 +294,6 @@ impl KernelRecipe<'_> {
         (plans, TinyNotes { absent, hint: Some(DERIVED_HINT), ..TinyNotes::default() })
     }
 
-    /// Those of evo's own shapes at which the compiled kernel can be launched.
     fn launchable(&self, mut plans: Vec<ProblemPlan>, built: &[BuiltCode]) -> Vec<ProblemPlan> {
         plans.retain(|plan| self.check_fits(plan, built).is_ok());
         plans

@@ -41,7 +41,6 @@ const STATE_WITHIN_MAX: Duration = Duration::from_secs(60);
 /// A variant that was in flight at this many crashes is evaluated after everything else.
 const SUSPECT: u32 = 2;
 
-/// A variant that was in flight at this many crashes is given up.
 const GIVEN_UP: u32 = 3;
 
 pub struct Engine<'a, R: Recipe> {
@@ -76,11 +75,8 @@ pub(super) struct PriorKnowledge {
 #[derive(Default)]
 pub(super) struct Undone {
     pub troubles: Troubles,
-    /// Generations whose file could not be written.
     pub unwritten: Vec<u32>,
-    /// Baselines that did not pass at full depth.
     pub unsound: BTreeSet<u64>,
-    /// Finalists that were not confirmed because the wall time was used up.
     pub left_out: usize,
 }
 
@@ -299,7 +295,6 @@ impl<'a, R: Recipe> Engine<'a, R> {
         ))
     }
 
-    /// Ends the run although a variant is on the device.
     fn leave_lane(&mut self) -> Result<(), EngineError> {
         let running = self.flight.on_lane.first().and_then(|number| self.flight.variants.get(number));
         if let Some(variant) = running {
@@ -382,7 +377,6 @@ impl<'a, R: Recipe> Engine<'a, R> {
         }
     }
 
-    /// The point of a configuration that the space has, today and under its constraints.
     pub(super) fn point(&self, configuration: &Configuration) -> Option<Genome> {
         self.space.genome(configuration).filter(|genome| self.space.contains(genome))
     }
@@ -542,7 +536,6 @@ impl<'a, R: Recipe> Engine<'a, R> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SanitizePlan {
     pub finalists: bool,
-    /// The best of every so many generations.
     pub every: Option<NonZeroU32>,
     /// Without an answer a finalist is not confirmed.
     pub demanded: bool,

@@ -124,7 +124,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// The best of every so many generations, without those that have an answer.
     fn due(&self, every: NonZeroU32) -> Vec<(u32, u64)> {
         let mut best = BTreeMap::<u32, (f64, u64)>::new();
         for one in &self.study.history.evaluations {
@@ -255,7 +254,6 @@ mod tests {
         bench
     }
 
-    /// The rows of the board: configuration, and what the row says of the sanitizer.
     fn board(bench: &TestStudy) -> Vec<(String, Option<GateState>)> {
         let Some(section) = section(&bench.open().history) else { return Vec::new() };
         let row = |entry: &evo_protocol::leaderboard::RankedEntry| {

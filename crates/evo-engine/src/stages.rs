@@ -24,7 +24,6 @@ use crate::trouble::{EngineError, RunTrouble, Weight, weigh};
 use crate::variant::{Twin, Variant, code_and_plan};
 
 impl<R: Recipe> Engine<'_, R> {
-    /// Fills the look-ahead with proposals; returns how many were made.
     pub(super) fn propose(&mut self) -> Result<usize, EngineError> {
         self.feed_compilers()?;
         let ahead = self.look_ahead();
@@ -139,7 +138,6 @@ impl<R: Recipe> Engine<'_, R> {
         if alone { self.flight.suspects.pop_front() } else { None }
     }
 
-    /// Queues it for the compilers, unless a twin with the same source is there already.
     pub(super) fn begin(&mut self, mut variant: Variant<R::Prepared>) -> Result<(), EngineError> {
         let number = variant.number;
         if let Err(evaluation) = variant.prepare(self.recipe) {
@@ -148,7 +146,6 @@ impl<R: Recipe> Engine<'_, R> {
         let Some(mut variant) = self.take_over_source(variant)? else { return Ok(()) };
         let Some(key) = variant.source_key() else { return Ok(()) };
         match self.twins.sources.get_mut(&key) {
-            // The same source is being compiled: one compilation answers for both.
             Some(Twin::Pending { waiting, .. }) => {
                 waiting.push(number);
                 self.flight.variants.insert(number, variant);
@@ -225,7 +222,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// A variant whose source has an answer: a verdict, a twin's result, or a place in the queue.
     pub(super) fn built(&mut self, number: u64, key: &ContentHash) -> Result<(), EngineError> {
         if let Some(Twin::Known { owner, .. }) = self.twins.sources.get_mut(key)
             && is_guess(*owner)
@@ -625,7 +621,6 @@ impl<R: Recipe> Engine<'_, R> {
         waiting
     }
 
-    /// Takes variants that waited for another through all stages by themselves.
     pub(super) fn restart(&mut self, numbers: Vec<u64>) -> Result<(), EngineError> {
         for number in numbers {
             if let Some(variant) = self.flight.variants.remove(&number) {

@@ -15,12 +15,10 @@ use evo_protocol::leaderboard::Throughput;
 
 pub(super) struct Flight<R: Recipe> {
     pub variants: BTreeMap<u64, Variant<R::Prepared>>,
-    /// Variants whose source waits to be sent to the compilers, in order.
     pub waiting: VecDeque<u64>,
     pub compiling: usize,
     /// The lowest number goes first, so that the default configuration sets the standing early.
     pub ready: BTreeMap<u64, R::Job>,
-    /// Numbers given to the lane, in order.
     pub on_lane: Vec<u64>,
     /// In flight at a crash, or not final. They run before everything else.
     pub again: VecDeque<Variant<R::Prepared>>,
@@ -84,29 +82,23 @@ pub(super) struct Guesses {
     pub asked_at: Option<usize>,
 }
 
-/// Whether the compilers were asked for this by a guess.
 pub(super) fn is_guess(ticket: u64) -> bool {
     ticket >= FIRST_TICKET
 }
 
 pub(super) struct Ledger {
-    /// Every genome that was proposed or evaluated, whatever proposed it.
     pub known: HashSet<Genome>,
-    /// Position of an evaluation in the history, by number.
     pub index: HashMap<u64, usize>,
     // A set and not a maximum: what was in flight at a crash leaves holes, which are filled again.
     used_numbers: HashSet<u64>,
     next_number: u64,
-    /// Counted evaluations of earlier runs.
     pub finished_before: u64,
     /// Passed over in this study, or taken over from another.
     pub uncounted: u64,
-    /// Passed over since a variant was run.
     pub passed_over_in_a_row: u32,
 }
 
 impl Ledger {
-    /// Of a study that holds these evaluations already.
     pub(super) fn new(evaluations: &[Evaluation]) -> Ledger {
         let mut ledger = Ledger {
             known: HashSet::new(),
@@ -121,7 +113,6 @@ impl Ledger {
         ledger
     }
 
-    /// Counts anew what is there before the search begins.
     pub(super) fn recount(&mut self, evaluations: &[Evaluation]) {
         self.uncounted = evaluations.iter().filter(|one| !one.is_counted()).count() as u64;
         self.finished_before = evaluations.len() as u64 - self.uncounted;
@@ -158,7 +149,6 @@ impl Ending {
 
 pub(super) struct RunClock {
     pub started: Instant,
-    /// When observers were last told how busy the lanes are.
     pub ticked: Instant,
     /// Shares of busy time refer to it, so that they cover the search and neither its idle end nor the confirmation.
     last_verdict: Duration,

@@ -59,7 +59,6 @@ impl<R: Recipe> Engine<'_, R> {
         if measured > 0 { self.say_at_start(message) } else { Ok(()) }
     }
 
-    /// Numbers of set-aside evaluations that hold as they stand.
     fn holding(&self) -> Vec<u64> {
         let mut held: Vec<&Evaluation> =
             self.study.history.set_aside.iter().filter(|one| self.is_as_before(one)).collect();
@@ -124,7 +123,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// What this study measured before an edit under the conditions of today, as if another had.
     fn own_before(&self, conditions: Option<&ContentHash>) -> Vec<EarlierResult> {
         let history = &self.study.history;
         let (study, at) = (&self.study.header().study, &history.set_aside_at);
@@ -137,7 +135,6 @@ impl<R: Recipe> Engine<'_, R> {
         history.set_aside.iter().filter(|one| one.key.is_some()).filter(same).map(result).collect()
     }
 
-    /// The results that hold for configurations of this space that the study has not evaluated.
     fn find<'e>(&self, results: &'e [EarlierResult]) -> Found<'e> {
         let mut found = Found::default();
         for mut group in by_configuration(results) {
@@ -174,7 +171,6 @@ impl<R: Recipe> Engine<'_, R> {
         found
     }
 
-    /// Records a result as this study's own, without its cost.
     fn record_taken_over(&mut self, taken: Taken<'_>) -> Result<(), EngineError> {
         let Taken { genome, text, result } = taken;
         let is_default = genome == self.space.default_genome();
@@ -233,7 +229,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(None)
     }
 
-    /// Whether it would come out the same against the best so far.
     fn holds_now(&self, result: &EarlierResult) -> bool {
         let one = &result.evaluation;
         one.verdict.kind != VerdictKind::TooSlow || self.is_still_slow(one, &self.known.standing)
@@ -247,7 +242,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// What newcomers would be measured against with these evaluations known too.
     fn standing_with<'e>(&self, evaluations: impl Iterator<Item = &'e Evaluation>) -> Standing {
         let header = self.study.header();
         if !header.per_problem {
@@ -321,7 +315,6 @@ struct Taken<'e> {
 #[derive(Default)]
 struct Found<'e> {
     taken: Vec<Taken<'e>>,
-    /// Configurations of this space that somebody measured under these conditions.
     measured: usize,
 }
 
@@ -422,7 +415,6 @@ mod tests {
     const SIX: &str = "[parameters]\nA = [0, 1, 2]\nB = [0, 1]\n";
 
     impl TestStudy {
-        /// The same folder and conditions, another space.
         fn edit(&mut self, space: &str) -> &mut TestStudy {
             self.space = SearchSpace::parse(space).unwrap();
             self.options.valid = self.space.count();

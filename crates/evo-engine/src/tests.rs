@@ -220,7 +220,6 @@ fn a_second_interrupt_does_not_wait_for_the_device() {
             let user = user.lock().unwrap();
             user.send(Message::Interrupt(1)).unwrap();
             user.send(Message::Interrupt(2)).unwrap();
-            // Hangs until the test is over.
             let _ = gate.lock().unwrap().recv();
             lane_result(job, VerdictKind::Pass)
         })
@@ -249,7 +248,6 @@ fn finalists_are_not_compared_with_a_default_that_fails_at_full_depth() {
     assert_eq!(ran.summary.confirmed, ran.log.deep.len() - 1);
 }
 
-/// A variant or a look that ends when the test is over; the user interrupts once, and time goes on.
 fn interrupted_while(hangs: fn(&FakeJob) -> bool, is_sanitizer: bool) -> (Ran, TestStudy) {
     let mut bench = TestStudy::new(PLAIN);
     bench.options.finalists = 2;

@@ -31,13 +31,11 @@ const HINT: &str = "`evo preflight` and `evo selftest` look at this machine";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Weight {
     Final,
-    /// It has to be seen again.
     Again,
     /// It was seen twice, and still says nothing about the variant.
     NotFinal,
 }
 
-/// Why a run stopped early, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunTrouble {
     pub text: String,
@@ -226,7 +224,6 @@ mod tests {
         bench.verdicts()
     }
 
-    /// A device that fails on the first `times` jobs for which `hits` holds.
     fn failing(times: usize, hits: fn(&str) -> bool) -> Script {
         let left = AtomicUsize::new(times);
         Arc::new(move |job| {

@@ -24,7 +24,6 @@ pub(crate) struct Variant<P> {
     pub prepared: Option<(P, Identity)>,
     /// What the compiler reports. Set by `job`.
     pub build: BuildRecord,
-    /// Its machine code and plan, if it is the first with them.
     pub code: Option<ContentHash>,
     /// Whether it was in flight at a crash; it then runs alone.
     pub struck: bool,
@@ -40,10 +39,8 @@ pub(crate) enum Twin<T> {
     Known { owner: u64, answer: T },
 }
 
-/// A compiler's answer with the hash compiled into the binary.
 pub(crate) type SourceAnswer<B> = (CompileAnswer<B>, ContentHash);
 
-/// Sources by [`Identity::source`].
 pub(crate) type Sources<B> = HashMap<ContentHash, Twin<SourceAnswer<B>>>;
 
 pub(crate) type Codes = HashMap<ContentHash, Twin<()>>;
@@ -104,12 +101,10 @@ impl<P> Variant<P> {
         Variant { prepared: None, build: BuildRecord::default(), code: None, ..self }
     }
 
-    /// Whether no other variant may be in flight with it.
     pub(crate) fn runs_alone(&self) -> bool {
         self.struck || self.trouble.is_some()
     }
 
-    /// Makes it ready for the compilers; the error is its evaluation.
     pub(crate) fn prepare<R>(&mut self, recipe: &R) -> Result<&P, Box<Evaluation>>
     where
         R: Recipe<Prepared = P>,
@@ -147,7 +142,6 @@ impl<P> Variant<P> {
         recipe.job(prepared, binary, order).map_err(|refused| self.refused(refused))
     }
 
-    /// The build of a prepared variant in which the device sees every access, where there is one.
     pub(crate) fn instrumented<R>(&self, recipe: &R) -> Option<P>
     where
         R: Recipe<Prepared = P>,
@@ -202,7 +196,6 @@ impl<P> Variant<P> {
         }
     }
 
-    /// Refused at a gate before the device.
     pub(crate) fn refused(&self, refused: Refused) -> Box<Evaluation> {
         let mut reports = before(refused.gate);
         let mut report = GateReport::not_run(refused.gate, refused.verdict.message.clone());
@@ -267,7 +260,6 @@ impl<P> Variant<P> {
     }
 }
 
-/// The evaluation of another study without what it cost there and what was expected of it.
 pub(crate) fn without_device(evaluation: Evaluation) -> Evaluation {
     Evaluation {
         generation: 0,
@@ -283,7 +275,6 @@ pub(crate) fn without_device(evaluation: Evaluation) -> Evaluation {
     }
 }
 
-/// Passing reports of the gates before `gate` that need no device.
 fn before(gate: Gate) -> Vec<GateReport> {
     let said = |gate: &Gate, message: &str| GateReport {
         state: GateState::Pass,

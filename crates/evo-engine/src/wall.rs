@@ -7,7 +7,6 @@ use evo_journal::clock::CommandClock;
 
 use crate::ahead::Mean;
 
-/// The share of a budget that confirmation gets, within what it needs.
 const SHARE: f64 = 0.25;
 
 /// What is reserved for the least that can be confirmed, over what it is expected to cost.
@@ -20,7 +19,6 @@ const TOO_SHORT: [f64; 2] = [0.5, 0.75];
 /// A confirmation is tried with this share of what it is expected to cost.
 const WORTH_TRYING: f64 = 0.5;
 
-/// The share that writing views and ranking get, and the most they get.
 const CLOSING: f64 = 0.02;
 const CLOSING_MAX: Duration = Duration::from_secs(1);
 
@@ -50,7 +48,6 @@ struct Guess {
     deep_each: f64,
     /// What the baseline takes more, in what the first evaluation took more than others: it too waits for answers.
     answers: f64,
-    /// A fresh process of a comparison, once and on each problem.
     process: f64,
     process_each: f64,
 }
@@ -83,12 +80,9 @@ pub(super) struct Costs {
     /// In the lane, for variants that passed in the search, in order; the first one stands alone until there is another.
     full: Vec<f64>,
     first: Option<f64>,
-    /// The default, unless it was the first.
     default: Option<f64>,
-    /// At full depth: the baseline, and finalists.
     baseline: Option<f64>,
     deep: Mean,
-    /// Whether what was not seen yet is guessed as on a host.
     pub is_host: bool,
     /// Whether finalists are looked at by a sanitizer, whether that is demanded, and how long it takes.
     pub has_sanitizer: bool,
@@ -271,7 +265,6 @@ impl Wall {
         Some(self.elapsed() + Duration::from_secs_f64(MARGIN * least) + CLOSING_MAX)
     }
 
-    /// How long each series of samples may take in a confirmation that the budget limits.
     pub(super) fn sampling_max(&self) -> Option<Duration> {
         let series = 2 * self.problems.max(1) * (self.finalists + 1);
         let share = self.left()?.mul_f64(SAMPLED / series as f64).max(SAMPLED_LEAST);
@@ -314,7 +307,6 @@ impl Wall {
         self.fits(self.costs.finalist_least(self.problems).map(|least| floor + least))
     }
 
-    /// Whether it is worth trying to confirm the first finalist: the time is good for nothing else.
     pub(super) fn fits_first_finalist(&self) -> bool {
         self.fits(self.costs.finalist_least(self.problems).map(|least| WORTH_TRYING * least))
     }
@@ -332,7 +324,6 @@ impl Wall {
         Some(self.left()?.saturating_sub(Duration::from_secs_f64(after)))
     }
 
-    /// What is left to looks that nobody demands, of which those so far took `spent`.
     pub(super) fn left_to_looks(&self, spent: Duration) -> Duration {
         let without = self.elapsed().saturating_sub(spent);
         let left = without.mul_f64(SANITIZING).max(SANITIZING_LEAST).saturating_sub(spent);
@@ -344,7 +335,6 @@ impl Wall {
         within.is_none_or(|within| within.as_secs_f64() >= expected)
     }
 
-    /// Whether a comparison can be made once more on so many problems.
     pub(super) fn fits_pairs(&self, problems: usize, within: Option<Duration>) -> bool {
         let least = self.costs.processes(PROCESSES_LEAST, problems);
         within.is_none_or(|within| within.as_secs_f64() >= least)

@@ -57,7 +57,6 @@ pub struct Row {
 pub struct Cost {
     pub compile_ms: f64,
     pub validate_ms: f64,
-    /// Sum of the benchmark runs; 0 if there were none.
     pub runs_ms: f64,
     /// Overhead of the tuner that recorded it. It does not count as part of the evaluation.
     pub framework_ms: f64,
@@ -112,7 +111,6 @@ impl Recording {
         Recording::open_with(path, Some(space))
     }
 
-    /// Reads the text of a recording; `stem` is the file's name without `.json`.
     pub fn of_text(text: &str, stem: &str) -> Result<Recording, RecordingFault> {
         Recording::read(text, stem, None)
     }
@@ -131,7 +129,6 @@ impl Recording {
     }
 }
 
-/// The file's name without `.json` and `.gz`, for formats that do not name kernel and GPU.
 fn stem(path: &Path) -> String {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
@@ -223,7 +220,6 @@ impl RecordingError {
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("{}{cause}", place(row))]
 pub struct RecordingFault {
-    /// The row as its file counts or names it.
     pub row: Option<String>,
     /// Lower case, present tense.
     pub cause: String,

@@ -28,7 +28,6 @@ fn open_bytes(name: &str, bytes: &[u8]) -> Result<Recording, String> {
     })
 }
 
-/// The error of the fixture after one replacement, which must apply.
 fn broken(name: &str, from: &str, to: &str) -> String {
     let text = text(name);
     assert!(text.contains(from), "{from}");
@@ -311,7 +310,6 @@ fn our_own_whole_spaces_match_their_constraints_row_by_row() {
     }
 }
 
-/// The folder of measured spaces: `$EVO_SHARED/tuning_data` or `../shared/tuning_data`.
 fn measured() -> Vec<PathBuf> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared").to_string();
     let folder = std::env::var("EVO_SHARED").unwrap_or(beside) + "/tuning_data";

@@ -124,7 +124,6 @@ impl T4Result {
     }
 }
 
-/// Nanoseconds in a unit of time; `None` for anything else.
 fn unit_ns(unit: &str, name: &str) -> Option<f64> {
     match unit {
         "s" | "seconds" => Some(1e9),

@@ -104,7 +104,6 @@ fn unit_ns(objective: &Objective) -> Result<f64, RecordingFault> {
 }
 
 impl TuningDataFile {
-    /// The columns of positions in the order of the parameters; every column as long as the file says.
     fn columns(&self) -> Result<Vec<&[u16]>, RecordingFault> {
         let column = |parameter: &TuningDataParameter| {
             let positions = self.rows.config.get(&parameter.name);
