@@ -1,5 +1,4 @@
-//! The one check of names that become file names, columns and lines of reports: of kernels, problems and
-//! studies.
+//! The one check of names that become file names, columns and lines of reports.
 
 /// Longest name, in characters. Names of studies are made of two, and files allow 255 bytes.
 pub const LABEL_MAX: usize = 100;

@@ -299,8 +299,7 @@ fn undefined<'s>(tokens: &[&'s str], definitions: &Definitions<'_>) -> Vec<&'s s
     names
 }
 
-/// Whether it is used as a type: a name directly before another one, or before an asterisk and a name at the start of
-/// a statement.
+/// A name directly before another one, or before an asterisk and a name at the start of a statement.
 fn is_type(name: &str, tokens: &[&str]) -> bool {
     (0..tokens.len().saturating_sub(1)).any(|at| tokens[at] == name && is_name(tokens[at + 1]))
 }

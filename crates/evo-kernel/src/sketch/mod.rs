@@ -348,8 +348,7 @@ mod tests {
         }
     }
 
-    /// Sources that would make a search that begins anew at every place take hours. No time is asserted: a test that does not
-    /// come to its end fails.
+    /// A search that begins anew at every place would take hours on these; a test that does not end fails.
     #[test]
     fn long_sources_of_one_kind_come_to_an_end() {
         let many = |text: &str| text.repeat(1 << 16);

@@ -216,8 +216,7 @@ pub fn untouched_tiles(
     roles::roles(kernel, configuration, first).into_iter().filter_map(tile).collect()
 }
 
-/// Sizes with a tile that derived shapes leave alone, because every problem has the same value: their tails
-/// are not checked.
+/// Sizes with a tile that have the same value in every problem, so that no derived shape checks their tails.
 pub fn fixed_tiles(kernel: &KernelSpec, configuration: &Configuration) -> Vec<(String, i64)> {
     kernel.problems.first().map_or(Vec::new(), |first| roles::fixed_tiles(kernel, configuration, first))
 }
