@@ -1,5 +1,4 @@
-//! A check before any evaluation: expressions that mix up texts and numbers in a way that no value
-//! of the parameters can make right.
+//! Finds, before any evaluation, expressions that mix texts and numbers in a way that no values can make right.
 
 use crate::expr::tree::{Function, Kind, Relation, Tree};
 use crate::expr::{Expr, ExprError};

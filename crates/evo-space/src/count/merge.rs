@@ -278,8 +278,7 @@ fn mask_of<'n>(step: &SearchStep, closing: &Closing, next: &'n [u64]) -> &'n [u6
     &next[mask.to..mask.to + mask.words]
 }
 
-/// A register without a value fails whatever reads it in the same way, so that it needs no more than
-/// its mark.
+/// A register without a value fails whatever reads it in the same way, so its mark is enough.
 fn write_registers(field: &RegisterField, registers: &Registers, next: &mut Vec<u64>) {
     let tags = next.len();
     next.resize(tags + field.registers.len().div_ceil(32), 0);
@@ -294,8 +293,7 @@ fn write_registers(field: &RegisterField, registers: &Registers, next: &mut Vec<
 fn atom_words(atom: Atom) -> (u64, u64) {
     match atom {
         Atom::Number(Number::Int(value)) => (0, value as u64),
-        // Bits rather than values: 0.0 and -0.0 then count as different states, which costs a merge but is
-        // never wrong.
+        // Bits: 0.0 and -0.0 then count as different states, which costs a merge but is never wrong.
         Atom::Number(Number::Float(value)) => (1, value.to_bits()),
         Atom::Text(rank) => (2, u64::from(rank)),
     }

@@ -3,8 +3,8 @@
 //! each step then has to do, and `merge` searches. Where that takes too much, `relax` counts as many conjuncts as a
 //! modest budget allows and leaves the rest to be checked point by point.
 //!
-//! It takes conjuncts in order, those that read the fewest slots and combine the fewest values first, and tries them in
-//! halves, so that one bad conjunct among many costs a logarithm of trials.
+//! `relax` takes conjuncts in order, those that read the fewest slots and combine the fewest values first, and tries
+//! them in halves, so that one bad conjunct among many costs a logarithm of trials.
 
 pub mod merge;
 pub mod order;

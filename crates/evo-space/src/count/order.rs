@@ -113,8 +113,7 @@ fn greedy(problem: &Problem, group: &[usize]) -> Vec<usize> {
     let mut counts = GreedyCounts::new(problem, group);
     let mut order = Vec::with_capacity(group.len());
     while !left.is_empty() {
-        // A completed conjunct drops out of the state, an opened one adds to it. Small states mean more
-        // merging.
+        // A completed conjunct drops out of the state, an opened one adds to it; small states merge more.
         let score =
             |slot: usize| (Reverse(counts.completes[slot]), counts.opens[slot], problem.values[slot].len());
         // Ties go to the declared order, so that the same file always gives the same diagram.

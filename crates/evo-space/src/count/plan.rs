@@ -174,8 +174,7 @@ impl<'a> Planner<'a> {
     fn step(&mut self, depth: usize) -> SearchStep {
         let slot = self.order[depth];
         let allowed = self.source(slot);
-        // Before masks and registers are laid out: what the residuals compute early decides which
-        // registers are still read.
+        // What the residuals compute early decides which registers are still read.
         let parts = self.advance_residuals(depth);
         let mut masks = self.mask_moves(depth);
         let mut width = 0;
@@ -234,8 +233,7 @@ impl<'a> Planner<'a> {
             |at: usize| at >= problem.values.len() || depths[at] <= depth || problem.values[at].len() == 1;
         for number in &touching[depth] {
             let track = &mut tracks[*number];
-            // A conjunct's last slot needs no residual: closing has tried all of that slot's values
-            // already.
+            // Closing has tried all values of a conjunct's last slot already.
             if track.diagram.is_none() && track.open_after(depth) > 0 {
                 track.residual = extract(&track.residual, &decided, &mut parts, registers);
             }
@@ -335,8 +333,7 @@ impl<'a> Planner<'a> {
                 closing.registers.push(register);
             }
         }
-        // These come before the registers that only closings read, so that truncating the state drops just
-        // the latter.
+        // Before the registers that only closings read, so that truncating the state drops just the latter.
         key.to = *width;
         *width += key.words();
         closing.to = *width;

@@ -119,8 +119,7 @@ impl Problem {
                 let combinations = self.combinations(&self.conjuncts[number]);
                 let cost = combinations.saturating_mul(programs[number].weight() as usize);
                 let few = combinations <= MAX_TABLE && tried.saturating_add(cost) <= MAX_TRIED;
-                // A conjunct that reads one slot or none is always tabulated: the search only plans
-                // conjuncts of two or more slots.
+                // The search only plans conjuncts of two or more slots.
                 let wanted = few || self.conjuncts[number].slots.len() < 2;
                 if wanted && !self.impossible && !self.is_current(&self.conjuncts[number]) {
                     *tried = tried.saturating_add(cost);

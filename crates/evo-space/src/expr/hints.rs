@@ -1,5 +1,4 @@
-//! What to write instead: a hint for every way in which a text is not an expression. People bring habits
-//! from C, Python, SQL and mathematics; each is answered with the word of this language.
+//! What to write instead: habits from C, Python, SQL and mathematics are answered with the word of this language.
 
 use super::tree::Function;
 use crate::diagnostic::nearest;

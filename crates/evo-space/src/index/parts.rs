@@ -69,8 +69,7 @@ pub fn parts(diagrams: &[Diagram], places: &[(usize, usize)], checks: &Checks) -
     found.map(|(members, mine)| part(diagrams, places, members, checks, mine)).collect()
 }
 
-/// Puts next the diagram that completes most checks, then the one that most of the begun checks wait
-/// for, so that a wrong turn shows early.
+/// Next the diagram that completes most checks, then the one that most begun checks wait for: a wrong turn shows early.
 fn part(
     diagrams: &[Diagram],
     places: &[(usize, usize)],
