@@ -21,7 +21,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::permutation::Permutation;
 use crate::strategy::{Origin, Outcome, Proposal};
 
-/// Of a low-discrepancy sequence, the default configuration included: uniform draws often put two of so few points side
+/// Points of a low-discrepancy sequence, the default configuration included: uniform draws often put two of so few side
 /// by side. Fewer give too little to recombine; more would be a noticeable part of a budget of fifty.
 pub(crate) const OPENING: usize = 8;
 

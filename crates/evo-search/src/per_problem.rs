@@ -5,8 +5,7 @@
 //! problem. For each proposal one problem is the target, by lot: its chance follows what it has left to gain
 //! ([`targets`]). The strategies share what is measured.
 //!
-//! Like every strategy this one is deterministic: the outcomes in their order, with the problems that they were
-//! aimed at, decide. So a resumed search goes on as the interrupted one would have.
+//! The outcomes in their order decide, so a resumed search goes on as the interrupted one would have.
 
 mod targets;
 

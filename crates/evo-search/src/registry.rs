@@ -1,8 +1,7 @@
 //! Strategies by name.
 //!
-//! [`names`] lists the strategies that a user chooses from. Ablations, which are the default strategy
-//! without some of its parts and exist to measure what those parts are worth, are listed by [`ablations`]
-//! and made by [`create_any`] only.
+//! [`names`] lists the strategies that a user chooses from. Ablations, the default strategy without some of its parts,
+//! measure what those parts are worth: [`ablations`] lists and [`create_any`] makes them.
 
 use evo_space::diagnostic::nearest;
 use evo_space::space::SearchSpace;

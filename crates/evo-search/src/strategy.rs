@@ -219,8 +219,7 @@ impl Origin {
         Origin::ALL.into_iter().find(|origin| origin.as_str() == name)
     }
 
-    /// Whether its points are spread over the whole space whatever was measured before, so that they stand
-    /// for the space as random draws do.
+    /// Its points are spread over the whole space whatever was measured before, and stand for it as random draws do.
     pub fn is_uniform(self) -> bool {
         matches!(self, Origin::Random | Origin::QuasiRandom)
     }

@@ -678,8 +678,7 @@ mod tests {
             }
             strategy.tell(&outcome);
         }
-        // Half of the space fails. The optimum is found in the first phase, and the second must not prefer
-        // what fails to what is known to be worse.
+        // Half of the space fails; the second phase must not prefer what fails to what is known to be worse.
         assert!(failures[0] > 0 && failures[1] <= 8, "{failures:?}");
     }
 

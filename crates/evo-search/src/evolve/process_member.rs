@@ -1,5 +1,4 @@
-//! The Gaussian process of a search: which observations it learns, when its hyperparameters are tuned, and
-//! which points of a pool it screens.
+//! Which observations the Gaussian process of a search learns, when it is tuned, and which points of a pool it screens.
 //!
 //! With `n` observations, each new one takes `O(n²)` time for the process and `O(n)` for every screened
 //! point. So the process learns the best observations and some of the others, and in a large pool it screens

@@ -1,6 +1,6 @@
-//! What a finished study says beyond its winner: which parameters decided the time, which values were never tried
-//! or change nothing, when the best variant came, how random search would have done, and whether the model's
-//! expectations were right.
+//! What a finished study says beyond its winner. Everything follows from the evaluations, the space and a seed,
+//! whatever strategy proposed the points, so the same journal gives the same result. Parts that rest on too few
+//! evaluations are left out.
 
 mod baseline;
 mod importance;

@@ -6,8 +6,7 @@
 
 use super::matrix::{Matrix, dot};
 
-/// First jitter tried, as a share of the mean diagonal, and ten times more on each failure. It is far below
-/// the noise of a process (`NOISE_FLOOR`), so that it changes predictions only where it is needed.
+/// A share of the mean diagonal, ten times more on each failure; far below the noise of a process (`NOISE_FLOOR`).
 const JITTER: f64 = 1e-10;
 
 /// Jitters tried before giving up; the last one is 1 % of the mean diagonal.

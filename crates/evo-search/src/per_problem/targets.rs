@@ -14,8 +14,7 @@ const LATELY: usize = 32;
 /// After so many proposals in a row that brought nothing, what is left counts for half.
 const PATIENCE: f64 = 16.0;
 
-/// A problem's chance is never less than this share of the best chance: bounds may be wrong, and a search that has
-/// stopped gaining may be in a local optimum.
+/// Least share of the best chance: bounds may be wrong, and a search may sit in a local optimum.
 const LEAST: f64 = 0.1;
 
 /// A best time that is less than 1 % below the one before is within what two measurements differ by.
