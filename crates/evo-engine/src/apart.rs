@@ -1,5 +1,4 @@
-//! Problems searched apart (`evo sweep --per-problem`): what an evaluation says of each of them, and what newcomers are
-//! measured against.
+//! Problems searched apart (`evo sweep --per-problem`): what an evaluation says of each, and what newcomers must beat.
 
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::measurement::{Measurement, RankingMode, StopRule};

@@ -1,7 +1,6 @@
 //! Which results of another study, or of before an edit, hold for a run: decisions that `take_over` acts on.
 //!
-//! The keys of both are equal already ([`Identity::key`](super::ports::Identity::key)), so only chance and the
-//! incumbent can make a difference.
+//! The keys of both are equal already, so only chance and the incumbent can make a difference.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

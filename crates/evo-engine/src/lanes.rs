@@ -1,5 +1,4 @@
-//! What several lanes bring: a variant that has to be seen by another device, a lane that is lost or suspected, and what
-//! the end says of each.
+//! What several lanes bring: a second look by another device, a lane that is lost or suspected, and their accounts.
 //!
 //! A lane that dies takes nothing with it. What it was working on goes back to the queue, and only what happens on two
 //! devices counts against a variant.

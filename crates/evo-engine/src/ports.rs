@@ -1,5 +1,4 @@
-//! What the engine needs from the rest of the program, as small traits. Tests therefore need neither
-//! compilers nor devices, and the engine serves recordings as well as kernels.
+//! What the engine needs from the rest of the program, as small traits: tests need neither compilers nor devices.
 //!
 //! Three values travel from a configuration to its verdict: what was prepared, what was compiled, what
 //! the device is handed. Their types belong to the [`Recipe`]; the engine passes them on and looks only

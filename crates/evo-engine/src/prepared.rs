@@ -1,6 +1,4 @@
 //! A configuration made ready for the compilers: its sources, its plans, and the hashes that identify them.
-//!
-//! The binaries of one configuration: which problems each serves, and what it uses.
 
 use evo_compile::includes::FileReader;
 use evo_compile::search_path::SearchPath;

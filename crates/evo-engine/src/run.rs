@@ -30,8 +30,7 @@ use crate::trouble::{EngineError, RunTrouble, Troubles};
 use crate::variant::Variant;
 use crate::wall::Wall;
 
-/// How often observers learn how busy the lanes are, and the longest wait between two looks at the
-/// wall clock.
+/// Between two reports of how busy the lanes are, and the longest wait between two looks at the wall clock.
 pub(super) const TICK: Duration = Duration::from_millis(250);
 
 /// How long a run waits for the device's state at its end: one with a wall budget or an interrupt, and any other.

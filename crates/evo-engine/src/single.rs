@@ -47,8 +47,7 @@ pub fn constraint_verdict(space: &SearchSpace, configuration: &Configuration) ->
     Some(variant.evaluation(verdict, Vec::new()))
 }
 
-/// A configuration's job with the variant that takes its judgement, or the evaluation of one that was
-/// refused on the way.
+/// A job with the variant that takes its judgement, or the evaluation of a configuration that was refused.
 pub type SingleJob<R> = Result<(Begun<<R as Recipe>::Prepared>, <R as Recipe>::Job), Box<Evaluation>>;
 
 #[derive(Debug)]

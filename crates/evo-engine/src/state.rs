@@ -1,5 +1,4 @@
-//! The engine's own state in named parts: what is in flight, what is known of duplicates, what was
-//! proposed so far, how the run ends, and what the clock says.
+//! The engine's own state in named parts.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};

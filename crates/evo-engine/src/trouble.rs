@@ -3,8 +3,6 @@
 //! Such a variant is tried once more, on its own and from the beginning. If that fails too, the journal keeps it as
 //! `not_final`: it uses no budget, the strategy learns nothing from it, and the next `--resume` tries it again. A
 //! machine on which this happens often gives no results worth having, so the run then stops and says what is wrong.
-//!
-//! Which verdicts have to be seen twice, and how much trouble is too much for a run, are pure decisions below.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -22,8 +22,7 @@ const WORTH_TRYING: f64 = 0.5;
 const CLOSING: f64 = 0.02;
 const CLOSING_MAX: Duration = Duration::from_secs(1);
 
-/// A task on the device at the end of the budget may take this share of it longer, so that a comparison that is
-/// nearly done is not lost; at least and at most this long.
+/// A task on the device that is nearly done may overrun the budget by this share; at least and at most this long.
 const GRACE: f64 = 0.03;
 const GRACE_MIN: Duration = Duration::from_millis(500);
 const GRACE_MAX: Duration = Duration::from_secs(5);
