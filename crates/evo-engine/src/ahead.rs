@@ -10,6 +10,7 @@ pub(super) fn lane_depth(lanes: usize) -> usize {
     lanes + lanes.div_ceil(2)
 }
 
+/// Variants under way before anything has been evaluated.
 const FIRST: u64 = 8;
 
 /// The same where time is limited and there are as many compilers. Every one of them is chosen blindly, and where compiling

@@ -11,7 +11,7 @@ use crate::run::Engine;
 use crate::trouble::EngineError;
 use crate::variant::Twin;
 
-/// Then the next variant runs without asking: a wrong model must meet evidence, and a run must come to its end.
+/// After so many the next variant runs unasked: a wrong model must meet evidence, and a run must come to its end.
 const IN_A_ROW: u32 = 31;
 
 impl<R: Recipe> Engine<'_, R> {

@@ -24,7 +24,7 @@ const LONG: i64 = 4;
 /// little else.
 const SHORT: i64 = 4;
 const LONG_MOST: i64 = 1 << 16;
-/// And of the others: enough that two of them can have neighbors on both sides.
+/// Whole tiles of the other sizes: enough that two of them can have neighbors on both sides.
 const TILES_BESIDE: i64 = 2;
 
 /// Of so many shapes one leaves a single element of a tile in every size, one leaves all but one, and one leaves none.

@@ -92,7 +92,7 @@ pub(crate) struct Evolve<'a> {
     backlog: Vec<ToldPoint>,
     flying: Vec<Genome>,
     hopes: Hopes,
-    /// How many of them, from the first on, the models have taken in.
+    /// How many of `flying`, from the first on, the models have taken in.
     launched: usize,
     /// Proposals, and points told by an earlier run.
     begun: usize,
@@ -219,7 +219,7 @@ impl<'a> Evolve<'a> {
         model.learn(genome, facts, objective, best);
     }
 
-    /// Then the models take in what is in flight, as points that will turn out as expected.
+    /// What is in flight is taken in last, as points that will turn out as expected.
     fn catch_up(&mut self) {
         self.make_ensemble();
         let Some(ensemble) = &mut self.ensemble else { return };
