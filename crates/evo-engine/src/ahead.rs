@@ -1,13 +1,10 @@
 //! How many variants are under way at once: as many as the device takes in while one of them compiles, and a few
 //! more. What is proposed later is proposed with more outcomes known, so nothing is proposed earlier than needed.
-//!
-//! A running mean that forgets: what a task costs changes while a search moves to other variants.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-/// Tasks given to so many lanes at once: those running and, for each two lanes, one that is next, so that no device waits
-/// while the engine syncs the journal.
+/// Those running and, for each two lanes, one that is next, so that no device waits while the engine syncs the journal.
 pub(super) fn lane_depth(lanes: usize) -> usize {
     let lanes = lanes.max(1);
     lanes + lanes.div_ceil(2)
@@ -27,31 +24,24 @@ const MARGIN: f64 = 1.25;
 pub(super) struct Need {
     pub jobs: usize,
     pub evaluated: u64,
-    /// Whether proposals depend on outcomes at all.
     pub learns: bool,
     pub lanes: usize,
     /// Whether the number of evaluations is limited, so that a blind proposal costs one that is not.
     pub is_limited: bool,
-    /// How many in flight on these lanes the strategy makes good use of.
     pub useful: usize,
 }
 
-/// Compile time, time in the lane, and what follows from them.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    /// Seconds that a source takes in a compile process.
     compile: Mean,
     /// Seconds that a proposal takes of the lane: nothing for one that never gets there.
     lane: Mean,
     has_run: bool,
-    /// Sources in compile processes, and when they got there.
     running: HashMap<u64, Duration>,
-    /// Sources that wait for a process, in order.
     queued: VecDeque<u64>,
 }
 
 impl Ahead {
-    /// A source went to the compilers, of which there are `jobs`.
     pub(super) fn submitted(&mut self, number: u64, jobs: usize, now: Duration) {
         match self.running.len() < jobs {
             true => drop(self.running.insert(number, now)),
@@ -70,7 +60,6 @@ impl Ahead {
         }
     }
 
-    /// A proposal was compiled before it was made.
     pub(super) fn foreseen(&mut self) {
         self.compile.add(0.0);
     }
@@ -80,7 +69,6 @@ impl Ahead {
         self.queued.clear();
     }
 
-    /// A proposal is done and took so many seconds of the lane.
     pub(super) fn done(&mut self, seconds: f64) {
         // The first one on the device waits for the answers of the reference, which the others find.
         if seconds > 0.0 && !std::mem::replace(&mut self.has_run, true) {
@@ -89,7 +77,6 @@ impl Ahead {
         self.lane.add(seconds);
     }
 
-    /// How many variants to have between proposal and verdict.
     pub(super) fn target(&self, need: Need) -> usize {
         let jobs = need.jobs.max(1);
         if !need.learns {
@@ -121,26 +108,22 @@ impl Ahead {
     }
 }
 
-/// The number under way where times say nothing: twice the number of compilers and four more, at first less, so that
-/// it does not depend on a clock. Each further lane has two more.
+/// Where times say nothing: twice the number of compilers and four more, at first less. Each further lane has two more.
 pub(super) fn fixed(jobs: usize, evaluated: u64, lanes: usize) -> usize {
     at_first(evaluated, lanes).min(2 * jobs + 2 * lanes.max(1) + 2)
 }
 
-/// The most before much is known: half as many as were evaluated, and some.
 fn at_first(evaluated: u64, lanes: usize) -> usize {
     let first = FIRST.max(2 * lanes as u64);
     usize::try_from((evaluated / 2).saturating_add(first)).unwrap_or(usize::MAX)
 }
 
-/// The weight of the newest value, once there are enough. Small, because most variants leave the device at once and a
-/// few stay long: the mean must not follow every burst.
+/// Small, because most variants leave the device at once and a few stay long: the mean must not follow every burst.
 const NEWEST: f64 = 0.06;
 
 /// A value counts for at most this many times the mean: one hang says little about the next variant.
 const MOST: f64 = 8.0;
 
-/// An exponentially weighted mean of values that are not negative.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mean {
     value: f64,
@@ -159,7 +142,6 @@ impl Mean {
         self.value += (known - self.value) * NEWEST.max(1.0 / f64::from(self.count));
     }
 
-    /// The mean; `None` before the first value.
     pub(super) fn value(&self) -> Option<f64> {
         (self.count > 0).then_some(self.value)
     }
@@ -184,7 +166,6 @@ mod tests {
     fn play(jobs: usize, count: u64, of: impl Fn(u64) -> (u64, u64)) -> Played {
         let mut ahead = Ahead::default();
         let (mut now, mut next, mut done) = (0u64, 0u64, 0u64);
-        // Ends of compilations and of lane tasks, the earliest first.
         let mut ends = BinaryHeap::<Reverse<(u64, u64, bool)>>::new();
         let (mut waiting, mut ready, mut active) = (VecDeque::new(), VecDeque::new(), 0);
         let (mut lane, mut half) = (None, None::<u64>);

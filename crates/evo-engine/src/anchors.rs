@@ -18,7 +18,6 @@ use crate::ports::{LaneAnswer, Recipe};
 use crate::run::Engine;
 use crate::trouble::EngineError;
 
-/// How often each lane measures the anchors.
 const EVERY: Duration = Duration::from_secs(300);
 
 /// Verdicts after which lanes stop waiting for an anchor: where nothing passes there is none.
@@ -43,15 +42,13 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// Lets lanes go on that have no anchor to wait for.
     pub(super) fn release_lanes(&mut self) {
         if self.fleet.anchors.is_empty() {
             (0..self.fleet.lanes.len()).for_each(|lane| self.lanes.hold(lane, false));
         }
     }
 
-    /// Takes the default configuration as the first anchor, as soon as it can be launched: the other lanes measure it
-    /// while the first one judges it.
+    /// As soon as it can be launched: the other lanes measure it while the first one judges it.
     pub(super) fn anchor_default(&mut self, number: u64, job: &R::Job) {
         if !self.fleet.is_several() || !self.fleet.anchors.is_empty() {
             return;
@@ -96,7 +93,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// Has lanes measure the anchors whose last time is minutes ago.
     pub(super) fn anchor_when_due(&mut self) {
         if !self.fleet.is_several() || self.ending.stop.is_some() {
             return;
@@ -114,7 +110,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// Takes in what became of an anchor, or of a variant that may become one.
     pub(super) fn anchor_judged(
         &mut self,
         lane: usize,
@@ -147,7 +142,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// Takes a new incumbent as the second anchor from the next round on, beside the baseline.
     fn anchor_incumbent(&mut self, number: u64, job: Option<R::Job>) {
         let Some(job) = job else { return };
         if self.fleet.anchors.is_empty() {
@@ -160,7 +154,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// What a lane says of an anchor.
     pub(super) fn anchored(
         &mut self,
         lane: usize,
@@ -222,7 +215,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// Sets what each lane's times are divided by, and says which lane does not compare.
     pub(super) fn compare_lanes(&mut self) -> Result<(), EngineError> {
         let is_host = self.study.header().device.kind == DeviceKind::Host;
         let reference = self.fleet.reference();

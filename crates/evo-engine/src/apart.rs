@@ -1,5 +1,4 @@
-//! Problems searched apart (`evo sweep --per-problem`): what an evaluation says of each of them, and what newcomers are
-//! measured against.
+//! Problems searched apart (`evo sweep --per-problem`): what an evaluation says of each, and what newcomers must beat.
 
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::measurement::{Measurement, RankingMode, StopRule};
@@ -21,7 +20,6 @@ pub(super) fn times(one: &Evaluation, problems: &[String], ranking: RankingMode)
     problems.iter().map(time).collect()
 }
 
-/// Takes the times of a variant that passed for problems on which nothing was faster.
 pub(super) fn improve(standing: &mut Standing, one: &Evaluation, ranking: RankingMode) {
     standing.contest = Contest::EachProblem;
     for own in one.measurements.iter().filter(|own| own.mode == ranking.timing()) {
@@ -33,8 +31,7 @@ pub(super) fn improve(standing: &mut Standing, one: &Evaluation, ranking: Rankin
     }
 }
 
-/// Whether a variant that was too slow is behind the best of each problem by as much as its verdict asks for. Where it
-/// was not timed on one of them, nobody knows.
+/// By as much as its verdict asks for. Where the variant was not timed on one of them, nobody knows.
 pub(super) fn is_behind_everywhere(slow: &Evaluation, standing: &Standing, ranking: RankingMode) -> bool {
     let evidence = &slow.verdict.evidence;
     let was_everywhere = evidence.get(Verdict::EVERYWHERE).is_some_and(|own| *own == true);
@@ -157,7 +154,6 @@ mod tests {
         bench.open().history.evaluations
     }
 
-    /// The best on each problem, over the least there is.
     fn found(evaluations: &[Evaluation]) -> [f64; 2] {
         let own = |problem: usize| {
             evaluations.iter().map(move |one| times(&one.configuration.to_string())[problem])
@@ -184,7 +180,6 @@ mod tests {
         assert!(evaluations(&bench).iter().all(|one| one.aimed_at.is_none()));
     }
 
-    /// Keeps what it is told, and proposes for each problem in turn.
     struct Recorder<'a> {
         inner: Box<dyn Strategy + 'a>,
         told: Rc<RefCell<Vec<Outcome>>>,
@@ -248,7 +243,6 @@ mod tests {
             // Within 2 % of the fastest is served.
             assert!(own <= best[problem] * 1.021, "{problem}: {own} where {} was found", best[problem]);
         }
-        // The default, the best in the mean, one for each problem.
         assert!((3..=4).contains(&ran.summary.confirmed), "{}", ran.summary.confirmed);
     }
 }

@@ -3,8 +3,6 @@
 //!
 //! A source takes the place of the space's text and is judged by its content: it is called `candidate.cu` wherever its
 //! file lies, so that caches, hashes and messages know nothing of the file's name.
-//!
-//! The files from which a candidate of the past can be judged again: its configuration, its source and its launches.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -32,11 +30,9 @@ use thiserror::Error;
 use crate::prepared::source_of;
 
 const TEMPLATE_SUFFIX: &str = ".j2";
-/// What a candidate's source is called, whatever its file is.
 const SOURCE_NAME: &str = "candidate.cu";
 /// A configuration or a geometry has some hundred bytes.
 const JSON_MAX: u64 = 1 << 20;
-/// Names behind an `@`.
 const NAMES: &[&str] = &["champion", "baseline", "previous"];
 
 #[derive(Clone, Debug)]
@@ -74,18 +70,15 @@ impl TextChoice<'_> {
     }
 }
 
-/// A candidate as a command line or a request names it.
 #[derive(Clone, Debug)]
 pub struct CandidateRequest<'a> {
     pub configuration: ConfigurationChoice,
-    /// A source or template in place of the space's.
     pub source: Option<TextChoice<'a>>,
     pub launch: Option<TextChoice<'a>>,
     pub out: &'a Path,
     pub study: Option<&'a str>,
     /// The kind of device that the candidate is meant for, where it is known.
     pub device: Option<DeviceKind>,
-    /// Whether templates are rendered in a process with little memory.
     pub render_apart: bool,
 }
 
@@ -105,9 +98,7 @@ pub enum CandidateKind {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Provenance {
     pub kind: CandidateKind,
-    /// The file, or the study.
     pub from: Option<String>,
-    /// The evaluation's number in that study.
     pub number: Option<u64>,
     /// Of the configuration.
     pub hash: ContentHash,
@@ -115,7 +106,6 @@ pub struct Provenance {
     pub source_hash: Option<ContentHash>,
     /// What a source stands in for: the hash of the space's own source at this configuration.
     pub parent: Option<ContentHash>,
-    /// Of the file that gives the geometry of the launches.
     pub launch_hash: Option<ContentHash>,
     /// Whether the study that is named measured another source at this configuration: the kernel was edited since.
     pub source_changed: bool,
@@ -123,7 +113,6 @@ pub struct Provenance {
 
 #[derive(Debug)]
 pub struct ResolvedCandidate {
-    /// The space, with the candidate's own text and launches where it has some.
     pub file: SpaceFile,
     /// It may violate constraints: that is a verdict.
     pub configuration: Configuration,
@@ -140,7 +129,6 @@ pub enum CandidateError {
     Refused { text: String, hint: Option<String> },
     #[error("{text}")]
     Unusable { file: PathBuf, text: String, hint: Option<String> },
-    /// A file with errors, which carry their places.
     #[error(transparent)]
     File(#[from] LoadError),
     #[error(transparent)]
@@ -155,7 +143,6 @@ fn unusable(file: &str, text: impl Into<String>, hint: impl Into<String>) -> Can
     CandidateError::Unusable { file: file.into(), text: text.into(), hint: Some(hint.into()) }
 }
 
-/// Resolves a candidate of a space. Nothing is written.
 pub fn resolve(file: SpaceFile, request: &CandidateRequest<'_>) -> Result<ResolvedCandidate, CandidateError> {
     if request.launch.is_some() && request.source.is_none() {
         let text = "`--launch` gives the geometry of a source, and there is no `--source`";
@@ -293,7 +280,6 @@ fn unknown(word: &str, name: &str) -> CandidateError {
     refused(format!("there is no candidate `{word}`"), hint)
 }
 
-/// A configuration that is not a point of the space, with what differs.
 fn stranger(configuration: &Configuration, space: &SearchSpace, place: &str) -> CandidateError {
     let mut differences = differences(configuration, space);
     let more = differences.len().saturating_sub(10);
@@ -305,7 +291,6 @@ fn stranger(configuration: &Configuration, space: &SearchSpace, place: &str) -> 
     refused(text, "it belongs to another space file, or to this one before an edit")
 }
 
-/// Why a configuration is not a point of a space; nothing where it is one.
 pub fn differences(configuration: &Configuration, space: &SearchSpace) -> Vec<String> {
     let mut differences = Vec::new();
     for parameter in space.parameters() {
@@ -366,7 +351,6 @@ impl ResolvedCandidate {
         Ok(())
     }
 
-    /// Notes the source's hash, and compares it with what the space or the study has.
     fn compare_source(
         &mut self,
         request: &CandidateRequest<'_>,
@@ -394,8 +378,7 @@ impl ResolvedCandidate {
         Ok(())
     }
 
-    /// The text that the compiler gets, and its hash with the files that it includes; nothing where it does not
-    /// render.
+    /// With the files that it includes; nothing where it does not render.
     fn rendered(&self, request: &CandidateRequest<'_>) -> Option<(KernelSource, ContentHash)> {
         let kernel = self.file.kernel.as_ref()?;
         let search = match request.device {
@@ -516,7 +499,6 @@ pub struct RestoreRequest<'a> {
     /// Its rendered source, where that is not the space's own.
     pub source: Option<&'a str>,
     pub launch: Option<&'a str>,
-    /// Of the source that was measured.
     pub source_hash: Option<&'a ContentHash>,
     pub device: DeviceKind,
 }
@@ -526,7 +508,6 @@ pub struct RestoredFiles {
     pub configuration: String,
     pub source: String,
     pub launch: String,
-    /// Whether the launch file gives anything.
     pub has_launch: bool,
     /// Of the source that was measured.
     pub source_hash: Option<ContentHash>,
@@ -545,7 +526,6 @@ pub enum RestoreError {
     Unrendered { configuration: Configuration, message: String },
 }
 
-/// Puts the files of a candidate together.
 pub fn restored(file: &SpaceFile, request: &RestoreRequest<'_>) -> Result<RestoredFiles, RestoreError> {
     let RestoreRequest { configuration, source, launch, source_hash, device } = *request;
     let space = file.path.display().to_string();

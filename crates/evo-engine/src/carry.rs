@@ -1,7 +1,6 @@
 //! Which results of another study, or of before an edit, hold for a run: decisions that `take_over` acts on.
 //!
-//! The keys of both are equal already ([`Identity::key`](super::ports::Identity::key)), so only chance and the
-//! incumbent can make a difference.
+//! The keys of both are equal already, so only chance and the incumbent can make a difference.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -16,21 +15,16 @@ use super::variant::code_and_plan;
 use evo_report::study::EarlierResult;
 use evo_supervise::job::Standing;
 
-/// Results that the variants to come may take over.
 #[derive(Debug, Default)]
 pub(super) struct Inheritance {
     results: Vec<EarlierResult>,
-    /// Positions by source and launches.
     by_source: HashMap<ContentHash, usize>,
-    /// Positions by machine code and launches.
     by_code: HashMap<ContentHash, usize>,
 }
 
 impl Inheritance {
-    /// Keeps results that were found under the conditions of the run.
     pub(super) fn new(mut results: Vec<EarlierResult>) -> Inheritance {
         results.retain(|one| is_lasting(&one.evaluation.verdict));
-        // The first of each key stays.
         results.sort_by_cached_key(preference);
         let (mut by_source, mut by_code) = (HashMap::new(), HashMap::new());
         for (position, result) in results.iter().enumerate() {
@@ -81,8 +75,6 @@ pub(super) fn is_lasting(verdict: &Verdict) -> bool {
     }
 }
 
-/// Whether a variant that was too slow is too slow for this incumbent too.
-///
 /// `too_slow` was said relative to the incumbent of then. It holds against every incumbent that is at least as fast,
 /// over all problems and on the problem that the verdict names. Against a slower one the variant may be a contender,
 /// so it is measured; its old time would do as a lower bound only, and it has not met the other gates.
@@ -119,8 +111,7 @@ pub(super) fn best_of<'a>(
     }
 }
 
-/// What newcomers are measured against where this evaluation is the incumbent: the times of one real variant, not the
-/// best of each problem, which no variant may reach together.
+/// The times of one real variant, not the best of each problem, which no variant may reach together.
 pub(super) fn standing_of(one: &Evaluation, objective: f64, ranking: RankingMode) -> Standing {
     let ranked = one.measurements.iter().filter(|own| own.mode == ranking.timing());
     Standing::new(ranked.map(|own| (own.problem.clone(), own.p50_ns)).collect(), objective)

@@ -1,10 +1,6 @@
-//! Confirmation: the best of the search measured again, every gate at full depth, against the
-//! baseline in fresh processes.
-//!
-//! Among many variants, the fastest one of the screening was also lucky, so only fresh measurements are
-//! published. The compilers are idle by now, so on the host nothing disturbs the timing.
-//!
-//! Further finalists for a portfolio: the best by the mean may be far from the fastest on one of the problems.
+//! Confirmation: the best of the search measured again, every gate at full depth, against the baseline in fresh
+//! processes. Among many variants, the fastest one of the screening was also lucky, so only fresh measurements are
+//! published.
 //!
 //! A problem on which no confirmed variant is nearly as fast as the fastest of the search asks for one that is. Of these
 //! the smallest set is confirmed that serves all such problems, at most as many as there are finalists.
@@ -32,27 +28,22 @@ use crate::run::Engine;
 use crate::trouble::{EngineError, Weight, weigh};
 use crate::variant::Variant;
 
-/// A finalist that fails at full depth makes room for the next; at most this many times as many
-/// candidates as wanted finalists are tried.
+/// Candidates tried per wanted finalist: one that fails at full depth makes room for the next.
 const CANDIDATES_PER_FINALIST: usize = 3;
 
-/// A comparison whose baseline drifts is made at most this many times: on a machine that is never quiet,
-/// more of the same would not help.
+/// Of a comparison whose baseline drifts: on a machine that is never quiet, more of them would not help.
 const PAIR_ATTEMPTS: usize = 3;
 
 /// A drift below this is never repeated, however low the noise floor: it is half of the least difference
 /// that a comparison claims (`timing::paired::claimable`).
 const DRIFT_MAX: f64 = 0.0025;
 
-/// A variant of the search that was built once more.
 pub(super) struct Rebuilt<R: Recipe> {
     variant: Variant<R::Prepared>,
-    /// What the search says of it.
     pub screened: Evaluation,
     pub job: R::Job,
 }
 
-/// A variant after its deep evaluation.
 pub(super) struct Deep<R: Recipe> {
     pub job: R::Job,
     pub evaluation: Evaluation,
@@ -62,7 +53,6 @@ pub(super) struct Deep<R: Recipe> {
     toolchain: String,
 }
 
-/// What is to be confirmed beside a baseline.
 struct WantedFinalists {
     /// 1 for a baseline that is confirmed.
     from_baseline: usize,
@@ -98,7 +88,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// The same on the confirming lane, as far as it gets.
     fn confirm_finalists(&mut self) -> Result<usize, EngineError> {
         let ranked = self.ranked();
         let wanted = self.wanted_by_mean();
@@ -147,7 +136,6 @@ impl<R: Recipe> Engine<'_, R> {
         if self.ending.at_once && !self.ending.stop.is_some_and(StopReason::is_early) {
             self.undone.left_out = wanted.saturating_sub(confirmed + known);
         }
-        // For the reason above: without a finalist, the board stays as it is.
         let is_cut = others > 0 && (self.undone.left_out > 0 || self.ending.is_early());
         Ok(if is_cut && confirmed == own { 0 } else { confirmed })
     }
@@ -155,7 +143,6 @@ impl<R: Recipe> Engine<'_, R> {
     /// Confirms the finalists against another baseline than this one, which does not pass at full depth.
     fn with_next_baseline(&mut self, failed: &Deep<R>) -> Result<usize, EngineError> {
         let number = failed.evaluation.number;
-        // Says so, and keeps the gate that refused it.
         self.confirm_one(number, failed, None)?;
         if self.ending.is_early() {
             return Ok(0);
@@ -211,8 +198,7 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// How many of the best in the mean are confirmed: where problems were searched apart, that is one result beside the
-    /// best of each problem.
+    /// Where problems were searched apart, one result beside the best of each problem.
     fn wanted_by_mean(&self) -> usize {
         match self.study.header().per_problem {
             true => self.options.finalists.min(1),
@@ -220,7 +206,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// Says which finalist is next, and how long it and the others may take.
     pub(super) fn tell_confirming(&mut self, finalist: usize, of: usize) {
         let left = if finalist == 0 { of } else { of + 1 - finalist };
         let left_seconds = self.time.wall.confirmation(left, finalist == 0);
@@ -237,7 +222,6 @@ impl<R: Recipe> Engine<'_, R> {
         ranked
     }
 
-    /// Whether a run of this study has confirmed it against this baseline.
     pub(super) fn is_confirmed(&self, number: u64, baseline: u64) -> bool {
         let mut confirmations = self.study.history.confirmations.iter();
         confirmations.any(|one| one.number == number && one.baseline == baseline && one.evaluation.may_rank())
@@ -347,8 +331,7 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// Judges at full depth, once more where the machine may be at fault. `None` when the user wants out, or when
-    /// the device is lost.
+    /// Once more where the machine may be at fault. `None` when the user wants out, or when the device is lost.
     fn judge_again(&mut self, number: u64, job: &R::Job) -> Result<Option<Judgement>, EngineError> {
         let mut first: Option<Verdict> = None;
         loop {
@@ -395,14 +378,12 @@ impl<R: Recipe> Engine<'_, R> {
             let Some(message) = self.next_message()? else { return Ok(None) };
             match message {
                 Message::Compiled(own, outcome) if own == ticket => return Ok(Some(outcome)),
-                // Late answers to the search.
                 Message::Lane(lane, answer) => self.beside(lane, &answer)?,
                 Message::Compiled(..) | Message::Interrupt(_) => {}
             }
         }
     }
 
-    /// Takes in what a lane says that nobody waits for: an anchor, which may come late.
     fn beside(&mut self, lane: usize, answer: &LaneAnswer) -> Result<(), EngineError> {
         match answer {
             LaneAnswer::Anchored { number, result } => self.anchored(lane, *number, result),
@@ -416,7 +397,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.answer_of(self.fleet.confirming)
     }
 
-    /// The same of any lane.
     pub(super) fn answer_of(&mut self, asked: usize) -> Result<Option<LaneAnswer>, EngineError> {
         loop {
             let Some(message) = self.next_message()? else { return Ok(None) };
@@ -432,7 +412,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// The largest A/A difference over the timed problems.
     fn noise_floor(&mut self, baseline: &Deep<R>) -> Result<Option<f64>, EngineError> {
         let problems = baseline.work.len();
         if self.ending.is_early() || problems == 0 || !self.time.wall.fits_floor() {
@@ -456,7 +435,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// Lets fresh processes open while a candidate meets its gates.
     fn expect_pairs(&mut self) -> Result<(), EngineError> {
         self.lanes.send(self.fleet.confirming, Task::ExpectPairs);
         self.lane_answer().map(|_| ())
@@ -504,7 +482,6 @@ impl<R: Recipe> Engine<'_, R> {
         let repeated = if pairs.is_empty() { None } else { self.repeated(baseline, finalist, floor)? };
         let mut confirmation = self.confirmation(finalist, baseline.evaluation.number, pairs, floor);
         confirmation.repeated = repeated;
-        // Also for a finalist that failed: the journal keeps the gate that refused it.
         self.study.confirm(confirmation)?;
         Ok(passed)
     }
@@ -587,7 +564,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(best.into_values().collect())
     }
 
-    /// Tells observers and the journal something that a person should know.
     pub(super) fn notice(&mut self, message: String) -> Result<(), EngineError> {
         self.study.note(message.clone())?;
         self.observer.observe(&Event::Notice { message });
@@ -626,7 +602,6 @@ fn specialists(times: &[(u64, Vec<f64>)], confirmed: &BTreeSet<u64>, failed: &BT
 }
 
 impl<R: Recipe> Engine<'_, R> {
-    /// Confirms what problems need that the finalists do not serve; gives how many passed.
     pub(super) fn confirm_specialists(
         &mut self,
         ranked: &[u64],
@@ -667,7 +642,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.options.finalists.max(problems)
     }
 
-    /// The screened times of variants on each timed problem; those without all of them are left out.
     fn times_by_problem(&self, ranked: &[u64]) -> Vec<(u64, Vec<f64>)> {
         let header = self.study.header();
         let (problems, mode) = (&header.problems, header.ranking.timing());

@@ -48,13 +48,11 @@ fn int(configuration: &Configuration, name: &str) -> i64 {
     configuration.get(name).and_then(|value| value.as_int()).unwrap_or(0)
 }
 
-/// What a configuration comes to: `code A B // LATE` and a grid.
 pub(super) struct FakePrepared {
     source: String,
     grid: i64,
 }
 
-/// The code without what compiling removes.
 #[derive(Clone)]
 pub(super) struct FakeBinary {
     code: String,
@@ -138,26 +136,20 @@ pub(super) struct FakeCompilers {
 /// What goes wrong with a source that the compilers are given for the n-th time in this run, from 1.
 pub(super) type CompileTrouble = Arc<dyn Fn(&str, usize) -> Option<Verdict> + Send + Sync>;
 
-/// What fakes saw.
 #[derive(Default, Debug)]
 pub(super) struct Log {
     pub compiled: Vec<u64>,
     pub sources: Vec<String>,
-    /// How many sources were compiling at each cancellation.
     pub cancelled: Vec<usize>,
     pub evaluated: Vec<String>,
     /// Those among them that had nothing to be slower than.
     pub unrivaled: Vec<String>,
     pub deep: Vec<String>,
-    /// Paired comparisons made.
     pub paired: usize,
-    /// How long each of them could take.
     pub within: Vec<Option<Duration>>,
     /// The baseline's drifts in the comparisons to come; none after the last.
     pub drifts: VecDeque<f64>,
-    /// Labels of what the sanitizer looked at.
     pub sanitized: Vec<String>,
-    /// How long each of its looks could take, and what it was told to expect.
     pub looks_within: Vec<Option<Duration>>,
     pub looks_ahead: Vec<Vec<String>>,
 }
@@ -205,10 +197,8 @@ impl Compilers<FakePrepared> for FakeCompilers {
     }
 }
 
-/// What the fake device does with a job: the label and whether it is deep decide.
 pub(super) type Script = Arc<dyn Fn(&FakeJob) -> Judgement + Send + Sync>;
 
-/// What a fake device's launcher does when a new worker is owed.
 pub(super) type RenewScript = Arc<dyn Fn() -> Renewal + Send + Sync>;
 
 pub(super) struct FakeDevice {
@@ -222,7 +212,6 @@ pub(super) struct FakeDevice {
 #[derive(Clone)]
 pub(super) struct PlayedTime {
     pub milliseconds: Arc<AtomicU64>,
-    /// What a comparison and a noise floor take.
     pub pair_ms: u64,
     pub floor_ms: u64,
 }
@@ -232,7 +221,6 @@ impl PlayedTime {
         self.milliseconds.fetch_add(milliseconds, Ordering::Relaxed);
     }
 
-    /// Milliseconds since the command began.
     pub(super) fn now(&self) -> u64 {
         self.milliseconds.load(Ordering::Relaxed)
     }
@@ -282,7 +270,6 @@ impl Evaluate<FakeJob> for FakeDevice {
         Ok(0.01)
     }
 
-    /// Every evaluation heats it by a degree.
     fn telemetry(&mut self) -> Option<Telemetry> {
         let evaluated = self.log.lock().unwrap().evaluated.len() as u32;
         Some(Telemetry { temperature_c: Some(30 + evaluated), ..Telemetry::default() })
@@ -352,7 +339,6 @@ impl Observer for Watcher {
     }
 }
 
-/// What the fake sanitizer says of a job.
 pub(super) type FakeSanitizer = Arc<dyn Fn(&FakeJob) -> SanitizerAnswer + Send + Sync>;
 
 pub(super) struct PlayedSanitizer {
@@ -383,10 +369,8 @@ impl Sanitizer<FakeJob> for PlayedSanitizer {
     }
 }
 
-/// The label of evo's own anchors.
 pub(super) const OWN_ANCHOR: &str = "own";
 
-/// A study in a temporary folder that can be run again and again.
 pub(super) struct TestStudy {
     pub out: tempfile::TempDir,
     pub space: SearchSpace,
@@ -395,18 +379,13 @@ pub(super) struct TestStudy {
     /// How the baseline drifts in the first comparisons.
     pub drifts: Vec<f64>,
     pub trouble: Option<CompileTrouble>,
-    /// Whether there are more compilers than the run needs, which disturb nothing.
     pub idle_compilers: bool,
-    /// What decides verdicts beside the variants.
     pub conditions: Conditions,
     pub name: String,
     pub played: Option<PlayedTime>,
     pub sanitizer: Option<FakeSanitizer>,
-    /// Further lanes, each with a device of its own.
     pub more_lanes: Vec<Script>,
-    /// What the lanes' launchers do when a new worker is owed.
     pub renew: Option<RenewScript>,
-    /// Whether there are anchors of evo's own.
     pub anchors: bool,
     /// Whether the device passes for a GPU: lanes on a host are not corrected.
     pub on_gpu: bool,
@@ -497,7 +476,6 @@ impl TestStudy {
         StudyHeader { space_hash, conditions, demands_sanitizer, device, problems, per_problem, ..header() }
     }
 
-    /// The same where the study may not open.
     pub(super) fn try_open(&self) -> Result<Study, EngineError> {
         let name = Some(self.name.as_str());
         let request =
@@ -517,7 +495,6 @@ impl TestStudy {
         self.try_run_with(script).unwrap()
     }
 
-    /// The same where the engine may stop with an error.
     pub(super) fn try_run_with<F>(&self, script: F) -> Result<Ran, EngineError>
     where
         F: FnOnce(Sender<Message<FakeBinary>>) -> Script,
@@ -526,7 +503,6 @@ impl TestStudy {
         self.run_strategy(strategy.unwrap(), script)
     }
 
-    /// The same where the study may not open either.
     pub(super) fn try_to_run<F>(&self, script: F) -> Result<Ran, EngineError>
     where
         F: FnOnce(Sender<Message<FakeBinary>>) -> Script,
@@ -535,7 +511,6 @@ impl TestStudy {
         self.run_in(&mut self.try_open()?, strategy.unwrap(), script)
     }
 
-    /// The same with a strategy that is not registered.
     pub(super) fn run_strategy(
         &self,
         strategy: Box<dyn Strategy + '_>,
@@ -579,7 +554,6 @@ impl TestStudy {
         Ok(Ran { summary, log, events: watcher.events })
     }
 
-    /// The lane of a script, and further ones.
     fn lanes(&self, first: Script, log: &Arc<Mutex<Log>>) -> Vec<LanePart<FakeJob>> {
         let scripts = std::iter::once(first).chain(self.more_lanes.iter().cloned());
         let part = |(lane, script)| {
@@ -600,7 +574,6 @@ impl TestStudy {
         (0..).zip(scripts).map(|(lane, script): (u32, Script)| part((lane, script))).collect()
     }
 
-    /// Configuration to verdict, from the journal.
     pub(super) fn verdicts(&self) -> BTreeMap<String, String> {
         verdicts_in(&self.journal())
     }

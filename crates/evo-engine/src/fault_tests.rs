@@ -19,7 +19,6 @@ use crate::trouble::EngineError;
 
 const SPACE: &str = "[parameters]\nA = [0, 1, 2, 3, 6, 7]\nB = [0, 1, 2]\nLATE = [0, 1]\n";
 
-/// Runs with faults before the undisturbed one.
 const RUNS: u64 = 6;
 
 /// Studies of a test; `EVO_CASES` makes more, `EVO_SEED` begins with another.
@@ -31,7 +30,6 @@ fn seeds() -> std::ops::Range<u64> {
     first..first + number("EVO_CASES", 25)
 }
 
-/// What becomes of a variant that is judged without trouble.
 fn verdict_of(job: &FakeJob) -> Judgement {
     let kind = match job.label.as_str() {
         label if label.starts_with("A=2") => VerdictKind::WrongAnswer,
@@ -41,7 +39,6 @@ fn verdict_of(job: &FakeJob) -> Judgement {
     lane_result(job, kind)
 }
 
-/// A device that fails as its seed decides: trouble of several kinds, or the loss of the device.
 fn failing_device(seed: u64, rate: f64) -> Script {
     let random = Mutex::new(seeded(seed));
     Arc::new(move |job| {
@@ -61,7 +58,6 @@ fn trouble(random: &mut ChaCha8Rng) -> Verdict {
     verdict.with_cause(if random.random_bool(0.5) { Cause::Killed } else { Cause::Machine })
 }
 
-/// Compilers that fail as their seed decides: trouble, or a crash that does not come again.
 fn failing_compilers(seed: u64, rate: f64) -> CompileTrouble {
     let random = Mutex::new(seeded(seed));
     Arc::new(move |_, tries| {
@@ -74,14 +70,12 @@ fn failing_compilers(seed: u64, rate: f64) -> CompileTrouble {
     })
 }
 
-/// Verdicts of an undisturbed run.
 fn undisturbed() -> BTreeMap<String, String> {
     let bench = TestStudy::new(SPACE);
     bench.run(Arc::new(verdict_of));
     bench.verdicts()
 }
 
-/// Plays the study of a seed; what went wrong with the disk.
 fn play(seed: u64, expected: &BTreeMap<String, String>) -> usize {
     let mut bench = TestStudy::new(SPACE);
     let mut happened = 0;

@@ -15,19 +15,16 @@ const SUSPICIONS: usize = 2;
 /// Verdicts in a row without such a variant, after which earlier ones are forgotten.
 const FORGOTTEN_AFTER: u32 = 16;
 
-/// A lane that takes less than this longer or shorter than the first one is not corrected: what remains is below what a
-/// comparison of finalists claims.
+/// What is not corrected is below what a comparison of finalists claims.
 const CORRECTED_FROM: f64 = 0.005;
 
-/// Ratios of different anchors that differ by less than this agree: it decides who is screened, and finalists are compared
-/// on one card in any case.
+/// Of ratios: it decides who is screened, and finalists are compared on one card in any case.
 const AGREE_WITHIN: f64 = 0.02;
 
 const WAITS_AT_END: &str = "it was still without a new worker at the end";
 
 pub(super) struct Fleet<J> {
     pub lanes: Vec<LaneRecord>,
-    /// First looks that have to be made again on another device, by number.
     pub strikes: BTreeMap<u64, Strike>,
     /// Copies of what is on the lanes, from which anchors are taken; empty where there is one lane.
     pub sent: BTreeMap<u64, J>,
@@ -37,11 +34,9 @@ pub(super) struct Fleet<J> {
     pub own: Option<J>,
     /// Times on the confirming lane of variants whose own lane is not pooled, nanoseconds.
     pub adjusted: BTreeMap<u64, f64>,
-    /// The lane on which finalists are confirmed.
     pub confirming: usize,
 }
 
-/// A job that every lane measures.
 pub(super) struct AnchorJob<J> {
     pub number: u64,
     pub job: J,
@@ -50,7 +45,6 @@ pub(super) struct AnchorJob<J> {
 pub(super) struct Strike {
     pub verdict: Verdict,
     pub lane: usize,
-    /// Whether the lane was lost with it.
     pub lost: bool,
 }
 
@@ -62,7 +56,6 @@ pub(super) struct LaneRecord {
     /// Seconds of work until the search was over, and when that was.
     pub searched: Option<f64>,
     pub searched_at: Option<f64>,
-    /// Why it takes no more variants.
     pub out: Option<String>,
     /// Variants whose worker died on them, and which went to another lane.
     pub given_back: u64,
@@ -81,7 +74,6 @@ pub(super) struct LaneRecord {
     noise: f64,
     pub ratio: f64,
     pub is_pooled: bool,
-    /// Anchors in a row on which a worker broke.
     pub broken_anchors: u32,
     pub anchoring: u32,
     pub anchored_at: Option<Duration>,
@@ -101,7 +93,6 @@ impl<J> Fleet<J> {
         }
     }
 
-    /// Whether there is more than one lane, lost ones included.
     pub(super) fn is_several(&self) -> bool {
         self.lanes.len() > 1
     }
@@ -125,13 +116,11 @@ impl<J> Fleet<J> {
         self.lanes.iter().any(|lane| !lane.is_pooled && lane.identity.device_uuid == *uuid)
     }
 
-    /// The first lane that takes variants.
     pub(super) fn reference(&self) -> usize {
         self.lanes.iter().position(|lane| lane.out.is_none()).unwrap_or(0)
     }
 
-    /// How a lane's times compare with the reference lane's: the ratio, and whether all anchors agree on it. `None`
-    /// without anchors that both have measured.
+    /// The ratio, and whether all anchors agree on it. `None` without anchors that both have measured.
     pub(super) fn compare(&self, lane: usize) -> Option<(f64, bool, [f64; 2])> {
         let reference = &self.lanes[self.reference()];
         let own = &self.lanes[lane];
@@ -182,7 +171,6 @@ impl<J> Fleet<J> {
 }
 
 impl LaneRecord {
-    /// Whether evo's own kernels were measured.
     pub(super) fn has_own_anchors(&self) -> bool {
         self.times.keys().any(|(number, _)| number.is_none())
     }
@@ -203,7 +191,6 @@ impl LaneRecord {
         }
     }
 
-    /// A verdict that this lane settled.
     pub(super) fn note_verdict(&mut self) {
         self.evaluations += 1;
         self.clean += 1;
@@ -226,18 +213,15 @@ impl LaneRecord {
         self.lost_at.get_or_insert(at);
     }
 
-    /// Why it took no more variants, if so.
     pub(super) fn why_out(&self) -> Option<String> {
         let waits = self.waits_at_end.then(|| WAITS_AT_END.to_string());
         self.out.clone().or(waits)
     }
 
-    /// Seconds without a worker until then.
     pub(super) fn absent_until(&self, at: f64) -> f64 {
         self.absent + self.lost_at.map_or(0.0, |lost| (at - lost).max(0.0))
     }
 
-    /// A variant broke here and was well elsewhere. Whether the lane should take no more.
     pub(super) fn suspect(&mut self, number: u64) -> bool {
         self.clean = 0;
         self.suspicions.insert(number);

@@ -2,8 +2,7 @@
 //! chosen with more known, and most compilers idle. They compile what the strategy would propose next as things
 //! stand. What it then really proposes is often compiled already, and was still chosen with everything known.
 //!
-//! A guess has no number, no verdict and no line in the journal, and whether it was made changes no proposal. It is a
-//! source whose answer is known before anyone asks for it.
+//! A guess has no number, no verdict and no line in the journal, and whether it was made changes no proposal.
 
 use evo_compile::full_cache;
 use evo_space::genome::Genome;
@@ -21,7 +20,6 @@ const RESERVED: usize = 4;
 const LEAST: usize = 3;
 
 impl<R: Recipe> Engine<'_, R> {
-    /// Keeps idle compilers busy with what is likely to be proposed.
     pub(super) fn guess(&mut self) {
         let known = self.study.history.evaluations.len();
         let is_asked = self.speculation.guesses.asked_at == Some(known);
@@ -93,7 +91,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// The search is over: nothing that it may have proposed is compiled any more.
     pub(super) fn give_up_guesses(&mut self) {
         if self.speculation.guesses.running.is_empty() {
             return;
@@ -168,7 +165,6 @@ mod tests {
         (ran, asked.get())
     }
 
-    /// Sources that do not compile among them, and twins of the same source.
     const SPACE: &str = "[parameters]\nA = [0, 1, 2, 6]\nB = [0, 1, 2]\nDEAD = [0, 1]\n";
 
     fn study() -> TestStudy {

@@ -22,7 +22,6 @@ pub(crate) enum Task<J> {
     /// A job whose times are known of other lanes, as the lane itself measures them.
     Anchor {
         job: Box<J>,
-        /// The evaluation that the job was made for; none for evo's own kernels.
         number: Option<u64>,
     },
     Pair(Box<Rivals<J>>),
@@ -49,7 +48,6 @@ pub(crate) struct LaneJob<J> {
     pub avoid: Option<usize>,
 }
 
-/// The engine's end of the lanes.
 pub(crate) struct LanePool<J> {
     shared: Arc<SharedQueue<J>>,
     threads: Vec<JoinHandle<()>>,
@@ -69,14 +67,10 @@ struct QueueState<J> {
 }
 
 struct LaneState<J> {
-    /// What only this lane can do; it comes first.
     own: VecDeque<Task<J>>,
     has_begun: bool,
-    /// Whether it takes nothing more from the queue.
     is_out: bool,
-    /// Whether it takes nothing from the queue yet.
     is_held: bool,
-    /// Since when it waits for its next worker.
     renewing: Option<Instant>,
     /// How many times as long as the first lane it takes.
     ratio: f64,
@@ -102,7 +96,6 @@ impl<J> Default for LaneState<J> {
 struct LaneTask<J> {
     task: Task<J>,
     ratio: f64,
-    /// Of a variant that any of several lanes could have taken.
     number: Option<u64>,
 }
 
@@ -111,7 +104,6 @@ impl<J> QueueState<J> {
         self.lanes.iter().filter(|lane| !lane.is_out).count()
     }
 
-    /// The first task that a lane may take, if there is one.
     fn take(&mut self, lane: usize) -> Option<LaneTask<J>> {
         let ratio = self.lanes[lane].ratio;
         if let Some(task) = self.lanes[lane].own.pop_front() {
@@ -145,7 +137,6 @@ impl<J> SharedQueue<J> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// A lane's next task; `None` once the handle is gone.
     fn next(&self, lane: usize) -> Option<LaneTask<J>> {
         let mut state = self.lock();
         loop {
@@ -163,7 +154,6 @@ impl<J> SharedQueue<J> {
         }
     }
 
-    /// Takes in how a task ended: what it took, whether the lane is out, and what has to be seen again.
     fn rest(&self, lane: usize, task: Task<J>, answer: &LaneAnswer) {
         let mut state = self.lock();
         let own = &mut state.lanes[lane];
@@ -187,12 +177,10 @@ impl<J> SharedQueue<J> {
 }
 
 impl<J> SharedQueue<J> {
-    /// Whether a lane has to see to its next worker.
     fn is_renewing(&self, lane: usize) -> bool {
         self.lock().lanes[lane].renewing.is_some()
     }
 
-    /// A lane has its next worker, or will have none.
     fn renewed(&self, lane: usize, renewal: Option<&Renewal>) {
         let mut state = self.lock();
         state.lanes[lane].renewing = None;
@@ -244,7 +232,6 @@ impl<J: Send + 'static> LanePool<J> {
         Ok(lanes)
     }
 
-    /// Queues a variant for whichever lane is free first.
     pub(crate) fn queue(&self, job: LaneJob<J>) {
         self.shared.lock().queue.push_back(job);
         self.shared.changed.notify_all();
@@ -265,7 +252,6 @@ impl<J: Send + 'static> LanePool<J> {
         true
     }
 
-    /// Forgets a variant that was to be seen again.
     pub(crate) fn settle(&self, number: u64) {
         self.shared.lock().returned.remove(&number);
     }
@@ -309,19 +295,16 @@ impl<J: Send + 'static> LanePool<J> {
         ready.or_else(|| state.lanes.iter().position(|lane| !lane.is_out)).unwrap_or(0)
     }
 
-    /// Gives a lane nothing more from the queue.
     pub(crate) fn put_out(&self, lane: usize) {
         self.shared.lock().lanes[lane].is_out = true;
         self.shared.changed.notify_all();
     }
 
-    /// Has a lane wait with what is queued for all, or go on.
     pub(crate) fn hold(&self, lane: usize, is_held: bool) {
         self.shared.lock().lanes[lane].is_held = is_held;
         self.shared.changed.notify_all();
     }
 
-    /// From the next task on a lane's times are divided by this.
     pub(crate) fn set_ratio(&self, lane: usize, ratio: f64) {
         self.shared.lock().lanes[lane].ratio = ratio;
     }
@@ -347,8 +330,7 @@ impl<J> Drop for LanePool<J> {
         let idle: Vec<bool> = state.lanes.iter().map(is_idle).collect();
         drop(state);
         self.shared.changed.notify_all();
-        // An idle thread is joined, so that its device shuts down in order. A busy thread could block for as
-        // long as a launch may take; the end of this process ends it and its workers.
+        // A busy thread could block for as long as a launch may take; the end of this process ends it and its workers.
         for (thread, _) in self.threads.drain(..).zip(idle).filter(|(_, idle)| *idle) {
             let _ = thread.join();
         }

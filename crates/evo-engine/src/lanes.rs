@@ -1,5 +1,4 @@
-//! What several lanes bring: a variant that has to be seen by another device, a lane that is lost or suspected, and what
-//! the end says of each.
+//! What several lanes bring: a second look by another device, a lane that is lost or suspected, and their accounts.
 //!
 //! A lane that dies takes nothing with it. What it was working on goes back to the queue, and only what happens on two
 //! devices counts against a variant.
@@ -21,8 +20,7 @@ use crate::run::Engine;
 use crate::trouble::EngineError;
 
 impl<R: Recipe> Engine<'_, R> {
-    /// Decides whether a result counts. `None` where another device has to see the variant first, which is queued for
-    /// it then.
+    /// `None` where another device has to see the variant first, which is queued for it then.
     pub(super) fn second_look(
         &mut self,
         lane: usize,
@@ -58,13 +56,11 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(self.study.started(number, &variant.configuration, u32::try_from(lane).ok())?)
     }
 
-    /// A lane's verdict stands.
     fn settled(&mut self, lane: usize, number: u64) {
         self.lanes.settle(number);
         self.fleet.lanes[lane].note_verdict();
     }
 
-    /// Queues what a lane did not settle for another one.
     fn again_elsewhere(&mut self, lane: usize, number: u64) {
         if self.lanes.queue_again(number, lane) {
             self.flight.on_lane.push(number);
@@ -72,7 +68,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// A variant broke on this lane and was well on another device.
     fn suspect(&mut self, lane: usize, number: u64) -> Result<(), EngineError> {
         let is_enough = self.fleet.lanes[lane].suspect(number);
         if !is_enough || self.lanes.is_out(lane) || self.lanes.live() < 2 {
@@ -136,7 +131,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.time.clock.started.elapsed().as_secs_f64()
     }
 
-    /// A lane that waited for its next worker has it, or is lost.
     pub(super) fn renewed(&mut self, lane: usize, renewal: Renewal) -> Result<(), EngineError> {
         let Renewal { recovery, lost, host, device_uuid } = renewal;
         let now = self.seconds();
@@ -163,7 +157,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.anchor_after_fault(lane);
     }
 
-    /// A lane is lost that has no variant.
     pub(super) fn lost_idle(&mut self, lane: usize, why: &str) -> Result<(), EngineError> {
         if self.lanes.live() == 0 {
             return self.all_lost(why);
@@ -195,8 +188,7 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// A finalist's comparison once more on a second device: a win on one card alone may be that card's. `None` where
-    /// there is none, or no time.
+    /// A win on one card alone may be that card's. `None` where there is no second device, or no time.
     pub(super) fn repeated(
         &mut self,
         baseline: &Deep<R>,
@@ -233,7 +225,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok((!pairs.is_empty()).then_some(RepeatedComparison { lane, device_uuid, pairs }))
     }
 
-    /// What observers learn of each lane, where there are several.
     pub(super) fn tell_lanes(&mut self) {
         if !self.fleet.is_several() {
             return;
@@ -254,7 +245,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.observer.observe(&Event::LaneProgress { lanes });
     }
 
-    /// Seconds that a lane was without a worker, until the search was over.
     fn absent(&self, lane: usize) -> f64 {
         let own = &self.fleet.lanes[lane];
         match own.searched_at {
@@ -307,14 +297,12 @@ mod tests {
 
     const PLAIN: &str = "[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2, 3]\n";
 
-    /// The verdicts of one lane.
     fn undisturbed(space: &str) -> BTreeMap<String, String> {
         let bench = TestStudy::new(space);
         bench.run(all_pass());
         bench.verdicts()
     }
 
-    /// A device that has lost its card.
     fn lost(job: &FakeJob) -> Judgement {
         let mut result = lane_result(job, VerdictKind::DeviceLost);
         result.verdict.message = "two new workers failed in a row".to_string();
@@ -322,7 +310,6 @@ mod tests {
         result
     }
 
-    /// A worker that broke, which another device has to see.
     fn broken(job: &FakeJob) -> Judgement {
         let mut result = lane_result(job, VerdictKind::WorkerDied);
         result.verdict = Verdict::new(VerdictKind::WorkerDied, "the worker exited").with_cause("exit_9");
@@ -331,7 +318,6 @@ mod tests {
         result
     }
 
-    /// Counts what a lane is asked, and lets others wait for it.
     #[derive(Clone, Default)]
     struct Calls(Arc<AtomicUsize>);
 
@@ -340,7 +326,6 @@ mod tests {
             self.0.fetch_add(1, Ordering::SeqCst) + 1
         }
 
-        /// Waits until there were so many, so that no lane takes everything.
         fn wait_for(&self, calls: usize) {
             let until = Instant::now() + Duration::from_secs(20);
             while self.0.load(Ordering::SeqCst) < calls && Instant::now() < until {
@@ -577,7 +562,6 @@ mod tests {
         let ran = bench.run(patient(&calls, 5));
         let lane = &ran.summary.end.lanes[1];
         if lane.pooled {
-            // No incumbent was measured by both lanes.
             return;
         }
         let study = bench.open();
@@ -705,7 +689,6 @@ mod tests {
         }
     }
 
-    /// A worker that was cut off, before the next one is there.
     fn cut_off(job: &FakeJob) -> Judgement {
         let mut result = lane_result(job, VerdictKind::WorkerDied);
         result.verdict = Verdict::new(VerdictKind::WorkerDied, "no sign of life").with_cause("cut_off");
@@ -714,7 +697,6 @@ mod tests {
         result
     }
 
-    /// A study on two lanes; the worker of the second dies once.
     fn run_renewed(bench: &mut TestStudy) -> Ran {
         let calls = Arc::new(AtomicUsize::new(0));
         let seen = Arc::clone(&calls);
@@ -744,7 +726,6 @@ mod tests {
         let (ended, end) = channel::<()>();
         let end = Mutex::new(end);
         bench.renew = Some(Arc::new(move || {
-            // Until the study is over.
             let _ = end.lock().unwrap().recv();
             renewal(None, None)
         }));

@@ -27,7 +27,6 @@ const PROCESSES_MIN: usize = 2;
 /// Fresh processes of one that is not decided yet, on any machine.
 const PROCESSES: usize = 3;
 
-/// Blocks A B B A in each of them.
 const BLOCKS: u32 = 4;
 
 /// An inconclusive comparison is extended up to this many processes, while it has taken less than
@@ -70,8 +69,7 @@ impl Evaluate<Job> for Lane {
         let (began, mut rounds) = (Instant::now(), 0);
         let mut matches: Vec<Match> = rivals.problems.iter().map(|problem| Match::at(*problem)).collect();
         loop {
-            // Each process compares the rivals on every problem that is open, because starting one costs more than
-            // the comparison itself.
+            // Starting a process costs more than the comparison itself.
             let open: Vec<usize> =
                 matches.iter().filter(|own| own.answer.is_none()).map(|own| own.problem).collect();
             if open.is_empty() {
@@ -119,8 +117,7 @@ struct Match {
     problem: usize,
     /// Log ratios, kept apart by process, because the interval is resampled within processes.
     processes: Vec<Vec<f64>>,
-    /// Block times of the baseline, by process too: rivals are paired within a process, so what two processes differ by
-    /// hits both alike.
+    /// By process too: rivals are paired within a process, so what two processes differ by hits both alike.
     baseline_ns: Vec<Vec<f64>>,
     finalist_ns: Vec<f64>,
     answer: Option<PairAnswer>,
@@ -137,7 +134,6 @@ impl Match {
         }
     }
 
-    /// Takes in what one more process measured, and decides if that is enough.
     fn add(&mut self, rivals: &Rivals<Job>, times: PairedTimes, room: Room) {
         self.baseline_ns.push(times.a_ns);
         self.finalist_ns.extend(times.b_ns);
@@ -160,19 +156,15 @@ impl Match {
     }
 }
 
-/// What time is left to a comparison.
 #[derive(Clone, Copy)]
 struct Room {
-    /// For one that is not decided.
     extends: bool,
-    /// For one more process, if there is a limit.
     has_more: bool,
 }
 
 /// Processes without which a comparison decides nothing; what they take beyond their time is the lane's to end.
 const PROCESSES_LEAST: usize = 2;
 
-/// Whether one more process, as long as those before it, fits into the time of a comparison.
 fn has_room(taken: Duration, processes: usize, within: Option<Duration>) -> bool {
     processes < PROCESSES_LEAST
         || within.is_none_or(|within| taken + taken / processes.max(1) as u32 <= within)

@@ -20,14 +20,12 @@ use evo_supervise::lane::LaneOptions;
 
 use crate::ports::{Sanitizer, SanitizerAnswer};
 
-/// The tool, or why there is none, for the device of a run.
 #[derive(Debug)]
 pub struct DeviceSanitizer {
     pub kind: DeviceKind,
     pub tool: Result<FoundTool, ToolFailure>,
     /// What workers are told; the tool gets a worker of its own.
     pub options: LaneOptions,
-    /// Which checks are made; those of the space file.
     pub checks: Vec<SanitizerCheck>,
     pub limit: Duration,
     /// Whether somebody demands an answer: then a problem is looked at beside the small shapes, and without the tool evo's
@@ -35,7 +33,6 @@ pub struct DeviceSanitizer {
     pub is_demanded: bool,
     /// Checks that did not come to an end on a variant. They are not made on others: every one would wait as long.
     pub stuck: Vec<SanitizerCheck>,
-    /// The host device beside a GPU.
     pub twin: Option<TwinLooks>,
 }
 
@@ -112,14 +109,12 @@ impl DeviceSanitizer {
     }
 }
 
-/// What the host device is asked for, and what it said.
 #[derive(Debug)]
 pub struct TwinLooks(Arc<TwinDesk>);
 
 #[derive(Debug)]
 struct TwinDesk {
     look: Box<dyn HostLook>,
-    /// For one look.
     limit: Duration,
     state: Mutex<TwinState>,
     changed: Condvar,
@@ -133,7 +128,6 @@ struct TwinState {
 }
 
 impl TwinLooks {
-    /// Looks of so long at most each.
     pub fn new(look: Box<dyn HostLook>, limit: Duration) -> TwinLooks {
         let (state, changed) = (Mutex::default(), Condvar::new());
         TwinLooks(Arc::new(TwinDesk { look, limit, state, changed }))
@@ -156,7 +150,6 @@ impl TwinLooks {
         }
     }
 
-    /// The answer about one that was asked for, once it is there.
     pub(crate) fn answer(&self, configuration: &Configuration, until: Instant) -> TwinAnswer {
         let mut state = self.0.lock();
         loop {
@@ -234,7 +227,6 @@ mod tests {
         Configuration::new(vec![("A".into(), Value::Int(value))])
     }
 
-    /// Answers once it is told to, and says of which.
     #[derive(Debug)]
     struct Held(Mutex<Receiver<()>>, Mutex<Sender<Configuration>>);
 

@@ -1,5 +1,4 @@
-//! What the engine needs from the rest of the program, as small traits. Tests therefore need neither
-//! compilers nor devices, and the engine serves recordings as well as kernels.
+//! What the engine needs from the rest of the program, as small traits: tests need neither compilers nor devices.
 //!
 //! Three values travel from a configuration to its verdict: what was prepared, what was compiled, what
 //! the device is handed. Their types belong to the [`Recipe`]; the engine passes them on and looks only
@@ -22,18 +21,14 @@ use evo_journal::record::ProblemWork;
 use evo_supervise::job::{Judgement, Standing};
 use evo_supervise::renewal::Renewal;
 
-/// Turns a configuration into something to compile and to judge.
 pub trait Recipe {
-    /// A configuration made ready for the compilers.
     type Prepared;
-    /// What the compilers made of it.
     type Binary: Clone + Send + 'static;
     type Job: Clone + Send + 'static;
 
     /// Renders, resolves and checks against the limits that are known before compiling.
     fn prepare(&self, configuration: &Configuration) -> Result<Self::Prepared, Refused>;
     fn identity(&self, prepared: &Self::Prepared) -> Identity;
-    /// What is known of a compiled variant before anything of it runs.
     fn record(&self, prepared: &Self::Prepared, binary: &Self::Binary) -> BuildRecord;
     /// The job for a compiled variant; an error is a verdict on its resources.
     fn job(
@@ -52,7 +47,6 @@ pub trait Recipe {
     fn work(&self, prepared: &Self::Prepared) -> Vec<ProblemWork>;
 }
 
-/// What a compiler answers: a binary, or the verdict on the source.
 pub type CompileAnswer<B> = Result<B, Box<Verdict>>;
 
 /// Compilers that answer with [`Message::Compiled`].
@@ -64,19 +58,16 @@ pub trait Compilers<P> {
     fn jobs(&self) -> usize;
     /// Seconds of compiling, summed over processes.
     fn busy_seconds(&self) -> f64;
-    /// Whether the times of their answers say anything. They do not in a replay, whose runs must not depend on
-    /// the clock.
+    /// In a replay they say nothing: its runs must not depend on the clock.
     fn are_timed(&self) -> bool {
         true
     }
-    /// Whether compiling takes time from what the device measures, as on the host. Nothing is compiled on suspicion
-    /// then.
+    /// As on the host. Nothing is compiled on suspicion then.
     fn disturb_timing(&self) -> bool {
         true
     }
 }
 
-/// A device behind its supervisor; lives in the lane's thread.
 pub trait Evaluate<J>: Send {
     /// Gates and timing of one job. A failing job is a result; so is a lost device.
     fn evaluate(&mut self, job: &J, standing: &Standing) -> Judgement;
@@ -113,14 +104,11 @@ pub trait Sanitizer<J>: Send {
     ) -> SanitizerAnswer;
 }
 
-/// What a sanitizer says of a job.
 #[derive(Clone, Debug)]
 pub struct SanitizerAnswer {
     pub report: GateReport,
-    /// Of what it found.
     pub verdict: Option<Verdict>,
     pub looked: bool,
-    /// Whether time ran out before there was an answer.
     pub is_late: bool,
 }
 
@@ -140,23 +128,19 @@ pub struct LanePart<J> {
 
 pub type Utilization = Box<dyn Fn() -> Option<f64> + Send>;
 
-/// Which device a lane has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaneIdentity {
-    /// For people: `cuda:1`, `ssh node7`.
     pub name: String,
     pub device_uuid: String,
     pub host: String,
 }
 
 impl<J> LanePart<J> {
-    /// The only lane of a run, whose device the study's header names.
     pub fn only(device: Box<dyn Evaluate<J>>, sanitizer: Box<dyn Sanitizer<J>>) -> Vec<LanePart<J>> {
         vec![LanePart { device, sanitizer, identity: LaneIdentity::default(), utilization: None }]
     }
 }
 
-/// For runs in which nothing is looked at.
 #[derive(Clone, Debug)]
 pub struct NoSanitizer(pub &'static str);
 
@@ -189,8 +173,7 @@ pub struct Identity {
     pub source: ContentHash,
     /// Hash of the whole text and of the included files, for the journal; absent where there is no source.
     pub text: Option<ContentHash>,
-    /// Equal for equal grids, blocks and shapes: the part of the outcome that machine code does not
-    /// decide.
+    /// Equal for equal grids, blocks and shapes: the part of the outcome that machine code does not decide.
     pub plan: ContentHash,
     /// Hash of what all variants of the run share; absent where verdicts are never taken over.
     pub conditions: Option<ContentHash>,
@@ -221,7 +204,6 @@ impl Identity {
 pub struct BuildRecord {
     pub compile_ms: f64,
     pub resources: Vec<EntryResources>,
-    /// Hash of the binary file; absent where there is none.
     pub binary_hash: Option<ContentHash>,
     /// Equal for equal machine code; absent where it is unknown, and then nothing is shared.
     pub code_hash: Option<ContentHash>,
@@ -235,21 +217,15 @@ pub struct JobOrder {
     pub number: u64,
     /// `BLOCK_M=32 NUM_WARPS=8 …`, for messages.
     pub label: String,
-    /// The hash compiled into the binary: of the configuration whose source was compiled, which may be
-    /// another than the variant's where sources are equal.
+    /// Of the configuration whose source was compiled: another than the variant's where sources are equal.
     pub variant_hash: ContentHash,
-    /// Asks for every gate at full depth and for all timing modes.
     pub deep: Option<DeepOrder>,
 }
 
-/// How much is asked of a variant that meets every gate at full depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeepOrder {
-    /// How long each series of further questions may take, milliseconds.
     pub series_ms: u32,
-    /// Whether other work has kept the device busy until now.
     pub busy: bool,
-    /// How long sampling one problem in one mode may take, where a budget of time is short.
     pub sampling_max: Option<Duration>,
 }
 
@@ -257,8 +233,7 @@ impl DeepOrder {
     /// For a variant that is judged alone: nobody waits for anything else.
     pub const ALONE: DeepOrder = DeepOrder { series_ms: SERIES_MS, busy: false, sampling_max: None };
 
-    /// For a finalist of a search that took so long. A confirmation should not take longer than a quarter of the
-    /// search, and there are some twelve series in it.
+    /// A confirmation should not take longer than a quarter of the search, and there are some twelve series in it.
     pub fn after(search: Duration) -> DeepOrder {
         let share = (search.as_millis() / 50).min(u128::from(SERIES_MS)) as u32;
         DeepOrder { series_ms: share.max(SERIES_MIN_MS), busy: true, sampling_max: None }
@@ -274,7 +249,6 @@ pub struct Refused {
     pub verdict: Box<Verdict>,
 }
 
-/// A finalist and what it is compared with.
 #[derive(Clone, Debug)]
 pub struct Rivals<J> {
     pub baseline: J,
@@ -286,21 +260,15 @@ pub struct Rivals<J> {
     pub within: Option<Duration>,
 }
 
-/// A comparison on one problem, or why there is none.
 pub type PairAnswer = Result<PairedProblem, String>;
 
-/// What threads tell the engine.
 #[derive(Debug)]
 pub enum Message<B> {
-    /// A compiler's answer to a ticket.
     Compiled(u64, CompileAnswer<B>),
-    /// The answer of a lane, by its position.
     Lane(usize, Box<LaneAnswer>),
-    /// Ctrl-C or SIGTERM, the n-th.
     Interrupt(u32),
 }
 
-/// A lane's answers, one for each task in order.
 #[derive(Debug)]
 pub enum LaneAnswer {
     /// Comes before the answer to a variant of the common queue, where there are several lanes.

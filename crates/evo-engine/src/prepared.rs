@@ -1,6 +1,4 @@
 //! A configuration made ready for the compilers: its sources, its plans, and the hashes that identify them.
-//!
-//! The binaries of one configuration: which problems each serves, and what it uses.
 
 use evo_compile::includes::FileReader;
 use evo_compile::search_path::SearchPath;
@@ -21,7 +19,6 @@ pub struct KernelDraft {
     /// One for each set of constants; none where rendering failed.
     pub sources: Vec<KernelSource>,
     pub(super) text: Option<ContentHash>,
-    /// Hash of the files that the sources include, if there are any.
     pub included: Option<ContentHash>,
     pub tiny: TinyShapes,
     pub checked: Vec<ProblemPlan>,
@@ -31,7 +28,6 @@ pub struct KernelDraft {
 }
 
 impl KernelDraft {
-    /// A configuration that is refused before anything is resolved.
     pub fn refused(gate: Gate, verdict: Box<Verdict>) -> KernelDraft {
         let refused = Some(Refused { gate, verdict });
         let (tiny, none) = (TinyShapes::default(), Vec::new);
@@ -83,7 +79,6 @@ pub(super) fn binding<'a>(
     timed.iter().chain(checked).chain(listed)
 }
 
-/// The source of a configuration, and its hash with the files that it includes, as journals keep it.
 pub fn source_of(
     kernel: &KernelSpec,
     configuration: &Configuration,
@@ -95,7 +90,6 @@ pub fn source_of(
     Ok((source, hash))
 }
 
-/// A hash of the files that a source includes; `None` where there are none but the toolchain's.
 pub(super) fn included(
     files: &FileReader,
     search: &SearchPath,
@@ -112,7 +106,6 @@ fn joined(included: Option<&ContentHash>, own: ContentHash) -> ContentHash {
     }
 }
 
-/// The hash of one, or of several together.
 pub(super) fn one_hash(hashes: Vec<ContentHash>) -> ContentHash {
     match &hashes[..] {
         [only] => only.clone(),
@@ -126,7 +119,6 @@ pub struct PreparedKernel {
     /// One for each set of constants; at least one.
     pub sources: Vec<KernelSource>,
     pub(super) text: Option<ContentHash>,
-    /// Hash of the files that the sources include, if there are any.
     pub included: Option<ContentHash>,
     pub tiny: TinyShapes,
     pub checked: Vec<ProblemPlan>,
@@ -143,8 +135,7 @@ impl PreparedKernel {
         joined(self.included.as_ref(), own)
     }
 
-    /// A hash of everything but the code that decides the outcome: grids, blocks, shapes. Two
-    /// configurations with the same machine code may still differ here.
+    /// Of grids, blocks, shapes: two configurations with the same machine code may still differ here.
     pub(super) fn plan_hash(&self) -> ContentHash {
         let text = |plans: &Vec<ProblemPlan>| serde_json::to_vec(plans).unwrap_or_default();
         let small = [&self.tiny.plans, &self.tiny.several];
@@ -153,14 +144,12 @@ impl PreparedKernel {
     }
 }
 
-/// What the compiler reports of one binary, and the problems that it serves.
 #[derive(Clone, Debug)]
 pub struct BuiltCode {
     pub constants: Specialization,
     pub resources: Vec<EntryResources>,
 }
 
-/// What was made of sources, in their order.
 pub fn built_codes(sources: &[KernelSource], binaries: &[Binary]) -> Vec<BuiltCode> {
     let one = |(source, binary): (&KernelSource, &Binary)| BuiltCode {
         constants: source.constants.clone(),

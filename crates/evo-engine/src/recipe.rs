@@ -30,23 +30,18 @@ pub struct KernelRecipe<'a> {
     kernel: &'a KernelSpec,
     limits: DeviceLimits,
     arch: String,
-    /// Bytes that a problem's buffers may take together, where the device is known.
     memory_cap: Option<u64>,
     timed: Vec<&'a ProblemSpec>,
     checked: Vec<&'a ProblemSpec>,
-    /// Constants of further problems, which are none of the recipe's own.
     further: Vec<Specialization>,
     reference: Option<CompiledReference>,
-    /// The same in single precision.
     reference_single: Option<CompiledReference>,
     prepare: Option<CompiledReference>,
     check: CheckPlan,
     /// What it runs on: the host watches instrumented builds, and shapes near the timed ones follow the problems.
     kind: Option<DeviceKind>,
-    /// Where included files are looked for beside the kernel's own options.
     search: SearchPath,
     files: FileReader,
-    /// Hash of what all variants share, where verdicts may be taken over.
     conditions: Option<ContentHash>,
 }
 
@@ -66,7 +61,6 @@ impl CompiledReference {
         CompiledReference { binary: BinaryRef::of(binary), entries, bytes, code: binary.code_hash.clone() }
     }
 
-    /// For a job, with its file in place.
     fn whole(&self) -> (BinaryRef, Vec<String>) {
         if let Some(path) = self.binary.path.as_ref().filter(|path| !path.exists()) {
             // Where it cannot be written, the device worker says that it is gone.
@@ -111,25 +105,21 @@ impl<'a> KernelRecipe<'a> {
         }
     }
 
-    /// The same where code for further problems is compiled too, whose plans `plan_of` gives.
     pub fn serving<'p>(self, problems: impl IntoIterator<Item = &'p ProblemSpec>) -> KernelRecipe<'a> {
         let own = problems.into_iter().map(|one| specialize::constants_of(&self.kernel.specialize, one));
         KernelRecipe { further: specialize::distinct(own), ..self }
     }
 
-    /// The same where verdicts may be taken over by runs under equal conditions.
     pub fn under(self, conditions: Option<ContentHash>) -> KernelRecipe<'a> {
         KernelRecipe { conditions, ..self }
     }
 
-    /// How answers are judged, and the machine code of the reference kernels.
     pub fn judging(&self) -> (&CheckPlan, Vec<ContentHash>) {
         let references = [&self.reference, &self.reference_single, &self.prepare];
         (&self.check, references.into_iter().flatten().map(|one| one.code.clone()).collect())
     }
 
-    /// The same where the environment names include folders: what is in included files is part of a
-    /// variant's identity.
+    /// The environment may name include folders: what is in included files is part of a variant's identity.
     pub fn searching(self, search: SearchPath) -> KernelRecipe<'a> {
         KernelRecipe { search, ..self }
     }
@@ -146,7 +136,6 @@ impl<'a> KernelRecipe<'a> {
         KernelRecipe { prepare, ..self }
     }
 
-    /// The same for a kind of device: the host watches instrumented builds.
     pub fn on_kind(self, kind: DeviceKind) -> KernelRecipe<'a> {
         KernelRecipe { kind: Some(kind), ..self }
     }
@@ -162,13 +151,11 @@ impl<'a> KernelRecipe<'a> {
         KernelRecipe { arch: info.arch.clone(), memory_cap: Some(limits::memory_cap(info)), ..self }
     }
 
-    /// The same for a target whose device is not there.
     pub fn targeting(self, arch: &str) -> KernelRecipe<'a> {
         KernelRecipe { arch: arch.to_string(), ..self }
     }
 
-    /// Everything that is known of a configuration before compiling, also where it is refused:
-    /// `evo compile` shows what a refused variant would use all the same.
+    /// Also where it is refused: `evo compile` shows what a refused variant would use all the same.
     pub fn draft(&self, configuration: &Configuration) -> KernelDraft {
         let mut refused = None;
         let mut resolve_all = |problems: &[&ProblemSpec]| -> Vec<ProblemPlan> {
@@ -200,20 +187,17 @@ impl<'a> KernelRecipe<'a> {
         KernelDraft { sources, text, included, tiny, checked, timed, refused }
     }
 
-    /// The sets of constants that the recipe's problems have, each once.
     fn constants(&self) -> Vec<Specialization> {
         let names = &self.kernel.specialize;
         let own =
             self.timed.iter().chain(&self.checked).map(|problem| specialize::constants_of(names, problem));
         let mut sets = specialize::distinct(own.chain(self.further.iter().cloned()));
-        // A recipe for no problem in particular.
         if sets.is_empty() {
             sets.extend(self.kernel.problems.first().map(|first| specialize::constants_of(names, first)));
         }
         sets
     }
 
-    /// Those together with what listed small shapes ask for.
     fn all_constants(&self, tiny: &TinyShapes) -> Result<Vec<Specialization>, Box<Verdict>> {
         let names = &self.kernel.specialize;
         let listed = tiny.plans.iter().map(|plan| Specialization::of(names, &plan.sizes));
@@ -229,7 +213,6 @@ impl<'a> KernelRecipe<'a> {
         }
     }
 
-    /// Refuses a plan that the device cannot take, as far as that is known before compiling.
     fn check_plan(&self, plan: &ProblemPlan) -> Result<(), Box<Verdict>> {
         if let Some(cap) = self.memory_cap.filter(|_| self.check.checks.include(GateCheck::LimitMemory)) {
             limits::check_memory(plan, cap)?;
@@ -252,8 +235,7 @@ impl<'a> KernelRecipe<'a> {
         compiled.map(|()| plan).map_err(|refused| refused.verdict)
     }
 
-    /// Refuses what the compiler's report forbids: spills beyond the space's rule, or launches that
-    /// exceed the device together with what the kernels use.
+    /// Refuses spills beyond the space's rule, and launches that exceed the device together with what the kernels use.
     pub fn check_compiled<'p>(
         &self,
         mut plans: impl Iterator<Item = &'p ProblemPlan>,
@@ -312,7 +294,6 @@ impl KernelRecipe<'_> {
         (plans, TinyNotes { absent, hint: Some(DERIVED_HINT), ..TinyNotes::default() })
     }
 
-    /// Those of evo's own shapes at which the compiled kernel can be launched.
     fn launchable(&self, mut plans: Vec<ProblemPlan>, built: &[BuiltCode]) -> Vec<ProblemPlan> {
         plans.retain(|plan| self.check_fits(plan, built).is_ok());
         plans
@@ -335,7 +316,6 @@ impl KernelRecipe<'_> {
     }
 }
 
-/// A result, or its verdict as the first refusal.
 fn keep<T>(refused: &mut Option<Refused>, result: Result<T, Box<Verdict>>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
@@ -346,7 +326,6 @@ fn keep<T>(refused: &mut Option<Refused>, result: Result<T, Box<Verdict>>) -> Op
     }
 }
 
-/// The problems of a kernel on a kind of device, in order.
 pub fn problems_on(kernel: &KernelSpec, kind: DeviceKind) -> Vec<&ProblemSpec> {
     let runs = |problem: &&ProblemSpec| problem.device.as_deref().is_none_or(|own| own == kind.as_str());
     kernel.problems.iter().filter(runs).collect()
@@ -388,8 +367,7 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
     }
 }
 
-/// The secret seed of the inputs. A hash, so that the study's seed, which is printed and also drives the
-/// search, is not itself what a generator of inputs starts from.
+/// A hash: the study's seed is printed and drives the search, and generators of inputs are not to start from it.
 fn input_seed(seed: u64) -> u64 {
     let hash = ContentHash::of_parts([b"inputs".as_slice(), seed.to_le_bytes().as_slice()]);
     // The hash is 32 hexadecimal digits; half of them make the number.

@@ -1,9 +1,7 @@
-//! Variants that are not worth running. When the device could take a variant, the strategy is asked once
-//! more, because by then it knows what the compiler reports. Where a variant waited for a compiler while other
-//! outcomes came, the strategy is asked before it is compiled as well.
+//! Variants that are not worth running. When the device could take a variant, the strategy is asked once more, because
+//! by then it knows what the compiler reports; where a variant waited for a compiler, before it is compiled as well.
 //!
-//! A variant that is passed over has its own verdict, which is neither a failure nor a measurement. It
-//! counts against no budget of evaluations, since it cost a compilation and no device time.
+//! A variant that is passed over has its own verdict, and counts against no budget of evaluations.
 
 use evo_journal::budget::StopReason;
 use evo_protocol::evaluation::Evaluation;
@@ -13,18 +11,15 @@ use crate::run::Engine;
 use crate::trouble::EngineError;
 use crate::variant::Twin;
 
-/// After this many in a row the next variant runs without asking: a wrong model must meet evidence,
-/// and a run must come to its end.
+/// After so many the next variant runs unasked: a wrong model must meet evidence, and a run must come to its end.
 const IN_A_ROW: u32 = 31;
 
 impl<R: Recipe> Engine<'_, R> {
-    /// Evaluations that count against a budget.
     pub(super) fn counted(&self) -> u64 {
         self.study.history.evaluations.len() as u64 - self.ledger.uncounted
     }
 
-    /// The evaluations of a bookkeeping slice: a generation's worth of counted evaluations, and the
-    /// variants that were passed over between them.
+    /// A generation's worth of counted evaluations, and the variants that were passed over between them.
     pub(super) fn slice(&self, generation: u32) -> &[Evaluation] {
         let all = &self.study.history.evaluations;
         let first = u64::from(generation) * u64::from(self.options.population.get());
@@ -32,9 +27,8 @@ impl<R: Recipe> Engine<'_, R> {
         &all[start..position_after(all, first + u64::from(self.options.population.get())).max(start)]
     }
 
-    /// Whether to run a compiled variant. The default configuration always runs, because others are
-    /// compared with it. So does a variant that was in flight at a crash. Without facts there is nothing
-    /// new to ask about.
+    /// The default configuration always runs, because others are compared with it; so does a variant that was in flight
+    /// at a crash. Without facts there is nothing new to ask about.
     pub(super) fn is_worth_running(&mut self, number: u64) -> bool {
         let Some(variant) = self.flight.variants.get(&number) else { return true };
         let Some(facts) = variant.build.facts.filter(|_| !self.options.run_all) else { return true };
@@ -60,8 +54,7 @@ impl<R: Recipe> Engine<'_, R> {
         worth
     }
 
-    /// Ends a variant without compiling it. Variants that wait for its source are queued on their own: their
-    /// launches may be others.
+    /// Variants that wait for its source are queued on their own: their launches may be others.
     pub(super) fn pass_over_uncompiled(&mut self, number: u64) -> Result<(), EngineError> {
         let Some(variant) = self.flight.variants.remove(&number) else { return Ok(()) };
         self.make_room();
@@ -70,16 +63,14 @@ impl<R: Recipe> Engine<'_, R> {
         self.restart(waiting)
     }
 
-    /// The run stopped proposing because the variants in flight would use up the budget. One that does not count
-    /// leaves room for one more.
+    /// A variant that does not count leaves room for one more in the budget.
     fn make_room(&mut self) {
         if matches!(self.ending.stop, Some(StopReason::Evaluations | StopReason::Generations)) {
             self.ending.stop = None;
         }
     }
 
-    /// Ends a compiled variant without running it. Variants that wait for its result end too: they have
-    /// the same code and the same launches.
+    /// Variants that wait for its result end too: they have the same code and the same launches.
     pub(super) fn pass_over(&mut self, number: u64) -> Result<(), EngineError> {
         let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
         let (evaluation, code) = (variant.passed_over(), variant.code.clone());
@@ -215,7 +206,6 @@ mod tests {
             let mut bench = TestStudy::new(SPACE);
             bench.options.budget.evaluations = evaluations;
             bench.options.budget.generations = generations;
-            // The refused ones come first.
             let ran = run_backwards(&bench);
             let expected = evaluations.unwrap_or(8);
             assert_eq!(ran.summary.end.evaluations, expected);
@@ -225,7 +215,6 @@ mod tests {
         }
     }
 
-    /// The whole space from its end.
     struct Backwards<'a> {
         inner: Box<dyn Strategy + 'a>,
         rest: Option<Vec<Proposal>>,
@@ -284,7 +273,6 @@ mod tests {
         let values = (0..70).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
         let bench = TestStudy::new(&format!("[parameters]\nB = [{values}]\n"));
         let ran = run(&bench, 0.0);
-        // The default, and each 32nd of the other 69.
         assert_eq!((ran.summary.end.evaluations, ran.summary.end.passed_over), (3, 67));
     }
 

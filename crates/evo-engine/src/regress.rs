@@ -14,7 +14,6 @@ const ROUND: [bool; 6] = [true, false, false, true, false, false];
 const SAME_BLOCKS: u32 = 6;
 const AGAINST_BLOCKS: u32 = 4;
 
-/// A device that compares two jobs in a fresh process.
 pub trait PairOnce<J> {
     /// Times `b` against `a` on timed problems, A B B A.
     fn pair_once(

@@ -1,6 +1,4 @@
-//! The loop itself: when to propose, when to wait, when to end.
-//!
-//! The limits of a run, and its report at the end.
+//! The loop itself: when to propose, when to wait, when to end; the limits of a run, and its report.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -32,8 +30,7 @@ use crate::trouble::{EngineError, RunTrouble, Troubles};
 use crate::variant::Variant;
 use crate::wall::Wall;
 
-/// How often observers learn how busy the lanes are, and the longest wait between two looks at the
-/// wall clock.
+/// Between two reports of how busy the lanes are, and the longest wait between two looks at the wall clock.
 pub(super) const TICK: Duration = Duration::from_millis(250);
 
 /// How long a run waits for the device's state at its end: one with a wall budget or an interrupt, and any other.
@@ -43,7 +40,6 @@ const STATE_WITHIN_MAX: Duration = Duration::from_secs(60);
 /// A variant that was in flight at this many crashes is evaluated after everything else.
 const SUSPECT: u32 = 2;
 
-/// A variant that was in flight at this many crashes is given up.
 const GIVEN_UP: u32 = 3;
 
 pub struct Engine<'a, R: Recipe> {
@@ -68,25 +64,18 @@ pub struct Engine<'a, R: Recipe> {
     pub(super) sanitizer: SanitizerWork,
 }
 
-/// What a variant need not be measured for.
 pub(super) struct PriorKnowledge {
-    /// What other studies measured, until it is taken over.
     pub earlier: EarlierResults,
     pub inheritance: Inheritance,
     /// The incumbent's times: what newcomers are measured against.
     pub standing: Standing,
 }
 
-/// What the summary has to say was not done.
 #[derive(Default)]
 pub(super) struct Undone {
-    /// Variants of this run that have no verdict.
     pub troubles: Troubles,
-    /// Generations whose file could not be written.
     pub unwritten: Vec<u32>,
-    /// Baselines that did not pass at full depth.
     pub unsound: BTreeSet<u64>,
-    /// Finalists that were not confirmed because the wall time was used up.
     pub left_out: usize,
 }
 
@@ -102,9 +91,7 @@ pub(super) struct Speculation {
     pub guesses: Guesses,
 }
 
-/// The sanitizer's part in the run.
 pub(super) struct SanitizerWork {
-    /// Whether it can look at anything.
     pub is_there: bool,
     pub tally: Option<SanitizeTally>,
 }
@@ -117,11 +104,9 @@ pub struct Parts<'a, R: Recipe> {
     pub compilers: Box<dyn Compilers<R::Prepared> + 'a>,
     /// At least one device; finalists are confirmed on the first.
     pub lanes: Vec<LanePart<R::Job>>,
-    /// evo's own kernels, which each of several lanes times so that devices can be compared.
     pub anchors: Option<R::Job>,
     pub observer: &'a mut dyn Observer,
     pub inbox: Inbox<R::Binary>,
-    /// Results of other studies that the run may take over.
     pub earlier: EarlierResults,
 }
 
@@ -171,7 +156,6 @@ impl<'a, R: Recipe> Engine<'a, R> {
 
     /// Runs until a limit, the end of the space, or an interrupt; then confirms the finalists.
     pub fn run(mut self) -> Result<RunSummary, EngineError> {
-        // Before the announcement, which reports the evaluations of earlier runs and what is given up now.
         self.restore()?;
         self.announce();
         self.calibrate()?;
@@ -205,8 +189,6 @@ impl<'a, R: Recipe> Engine<'a, R> {
         self.finish(reason, throughput, confirmed)
     }
 
-    /// The loop. Each round proposes, feeds the device, and then takes all messages that have come.
-    ///
     /// Proposals come first: compilers are the slow stage, and a source that is queued now is a binary
     /// when the device asks for one. The lane is fed before messages are taken as well as after each of
     /// them, so that the device never waits while the journal is synced for another variant.
@@ -220,8 +202,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
             if is_idle && proposed == 0 && self.ending.stop.is_some() {
                 return Ok(());
             }
-            // While proposals are refused without any work, there is nothing to wait for: only look for
-            // interrupts and go on.
+            // While proposals are refused without any work, only look for interrupts and go on.
             let patience = if proposed > 0 || is_idle { Duration::ZERO } else { self.patience() };
             self.take_messages(patience)?;
             if self.ending.at_once {
@@ -233,7 +214,6 @@ impl<'a, R: Recipe> Engine<'a, R> {
         }
     }
 
-    /// How long to wait for a message: until the next tick or the end of the search's part of the wall budget.
     fn patience(&self) -> Duration {
         // A run that is ending waits for what is in flight, if need be with the time of the confirmation.
         let left =
@@ -247,8 +227,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return Err(EngineError::Stopped("device lane")),
         };
-        // Everything that has arrived is handled before the next proposal, so that the strategy decides
-        // with all verdicts known.
+        // So that the strategy decides with all verdicts known.
         while let Some(message) = next {
             match message {
                 Message::Compiled(ticket, outcome) => self.compiled(ticket, outcome)?,
@@ -299,8 +278,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
                 self.abandon(StopReason::Wall);
             }
         }
-        // What is on the device cannot be taken back. Once nothing is left for anything else, the run ends
-        // without it; the process that runs it ends with this one.
+        // What is on the device cannot be taken back; the process that runs it ends with this one.
         if is_over(self.time.wall.left()) && !self.flight.on_lane.is_empty() {
             self.leave_lane()?;
         }
@@ -316,7 +294,6 @@ impl<'a, R: Recipe> Engine<'a, R> {
         ))
     }
 
-    /// Ends the run although a variant is on the device.
     fn leave_lane(&mut self) -> Result<(), EngineError> {
         let running = self.flight.on_lane.first().and_then(|number| self.flight.variants.get(number));
         if let Some(variant) = running {
@@ -333,12 +310,10 @@ impl<'a, R: Recipe> Engine<'a, R> {
         Ok(())
     }
 
-    /// Stops, dropping everything that is not on the device. What is dropped was never evaluated and
-    /// will be proposed again by a resumed study.
+    /// What is dropped was never evaluated and will be proposed again by a resumed study.
     pub(super) fn abandon(&mut self, reason: StopReason) {
         self.ending.stop = Some(reason);
-        // Now rather than at the end: compilers that went on would take the host's cores from the timings of
-        // the confirmation.
+        // Compilers that went on would take the host's cores from the timings of the confirmation.
         self.give_up_guesses();
         self.compilers.cancel();
         self.speculation.ahead.cancelled();
@@ -348,8 +323,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         self.flight.keep_on_lane(&cancelled);
     }
 
-    /// Takes up what earlier runs left: the strategy is told their evaluations, and variants that were in
-    /// flight are queued again.
+    /// The strategy is told the evaluations of earlier runs, and variants that were in flight are queued again.
     fn restore(&mut self) -> Result<(), EngineError> {
         self.settle_history()?;
         let mut given_up = Vec::new();
@@ -402,7 +376,6 @@ impl<'a, R: Recipe> Engine<'a, R> {
         }
     }
 
-    /// The point of a configuration that the space has, today and under its constraints.
     pub(super) fn point(&self, configuration: &Configuration) -> Option<Genome> {
         self.space.genome(configuration).filter(|genome| self.space.contains(genome))
     }
@@ -477,7 +450,6 @@ impl<'a, R: Recipe> Engine<'a, R> {
         self.observer.observe(&event);
     }
 
-    /// Notes a verdict and how busy the lanes are at its time.
     pub(super) fn note_verdict(&mut self) {
         let device = self.lanes.busy().as_secs_f64();
         self.time.clock.note_verdict(device, self.compilers.busy_seconds());
@@ -562,9 +534,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SanitizePlan {
-    /// The baseline and the finalists.
     pub finalists: bool,
-    /// The best of every so many generations.
     pub every: Option<NonZeroU32>,
     /// Without an answer a finalist is not confirmed.
     pub demanded: bool,
@@ -579,7 +549,6 @@ pub struct Options {
     pub population: NonZeroU32,
     /// How many of the best are confirmed in fresh processes; 0 skips confirmation.
     pub finalists: usize,
-    /// Valid points, for the study's total.
     pub valid: u128,
     /// Runs whatever compiles: the strategy is not asked again.
     pub run_all: bool,
@@ -613,10 +582,8 @@ impl Options {
 pub struct RunSummary {
     pub end: RunEnd,
     pub confirmed: usize,
-    /// Finalists that were not confirmed because the wall time was used up.
     pub left_out: usize,
     /// What the study says beyond its winner; none where the user did not want to wait.
     pub insight: Option<Insight>,
-    /// What is wrong with the machine, where that ended the run.
     pub trouble: Option<RunTrouble>,
 }

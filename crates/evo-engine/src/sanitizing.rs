@@ -22,7 +22,6 @@ use crate::run::Engine;
 use crate::trouble::EngineError;
 
 impl<R: Recipe> Engine<'_, R> {
-    /// Tells what is begun beside the search and the confirmation: these will be looked at, in this order.
     pub(super) fn announce_looks(&self, numbers: impl Iterator<Item = u64>) {
         if !self.options.sanitize.finalists || !self.sanitizer.is_there {
             return;
@@ -33,8 +32,7 @@ impl<R: Recipe> Engine<'_, R> {
         self.lanes.send(self.lanes.first(), Task::LookAhead(configurations));
     }
 
-    /// Takes in what is known of a finalist that passed, and where an answer is demanded, looks at it. What is found is
-    /// its verdict.
+    /// Where an answer is demanded, looks at the finalist. What is found is its verdict.
     pub(super) fn sanitize_finalist(
         &mut self,
         deep: &mut Deep<R>,
@@ -98,7 +96,6 @@ impl<R: Recipe> Engine<'_, R> {
         Some(self.time.wall.left_to_looks(Duration::from_secs_f64(spent)))
     }
 
-    /// Whether the sanitizer's answer is there, where it is demanded.
     pub(super) fn has_answer(&mut self, evaluation: &Evaluation) -> Result<bool, EngineError> {
         let report = evaluation.gate(Gate::Sanitize);
         let has_passed = report.is_some_and(|report| report.state == GateState::Pass);
@@ -113,8 +110,7 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(false)
     }
 
-    /// Looks at the best of every so many generations, as far as time allows. They come last, because the board needs
-    /// the finalists.
+    /// As far as time allows, and last, because the board needs the finalists.
     pub(super) fn sanitize_generations(&mut self) -> Result<(), EngineError> {
         let Some(every) = self.options.sanitize.every.filter(|_| self.sanitizer.is_there) else {
             return Ok(());
@@ -128,7 +124,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// The best of every so many generations, without those that have an answer.
     fn due(&self, every: NonZeroU32) -> Vec<(u32, u64)> {
         let mut best = BTreeMap::<u32, (f64, u64)>::new();
         for one in &self.study.history.evaluations {
@@ -236,7 +231,6 @@ mod tests {
         SanitizerAnswer { report, verdict: found, looked: true, is_late: false }
     }
 
-    /// Finds a race in these, and nothing in others.
     fn race_in(labels: &'static [&'static str]) -> FakeSanitizer {
         Arc::new(move |job| match labels.contains(&job.label.as_str()) {
             true => {
@@ -260,7 +254,6 @@ mod tests {
         bench
     }
 
-    /// The rows of the board: configuration, and what the row says of the sanitizer.
     fn board(bench: &TestStudy) -> Vec<(String, Option<GateState>)> {
         let Some(section) = section(&bench.open().history) else { return Vec::new() };
         let row = |entry: &evo_protocol::leaderboard::RankedEntry| {
@@ -416,7 +409,6 @@ mod tests {
         assert!(bench.run(all_pass()).log.sanitized.is_empty());
     }
 
-    /// The fastest of a generation.
     fn best_of(bench: &TestStudy, generation: u32) -> String {
         let history = bench.open().history;
         let own = history.evaluations.iter().filter(|one| one.generation == generation);

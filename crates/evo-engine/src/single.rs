@@ -14,7 +14,6 @@ use evo_supervise::job::Judgement;
 #[derive(Debug)]
 pub struct Single {
     pub evaluation: Evaluation,
-    /// Attributes of each launch, read back from the device.
     pub attributes: Vec<EntryAttributes>,
     pub lost: bool,
     /// The compiler that built it; empty where nothing was compiled.
@@ -22,13 +21,11 @@ pub struct Single {
 }
 
 impl Single {
-    /// A configuration that never reached the device.
     pub fn refused(evaluation: Evaluation) -> Single {
         Single { evaluation, attributes: Vec::new(), lost: false, toolchain: String::new() }
     }
 }
 
-/// The verdict on a configuration that violates constraints; `None` if it violates none.
 pub fn constraint_verdict(space: &SearchSpace, configuration: &Configuration) -> Option<Evaluation> {
     let genome = space.genome(configuration)?;
     let violations = space.violations(&genome);
@@ -52,16 +49,13 @@ pub fn constraint_verdict(space: &SearchSpace, configuration: &Configuration) ->
     Some(variant.evaluation(verdict, Vec::new()))
 }
 
-/// A configuration's job with the variant that takes its judgement, or the evaluation of one that was
-/// refused on the way.
+/// A job with the variant that takes its judgement, or the evaluation of a configuration that was refused.
 pub type SingleJob<R> = Result<(Begun<<R as Recipe>::Prepared>, <R as Recipe>::Job), Box<Evaluation>>;
 
-/// A configuration whose job exists.
 #[derive(Debug)]
 pub struct Begun<P>(Variant<P>);
 
 impl<P> Begun<P> {
-    /// The evaluation that a judgement amounts to.
     pub fn judged(self, judgement: Judgement) -> Single {
         let (attributes, lost) = (judgement.attributes.clone(), judgement.lost);
         let toolchain = self.0.build.toolchain.clone();
@@ -69,8 +63,7 @@ impl<P> Begun<P> {
     }
 }
 
-/// Takes one configuration to a job, outside any study: prepares it, compiles it with `compile`, and
-/// checks what came of it. The outer error is that of `compile` itself; a refusal that the variant is to blame for is the
+/// Outside any study. The outer error is that of `compile` itself; a refusal that the variant is to blame for is the
 /// inner one.
 pub fn job<R: Recipe, E>(
     recipe: &R,
@@ -98,7 +91,6 @@ pub fn job<R: Recipe, E>(
 
 #[derive(Debug)]
 pub struct AgainstBaseline {
-    /// The paired comparison on each timed problem, or why there is none.
     pub problems: Vec<PairAnswer>,
     /// The largest relative difference between the baseline and itself; absent where it could not be measured.
     pub noise_floor: Option<f64>,

@@ -24,13 +24,11 @@ use crate::trouble::{EngineError, RunTrouble, Weight, weigh};
 use crate::variant::{Twin, Variant, code_and_plan};
 
 impl<R: Recipe> Engine<'_, R> {
-    /// Fills the look-ahead with proposals; returns how many were made.
     pub(super) fn propose(&mut self) -> Result<usize, EngineError> {
         self.feed_compilers()?;
         let ahead = self.look_ahead();
         let mut proposed = 0;
-        // `proposed` bounds the loop too: variants that are refused at once never enter the flight, and the
-        // device must be fed in between.
+        // Variants that are refused at once never enter the flight, and the device must be fed in between.
         while proposed < ahead && self.flight.variants.len() < ahead {
             // Such a variant shares machine and device with no other, so that another crash is certainly its own.
             if self.flight.variants.values().any(Variant::runs_alone) {
@@ -50,7 +48,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(proposed)
     }
 
-    /// The most variants between proposal and verdict.
     fn look_ahead(&self) -> usize {
         let (jobs, evaluated) = (self.compilers.jobs(), self.counted());
         if !self.compilers.are_timed() {
@@ -69,8 +66,7 @@ impl<R: Recipe> Engine<'_, R> {
         })
     }
 
-    /// Sends sources to the compilers, as late as they can be busy all the same: what waits here may still be found
-    /// pointless.
+    /// As late as they can be busy all the same: what waits here may still be found pointless.
     pub(super) fn feed_compilers(&mut self) -> Result<(), EngineError> {
         let jobs = self.compilers.jobs();
         while self.flight.compiling < Ahead::depth(jobs) {
@@ -103,8 +99,7 @@ impl<R: Recipe> Engine<'_, R> {
         if !self.flight.retries.is_empty() {
             return if alone { self.flight.retries.pop_front() } else { None };
         }
-        // What is in flight counts as evaluated here; `pass_over` gives the place back. Suspects keep their
-        // share of the budget although they run last.
+        // `pass_over` gives the place back. Suspects keep their share of the budget although they run last.
         let under_way = self.counted() + self.flight.variants.len() as u64;
         if let Some((limit, reason)) = self.options.evaluations_max()
             && under_way + self.flight.suspects.len() as u64 >= limit
@@ -143,8 +138,6 @@ impl<R: Recipe> Engine<'_, R> {
         if alone { self.flight.suspects.pop_front() } else { None }
     }
 
-    /// Prepares a variant and queues it for the compilers, unless a twin with the same source is there
-    /// already.
     pub(super) fn begin(&mut self, mut variant: Variant<R::Prepared>) -> Result<(), EngineError> {
         let number = variant.number;
         if let Err(evaluation) = variant.prepare(self.recipe) {
@@ -153,7 +146,6 @@ impl<R: Recipe> Engine<'_, R> {
         let Some(mut variant) = self.take_over_source(variant)? else { return Ok(()) };
         let Some(key) = variant.source_key() else { return Ok(()) };
         match self.twins.sources.get_mut(&key) {
-            // The same source is being compiled: one compilation answers for both.
             Some(Twin::Pending { waiting, .. }) => {
                 waiting.push(number);
                 self.flight.variants.insert(number, variant);
@@ -177,7 +169,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// A variant that is refused before the compilers, or could not be rendered.
     fn unprepared(
         &mut self,
         variant: Variant<R::Prepared>,
@@ -231,9 +222,7 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// A variant whose source has an answer: a verdict, a twin's result, or a place in the queue.
     pub(super) fn built(&mut self, number: u64, key: &ContentHash) -> Result<(), EngineError> {
-        // The first variant with a source that was compiled on suspicion is the one that pays for it.
         if let Some(Twin::Known { owner, .. }) = self.twins.sources.get_mut(key)
             && is_guess(*owner)
         {
@@ -249,7 +238,6 @@ impl<R: Recipe> Engine<'_, R> {
             Err(mut evaluation) => {
                 if twin_of.is_some() {
                     evaluation.compile_ms = 0.0;
-                    // Twins share a failed compilation. Other refusals depend on a variant's own launches.
                     evaluation.duplicate_of = twin_of.filter(|_| answer.is_err());
                 }
                 self.settle(*evaluation)
@@ -294,7 +282,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// Gives the lane its next tasks, lowest number first.
     pub(super) fn feed_lane(&mut self) -> Result<(), EngineError> {
         // Messages may come faster than the loop looks at the clock.
         let has_time = self.time.wall.left_to_search().is_none_or(|left| !left.is_zero());
@@ -311,8 +298,7 @@ impl<R: Recipe> Engine<'_, R> {
             self.study.started(number, &variant.configuration, None)?;
             self.flight.on_lane.push(number);
             self.observer.observe(&Event::Evaluating { number });
-            // A copy as of now. The task before it may still improve the standing; then this variant is
-            // screened against an older and slower incumbent, which only makes the screening more lenient.
+            // The task before it may still improve the standing; then this variant is screened more leniently.
             let mut standing = self.known.standing.clone();
             if variant.genome == self.space.default_genome() {
                 // What all others are compared with has to be measured: with compilers that are busy, a faster
@@ -352,7 +338,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// A verdict that needs no other device.
     pub(super) fn judged(
         &mut self,
         lane: usize,
@@ -428,8 +413,7 @@ impl<R: Recipe> Engine<'_, R> {
         let generation = evaluation.generation;
         let is_last = evaluation.is_counted() && (counted + 1).is_multiple_of(population);
         self.ledger.uncounted += u64::from(!evaluation.is_counted());
-        // From here on the verdict survives a crash. A strategy that learned it earlier could have acted on
-        // something that a resumed run does not know.
+        // A strategy that learned it earlier could have acted on something that a resumed run does not know.
         self.study.record(&mut evaluation)?;
         self.note_verdict();
         self.undone.troubles.note_verdict();
@@ -451,7 +435,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// Tells the strategy of an evaluation.
     pub(super) fn teach(&mut self, genome: Genome, evaluation: &Evaluation) {
         let header = self.study.header();
         let position = |name: &String| header.problems.iter().position(|own| own == name);
@@ -469,8 +452,7 @@ impl<R: Recipe> Engine<'_, R> {
         });
     }
 
-    /// What to say at once where the default configuration failed: a mistake in the space file or in the reference
-    /// shows there first, and the rest of the sweep is then likely to be for nothing.
+    /// A mistake in the space file or in the reference shows there first.
     fn failed_default(&self, genome: &Genome, evaluation: &Evaluation) -> Option<String> {
         let verdict = &evaluation.verdict;
         if verdict.is_pass() || !evaluation.is_counted() || *genome != self.space.default_genome() {
@@ -484,7 +466,6 @@ impl<R: Recipe> Engine<'_, R> {
         ))
     }
 
-    /// Takes a better evaluation as what newcomers are measured against.
     pub(super) fn improve_standing(&mut self, evaluation: &Evaluation) -> bool {
         let Some(objective) = evaluation.objective_ns.filter(|_| evaluation.verdict.is_pass()) else {
             return false;
@@ -499,10 +480,8 @@ impl<R: Recipe> Engine<'_, R> {
         is_best
     }
 
-    /// Lets later variants with the same machine code and plan use a result of an earlier run.
     pub(super) fn remember_code(&mut self, evaluation: &Evaluation) {
-        // Only a first-hand result is reused, only one about the code, and only from a variant that reached
-        // the device.
+        // Only a first-hand result about the code is reused, and only from a variant that reached the device.
         let usable = evaluation.duplicate_of.is_none()
             && evaluation.verdict.kind.class() != VerdictClass::Harness
             && evaluation.gate(Gate::Launch).is_some_and(|report| report.cases > 0);
@@ -565,7 +544,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(None)
     }
 
-    /// Takes in what an evaluation cost, for the reserve of a wall budget.
     pub(super) fn note_cost(&mut self, evaluation: &Evaluation) {
         if !evaluation.verdict.is_pass() || evaluation.duplicate_of.is_some() || evaluation.device_ms <= 0.0 {
             return;
@@ -574,7 +552,6 @@ impl<R: Recipe> Engine<'_, R> {
     }
 }
 
-/// Variants without a verdict of their own: `trouble` says when a run goes on.
 impl<R: Recipe> Engine<'_, R> {
     pub(super) fn weigh(&self, number: u64, verdict: &Verdict) -> Weight {
         let first = self.flight.variants.get(&number).and_then(|variant| variant.trouble.as_deref());
@@ -597,7 +574,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.restart(waiting)
     }
 
-    /// Ends a variant in flight without a verdict.
     pub(super) fn give_up(&mut self, evaluation: Evaluation) -> Result<(), EngineError> {
         let Some(variant) = self.flight.variants.remove(&evaluation.number) else { return Ok(()) };
         let waiting = self.forget_work(&variant);
@@ -633,8 +609,7 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// Forgets what a variant's twins would take from it; gives those that wait for it. Its source is compiled
-    /// again as well, because what the cache held for it may be gone.
+    /// Gives the twins that wait. The source is compiled again too, because what the cache held for it may be gone.
     pub(super) fn forget_work(&mut self, variant: &Variant<R::Prepared>) -> Vec<u64> {
         let mut waiting = Vec::new();
         if let Some(twin) = variant.source_key().and_then(|key| self.twins.sources.remove(&key)) {
@@ -646,7 +621,6 @@ impl<R: Recipe> Engine<'_, R> {
         waiting
     }
 
-    /// Takes variants that waited for another through all stages by themselves.
     pub(super) fn restart(&mut self, numbers: Vec<u64>) -> Result<(), EngineError> {
         for number in numbers {
             if let Some(variant) = self.flight.variants.remove(&number) {

@@ -1,5 +1,4 @@
-//! The engine's own state in named parts: what is in flight, what is known of duplicates, what was
-//! proposed so far, how the run ends, and what the clock says.
+//! The engine's own state in named parts.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -13,20 +12,14 @@ use super::variant::{Codes, Sources, Variant};
 use evo_journal::budget::StopReason;
 use evo_protocol::leaderboard::Throughput;
 
-/// Everything between proposal and verdict.
 pub(super) struct Flight<R: Recipe> {
     pub variants: BTreeMap<u64, Variant<R::Prepared>>,
-    /// Variants whose source waits to be sent to the compilers, in order.
     pub waiting: VecDeque<u64>,
-    /// Sources that the compilers have not answered.
     pub compiling: usize,
-    /// Compiled and waiting for the lane. The lowest number goes first, so that the default
-    /// configuration, which is proposed first, sets the standing early.
+    /// The lowest number goes first, so that the default configuration sets the standing early.
     pub ready: BTreeMap<u64, R::Job>,
-    /// Numbers given to the lane, in order.
     pub on_lane: Vec<u64>,
-    /// Variants that have no verdict from an earlier run: in flight at a crash, or not final. They run before
-    /// everything else.
+    /// In flight at a crash, or not final. They run before everything else.
     pub again: VecDeque<Variant<R::Prepared>>,
     /// Variants whose first try ended in trouble; each runs alone.
     pub retries: VecDeque<Variant<R::Prepared>>,
@@ -48,8 +41,7 @@ impl<R: Recipe> Flight<R> {
         }
     }
 
-    /// Forgets everything except what the lane is working on. `cancelled` are the numbers that the lane
-    /// gave back.
+    /// `cancelled` are the numbers that the lane gave back.
     pub(super) fn keep_on_lane(&mut self, cancelled: &[u64]) {
         self.on_lane.retain(|number| !cancelled.contains(number));
         let on_lane = &self.on_lane;
@@ -58,8 +50,7 @@ impl<R: Recipe> Flight<R> {
         self.compiling = 0;
         self.waiting.clear();
         self.ready.clear();
-        // The journal keeps their strikes, so the next run of the study queues them again. Retries were never
-        // judged, so the next run proposes them again.
+        // The next run of the study queues what has strikes again, and proposes retries again.
         self.again.clear();
         self.retries.clear();
         self.suspects.clear();
@@ -90,30 +81,23 @@ pub(super) struct Guesses {
     pub asked_at: Option<usize>,
 }
 
-/// Whether the compilers were asked for this by a guess.
 pub(super) fn is_guess(ticket: u64) -> bool {
     ticket >= FIRST_TICKET
 }
 
-/// What was proposed and evaluated so far, in this run and in earlier ones.
 pub(super) struct Ledger {
-    /// Every genome that was proposed or evaluated, whatever proposed it.
     pub known: HashSet<Genome>,
-    /// Position of an evaluation in the history, by number.
     pub index: HashMap<u64, usize>,
     // A set and not a maximum: what was in flight at a crash leaves holes, which are filled again.
     used_numbers: HashSet<u64>,
     next_number: u64,
-    /// Counted evaluations of earlier runs.
     pub finished_before: u64,
     /// Passed over in this study, or taken over from another.
     pub uncounted: u64,
-    /// Passed over since a variant was run.
     pub passed_over_in_a_row: u32,
 }
 
 impl Ledger {
-    /// Of a study that holds these evaluations already.
     pub(super) fn new(evaluations: &[Evaluation]) -> Ledger {
         let mut ledger = Ledger {
             known: HashSet::new(),
@@ -128,13 +112,11 @@ impl Ledger {
         ledger
     }
 
-    /// Counts anew what is there before the search begins.
     pub(super) fn recount(&mut self, evaluations: &[Evaluation]) {
         self.uncounted = evaluations.iter().filter(|one| !one.is_counted()).count() as u64;
         self.finished_before = evaluations.len() as u64 - self.uncounted;
     }
 
-    /// Marks a number as taken.
     pub(super) fn use_number(&mut self, number: u64) {
         self.used_numbers.insert(number);
     }
@@ -164,13 +146,10 @@ impl Ending {
     }
 }
 
-/// When things happened, and how busy compilers and device were by then.
 pub(super) struct RunClock {
     pub started: Instant,
-    /// When observers were last told how busy the lanes are.
     pub ticked: Instant,
-    /// From the start to the last verdict. Shares of busy time refer to it, so that they cover the
-    /// search and neither its idle end nor the confirmation.
+    /// Shares of busy time refer to it, so that they cover the search and neither its idle end nor the confirmation.
     last_verdict: Duration,
     device_busy_seconds: f64,
     compile_busy_seconds: f64,
@@ -194,7 +173,6 @@ impl RunClock {
         }
     }
 
-    /// Notes a verdict, with the seconds for which device and compilers have been busy so far.
     pub(super) fn note_verdict(&mut self, device_busy_seconds: f64, compile_busy_seconds: f64) {
         self.last_verdict = self.started.elapsed();
         self.device_busy_seconds = device_busy_seconds;
@@ -206,7 +184,6 @@ impl RunClock {
         self.last_verdict
     }
 
-    /// How fast the search was, with so many evaluations and compile processes.
     pub(super) fn throughput(&self, evaluations: u64, jobs: usize) -> Throughput {
         let seconds = self.last_verdict.as_secs_f64();
         let jobs = jobs.max(1);

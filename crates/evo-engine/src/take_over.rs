@@ -37,11 +37,9 @@ const ORIGIN: &str = "earlier";
 /// Few in tests, whose observer reads the journal at each verdict.
 const AT_ONCE: usize = if cfg!(test) { 20 } else { 500 };
 
-/// Sources of results that a message names.
 const NAMED: usize = 3;
 
 impl<R: Recipe> Engine<'_, R> {
-    /// Finds out which results of before an edit of this study hold after it.
     pub(super) fn settle_history(&mut self) -> Result<(), EngineError> {
         if !self.study.history.is_unsettled {
             return Ok(());
@@ -61,7 +59,6 @@ impl<R: Recipe> Engine<'_, R> {
         if measured > 0 { self.say_at_start(message) } else { Ok(()) }
     }
 
-    /// Numbers of set-aside evaluations that hold as they stand.
     fn holding(&self) -> Vec<u64> {
         let mut held: Vec<&Evaluation> =
             self.study.history.set_aside.iter().filter(|one| self.is_as_before(one)).collect();
@@ -90,8 +87,7 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// Takes over what other studies measured of this space, and keeps the rest for variants whose machine code
-    /// turns out to be the same.
+    /// What is left is kept for variants whose machine code turns out to be the same.
     pub(super) fn take_over(&mut self) -> Result<(), EngineError> {
         let mut earlier = std::mem::take(&mut self.known.earlier);
         for message in std::mem::take(&mut earlier.notices) {
@@ -127,7 +123,6 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// What this study measured before an edit under the conditions of today, as if another had.
     fn own_before(&self, conditions: Option<&ContentHash>) -> Vec<EarlierResult> {
         let history = &self.study.history;
         let (study, at) = (&self.study.header().study, &history.set_aside_at);
@@ -140,7 +135,6 @@ impl<R: Recipe> Engine<'_, R> {
         history.set_aside.iter().filter(|one| one.key.is_some()).filter(same).map(result).collect()
     }
 
-    /// The results that hold for configurations of this space that the study has not evaluated.
     fn find<'e>(&self, results: &'e [EarlierResult]) -> Found<'e> {
         let mut found = Found::default();
         for mut group in by_configuration(results) {
@@ -177,7 +171,6 @@ impl<R: Recipe> Engine<'_, R> {
         found
     }
 
-    /// Records a result as this study's own, without its cost.
     fn record_taken_over(&mut self, taken: Taken<'_>) -> Result<(), EngineError> {
         let Taken { genome, text, result } = taken;
         let is_default = genome == self.space.default_genome();
@@ -215,8 +208,7 @@ impl<R: Recipe> Engine<'_, R> {
         evaluation.objective_ns = original.objective_ns;
     }
 
-    /// Ends a variant that is ready for the compilers with the result that another study has of its source; gives it
-    /// back where there is none.
+    /// Ends the variant with the result that another study has of its source; gives it back where there is none.
     pub(super) fn take_over_source(
         &mut self,
         variant: Variant<R::Prepared>,
@@ -237,13 +229,11 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(None)
     }
 
-    /// Whether it would come out the same against the best so far.
     fn holds_now(&self, result: &EarlierResult) -> bool {
         let one = &result.evaluation;
         one.verdict.kind != VerdictKind::TooSlow || self.is_still_slow(one, &self.known.standing)
     }
 
-    /// Whether a variant that was too slow is too slow for this standing, by the rule of this study.
     fn is_still_slow(&self, one: &Evaluation, standing: &Standing) -> bool {
         let header = self.study.header();
         match header.per_problem {
@@ -252,7 +242,6 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// What newcomers would be measured against with these evaluations known too.
     fn standing_with<'e>(&self, evaluations: impl Iterator<Item = &'e Evaluation>) -> Standing {
         let header = self.study.header();
         if !header.per_problem {
@@ -273,7 +262,6 @@ impl<R: Recipe> Engine<'_, R> {
         self.settle(evaluation)
     }
 
-    /// Ends a compiled variant with the result that another study has of its machine code; whether there is one.
     pub(super) fn take_over_code(
         &mut self,
         number: u64,
@@ -318,18 +306,15 @@ fn by_configuration(results: &[EarlierResult]) -> Vec<Vec<&EarlierResult>> {
     groups
 }
 
-/// A result for a point of this space.
 struct Taken<'e> {
     genome: Genome,
     text: Option<ContentHash>,
     result: &'e EarlierResult,
 }
 
-/// What is taken over of the results that were found.
 #[derive(Default)]
 struct Found<'e> {
     taken: Vec<Taken<'e>>,
-    /// Configurations of this space that somebody measured under these conditions.
     measured: usize,
 }
 
@@ -430,14 +415,12 @@ mod tests {
     const SIX: &str = "[parameters]\nA = [0, 1, 2]\nB = [0, 1]\n";
 
     impl TestStudy {
-        /// The same folder and conditions, another space.
         fn edit(&mut self, space: &str) -> &mut TestStudy {
             self.space = SearchSpace::parse(space).unwrap();
             self.options.valid = self.space.count();
             self
         }
 
-        /// Another study in the same folder.
         fn named(&mut self, name: &str) -> &mut TestStudy {
             self.name = name.to_string();
             self
@@ -454,7 +437,6 @@ mod tests {
     }
 
     impl Ran {
-        /// Labels of what the device was given, in order of name.
         fn evaluated(&self) -> Vec<&str> {
             let mut labels: Vec<&str> = self.log.evaluated.iter().map(String::as_str).collect();
             labels.sort_unstable();

@@ -21,7 +21,6 @@ use crate::run::SanitizePlan;
 
 const PLAIN: &str = "[parameters]\nA = [0, 1, 2, 3, 6, 7]\nB = [0, 1, 2]\n";
 
-/// A script that varies with the job.
 fn mixed() -> Script {
     Arc::new(|job| {
         let kind = match job.label.as_str() {
@@ -221,7 +220,6 @@ fn a_second_interrupt_does_not_wait_for_the_device() {
             let user = user.lock().unwrap();
             user.send(Message::Interrupt(1)).unwrap();
             user.send(Message::Interrupt(2)).unwrap();
-            // Hangs until the test is over.
             let _ = gate.lock().unwrap().recv();
             lane_result(job, VerdictKind::Pass)
         })
@@ -250,7 +248,6 @@ fn finalists_are_not_compared_with_a_default_that_fails_at_full_depth() {
     assert_eq!(ran.summary.confirmed, ran.log.deep.len() - 1);
 }
 
-/// A variant or a look that ends when the test is over; the user interrupts once, and time goes on.
 fn interrupted_while(hangs: fn(&FakeJob) -> bool, is_sanitizer: bool) -> (Ran, TestStudy) {
     let mut bench = TestStudy::new(PLAIN);
     bench.options.finalists = 2;
@@ -289,7 +286,6 @@ fn interrupted_while(hangs: fn(&FakeJob) -> bool, is_sanitizer: bool) -> (Ran, T
 
 #[test]
 fn one_interrupt_ends_a_run_whatever_hangs() {
-    // In the search.
     let (ran, bench) = interrupted_while(|job| job.label == "A=0 B=2", false);
     let last = ran.log.evaluated.last().unwrap().as_str();
     assert_eq!((ran.summary.end.reason, last), (StopReason::Interrupted, "A=0 B=2"));
@@ -304,7 +300,6 @@ fn one_interrupt_ends_a_run_whatever_hangs() {
         assert_eq!((ran.summary.end.reason, ran.summary.confirmed), (StopReason::Interrupted, 0));
         assert_eq!((ran.log.deep.last().unwrap().as_str(), ran.log.paired), (label, 0));
     }
-    // Under the sanitizer.
     let (ran, _) = interrupted_while(|_| true, true);
     assert_eq!((ran.summary.end.reason, ran.summary.confirmed), (StopReason::Interrupted, 0));
     assert_eq!((ran.log.sanitized.len(), ran.log.deep.len(), ran.log.paired), (1, 1, 0));

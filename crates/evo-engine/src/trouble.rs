@@ -1,11 +1,8 @@
 //! Trouble that no variant is to blame for: killed processes, missing tools and folders, a harness that fails.
 //!
-//! Such a variant is tried once more, on its own and from the beginning. If that fails too, the journal keeps it
-//! as `not_final`: it uses no budget, the strategy learns nothing from it, and the next `--resume` tries it
-//! again. A machine on which this happens often gives no results worth having, so the run then stops and says
-//! what is wrong.
-//!
-//! Which verdicts have to be seen twice, and how much trouble is too much for a run, are pure decisions below.
+//! Such a variant is tried once more, on its own and from the beginning. If that fails too, the journal keeps it as
+//! `not_final`: it uses no budget, the strategy learns nothing from it, and the next `--resume` tries it again. A
+//! machine on which this happens often gives no results worth having, so the run then stops and says what is wrong.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +13,6 @@ use evo_protocol::verdict::{Cause, Verdict};
 use evo_system::process::EXHAUSTED_HINT;
 use thiserror::Error;
 
-/// The run stops after this many variants without a verdict in a row.
 const IN_A_ROW: u64 = 10;
 
 /// The run stops when more than this share of its variants has no verdict: at least `AT_LEAST` of at least
@@ -28,20 +24,16 @@ const TRIED: u64 = 20;
 /// Letters of a message by which troubles are told apart.
 const SHOWN: usize = 240;
 
-/// Said where a trouble names no better way out.
 const HINT: &str = "`evo preflight` and `evo selftest` look at this machine";
 
-/// What a verdict or a trouble means for a variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Weight {
     Final,
-    /// It has to be seen again.
     Again,
     /// It was seen twice, and still says nothing about the variant.
     NotFinal,
 }
 
-/// Why a run stopped early, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunTrouble {
     pub text: String,
@@ -54,14 +46,12 @@ impl RunTrouble {
     }
 }
 
-/// What one kind of trouble amounted to.
 #[derive(Clone, Debug, Default)]
 struct SaidTrouble {
     times: u64,
     hint: Option<String>,
 }
 
-/// The variants of this run that have no verdict.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
     total: u64,
@@ -72,7 +62,6 @@ pub(super) struct Troubles {
 }
 
 impl Troubles {
-    /// A variant got its verdict.
     pub(super) fn note_verdict(&mut self) {
         self.in_a_row = 0;
         self.row.clear();
@@ -130,7 +119,6 @@ pub(super) fn weigh(first: Option<&Verdict>, verdict: &Verdict) -> Weight {
     }
 }
 
-/// Trouble that is evo's own, and stops the engine. A variant cannot cause it.
 #[derive(Debug, Error)]
 pub enum EngineError {
     #[error(transparent)]
@@ -139,7 +127,6 @@ pub enum EngineError {
     CacheFull(String),
     #[error("cannot start a thread for the device")]
     Thread(#[source] io::Error),
-    /// A thread ended without an answer.
     #[error("the {0} stopped unexpectedly")]
     Stopped(&'static str),
 }
@@ -229,14 +216,12 @@ mod tests {
         Verdict::new(VerdictKind::HarnessError, message).with_cause(Cause::Killed)
     }
 
-    /// The verdicts of an undisturbed run.
     fn undisturbed(space: &str) -> BTreeMap<String, String> {
         let bench = TestStudy::new(space);
         bench.run(all_pass());
         bench.verdicts()
     }
 
-    /// A device that fails on the first `times` jobs for which `hits` holds.
     fn failing(times: usize, hits: fn(&str) -> bool) -> Script {
         let left = AtomicUsize::new(times);
         Arc::new(move |job| {

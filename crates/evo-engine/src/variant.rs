@@ -13,7 +13,6 @@ use evo_space::genome::{Configuration, ContentHash, Genome};
 use super::ports::{BuildRecord, CompileAnswer, DeepOrder, Identity, JobOrder, Recipe, Refused};
 use evo_supervise::job::Judgement;
 
-/// A configuration between proposal and verdict. `P` is what its recipe prepared.
 #[derive(Debug)]
 pub(crate) struct Variant<P> {
     pub number: u64,
@@ -21,12 +20,10 @@ pub(crate) struct Variant<P> {
     pub configuration: Configuration,
     pub origin: String,
     pub expected: Option<Expectation>,
-    /// The problem that it was proposed for; none where it was for all.
     pub aimed_at: Option<String>,
     pub prepared: Option<(P, Identity)>,
     /// What the compiler reports. Set by `job`.
     pub build: BuildRecord,
-    /// Its machine code and plan, if it is the first with them.
     pub code: Option<ContentHash>,
     /// Whether it was in flight at a crash; it then runs alone.
     pub struck: bool,
@@ -36,26 +33,19 @@ pub(crate) struct Variant<P> {
     pub known: usize,
 }
 
-/// The variant that answers for a source or for machine code, and those that wait for its answer.
 #[derive(Debug)]
 pub(crate) enum Twin<T> {
-    /// The first is under way.
     Pending { owner: u64, waiting: Vec<u64> },
-    /// The first has its answer.
     Known { owner: u64, answer: T },
 }
 
-/// A compiler's answer with the hash compiled into the binary.
 pub(crate) type SourceAnswer<B> = (CompileAnswer<B>, ContentHash);
 
-/// Sources by [`Identity::source`].
 pub(crate) type Sources<B> = HashMap<ContentHash, Twin<SourceAnswer<B>>>;
 
-/// Machine code together with its launch plans.
 pub(crate) type Codes = HashMap<ContentHash, Twin<()>>;
 
 impl<T> Twin<T> {
-    /// The variants that wait for an answer that will not come.
     pub(crate) fn into_waiting(self) -> Vec<u64> {
         match self {
             Twin::Pending { waiting, .. } => waiting,
@@ -111,12 +101,10 @@ impl<P> Variant<P> {
         Variant { prepared: None, build: BuildRecord::default(), code: None, ..self }
     }
 
-    /// Whether no other variant may be in flight with it.
     pub(crate) fn runs_alone(&self) -> bool {
         self.struck || self.trouble.is_some()
     }
 
-    /// Makes it ready for the compilers; the error is its evaluation.
     pub(crate) fn prepare<R>(&mut self, recipe: &R) -> Result<&P, Box<Evaluation>>
     where
         R: Recipe<Prepared = P>,
@@ -126,8 +114,7 @@ impl<P> Variant<P> {
         Ok(&self.prepared.insert((prepared, identity)).0)
     }
 
-    /// Takes the compiler's answer to a prepared variant; the error is its evaluation.
-    /// `variant_hash` is compiled into the binary.
+    /// The error is its evaluation. `variant_hash` is compiled into the binary.
     pub(crate) fn job<R>(
         &mut self,
         recipe: &R,
@@ -155,7 +142,6 @@ impl<P> Variant<P> {
         recipe.job(prepared, binary, order).map_err(|refused| self.refused(refused))
     }
 
-    /// The build of a prepared variant in which the device sees every access, where there is one.
     pub(crate) fn instrumented<R>(&self, recipe: &R) -> Option<P>
     where
         R: Recipe<Prepared = P>,
@@ -163,13 +149,11 @@ impl<P> Variant<P> {
         self.prepared.as_ref().and_then(|(prepared, _)| recipe.instrumented(prepared))
     }
 
-    /// The key under which twins with the same source are found.
     pub(crate) fn source_key(&self) -> Option<ContentHash> {
         self.prepared.as_ref().map(|(_, identity)| identity.source.clone())
     }
 
-    /// The key under which twins with the same machine code and launches are found; absent where the code
-    /// is unknown.
+    /// Absent where the code is unknown.
     pub(crate) fn code_key(&self) -> Option<ContentHash> {
         let (_, identity) = self.prepared.as_ref()?;
         Some(code_and_plan(self.build.code_hash.as_ref()?, &identity.plan))
@@ -180,7 +164,6 @@ impl<P> Variant<P> {
         Box::new(self.evaluation(Verdict::new(VerdictKind::HarnessError, message), Vec::new()))
     }
 
-    /// An evaluation with nothing but a verdict and the reports of the gates before it.
     pub(crate) fn evaluation(&self, verdict: Verdict, reports: Vec<GateReport>) -> Evaluation {
         let build = &self.build;
         Evaluation {
@@ -213,7 +196,6 @@ impl<P> Variant<P> {
         }
     }
 
-    /// Refused at a gate before the device.
     pub(crate) fn refused(&self, refused: Refused) -> Box<Evaluation> {
         let mut reports = before(refused.gate);
         let mut report = GateReport::not_run(refused.gate, refused.verdict.message.clone());
@@ -236,7 +218,6 @@ impl<P> Variant<P> {
         self.evaluation(Verdict::new(VerdictKind::PassedOver, message), before(Gate::Compile))
     }
 
-    /// Judged by the lane.
     pub(crate) fn judged(&self, judgement: Judgement) -> Evaluation {
         let mut reports = self.compiled_reports();
         // A replay also reports the gates before the device, as not run; its reports replace ours.
@@ -258,7 +239,6 @@ impl<P> Variant<P> {
         reports
     }
 
-    /// The result that another study has of the same code.
     pub(crate) fn taken_over(&self, original: &Evaluation, source: TakenOver) -> Evaluation {
         let mut evaluation = self.evaluation(original.verdict.clone(), original.gates.clone());
         evaluation.measurements.clone_from(&original.measurements);
@@ -280,7 +260,6 @@ impl<P> Variant<P> {
     }
 }
 
-/// The evaluation of another study without what it cost there and what was expected of it.
 pub(crate) fn without_device(evaluation: Evaluation) -> Evaluation {
     Evaluation {
         generation: 0,
@@ -296,7 +275,6 @@ pub(crate) fn without_device(evaluation: Evaluation) -> Evaluation {
     }
 }
 
-/// Passing reports of the gates before `gate` that need no device.
 fn before(gate: Gate) -> Vec<GateReport> {
     let said = |gate: &Gate, message: &str| GateReport {
         state: GateState::Pass,
@@ -310,7 +288,6 @@ fn before(gate: Gate) -> Vec<GateReport> {
     all.iter().filter(|(own, _)| *own < gate).map(|(own, message)| said(own, message)).collect()
 }
 
-/// One report a gate, in order; those not reached say so.
 fn complete(mut reports: Vec<GateReport>) -> Vec<GateReport> {
     for gate in Gate::ALL {
         if !reports.iter().any(|report| report.gate == *gate) {

@@ -1,7 +1,5 @@
 //! What a wall budget leaves for each part of a run. The budget covers the whole command: confirmation and the
 //! views at the end get a reserve, which is estimated anew from what the steps have cost so far.
-//!
-//! Pure decisions over durations; `run` asks when to end the search, `confirm` which step still fits.
 
 use std::time::Duration;
 
@@ -9,7 +7,6 @@ use evo_journal::clock::CommandClock;
 
 use crate::ahead::Mean;
 
-/// The share of a budget that confirmation gets, within what it needs.
 const SHARE: f64 = 0.25;
 
 /// What is reserved for the least that can be confirmed, over what it is expected to cost.
@@ -22,12 +19,10 @@ const TOO_SHORT: [f64; 2] = [0.5, 0.75];
 /// A confirmation is tried with this share of what it is expected to cost.
 const WORTH_TRYING: f64 = 0.5;
 
-/// The share that writing views and ranking get, and the most they get.
 const CLOSING: f64 = 0.02;
 const CLOSING_MAX: Duration = Duration::from_secs(1);
 
-/// A task on the device at the end of the budget may take this share of it longer, so that a comparison that is
-/// nearly done is not lost; at least and at most this long.
+/// A task on the device that is nearly done may overrun the budget by this share; at least and at most this long.
 const GRACE: f64 = 0.03;
 const GRACE_MIN: Duration = Duration::from_millis(500);
 const GRACE_MAX: Duration = Duration::from_secs(5);
@@ -52,7 +47,6 @@ struct Guess {
     deep_each: f64,
     /// What the baseline takes more, in what the first evaluation took more than others: it too waits for answers.
     answers: f64,
-    /// A fresh process of a comparison, once and on each problem.
     process: f64,
     process_each: f64,
 }
@@ -67,14 +61,12 @@ const ON_GPU: Guess =
 const ON_HOST: Guess =
     Guess { factor: 3.0, deep: 0.0, deep_each: 0.6, answers: 0.0, process: 0.0, process_each: 0.6 };
 
-/// Fresh processes of a comparison that is cut to its least, of a whole one that is decided late, and of a noise
-/// floor.
+/// Of a comparison that is cut to its least, of a whole one that is decided late, and of a noise floor.
 const PROCESSES_LEAST: u32 = 2;
 const PROCESSES_WHOLE: u32 = 3;
 const PROCESSES_FLOOR: u32 = 2;
 
-/// A look of a demanded sanitizer before any was seen: four checks of `gemm` took 2.9 s on an H200 (2026-11-23). One that
-/// nobody demands is tried with less.
+/// Four checks of `gemm` took 2.9 s on an H200 (2026-11-23). A look that nobody demands is tried with less.
 const SANITIZER: Duration = Duration::from_secs(3);
 const SANITIZER_LEAST: Duration = Duration::from_secs(1);
 
@@ -82,18 +74,14 @@ const SANITIZER_LEAST: Duration = Duration::from_secs(1);
 const SANITIZING: f64 = 0.25;
 const SANITIZING_LEAST: Duration = Duration::from_secs(2);
 
-/// What the steps of a confirmation cost, seconds; before one was seen, what is expected of it.
 #[derive(Debug, Default)]
 pub(super) struct Costs {
     /// In the lane, for variants that passed in the search, in order; the first one stands alone until there is another.
     full: Vec<f64>,
     first: Option<f64>,
-    /// The default, unless it was the first.
     default: Option<f64>,
-    /// At full depth: the baseline, and finalists.
     baseline: Option<f64>,
     deep: Mean,
-    /// Whether what was not seen yet is guessed as on a host.
     pub is_host: bool,
     /// Whether finalists are looked at by a sanitizer, whether that is demanded, and how long it takes.
     pub has_sanitizer: bool,
@@ -107,8 +95,7 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    /// A variant that passed in the search. The first also waited for the answers of the reference, which the others
-    /// find, so it stands in only as long as there is no other.
+    /// The first also waited for the answers of the reference, so it stands in only as long as there is no other.
     pub(super) fn note_full(&mut self, seconds: f64, is_default: bool) {
         match self.first {
             None => self.first = Some(seconds),
@@ -132,14 +119,12 @@ impl Costs {
         self.sanitizer.value().unwrap_or(SANITIZER.as_secs_f64())
     }
 
-    /// A noise floor on so many problems.
     pub(super) fn note_floor(&mut self, took: Duration, problems: usize) {
         let each = took.as_secs_f64() / problems.max(1) as f64;
         self.floor.add(each);
         self.process.add(each / f64::from(PROCESSES_FLOOR));
     }
 
-    /// A comparison on so many problems, in so many processes.
     pub(super) fn note_pairs(&mut self, took: Duration, processes: u32, problems: usize) {
         let each = took.as_secs_f64() / problems.max(1) as f64;
         self.pair.add(each);
@@ -158,7 +143,6 @@ impl Costs {
         Some([self.baseline.unwrap_or(baseline), self.deep.value().unwrap_or(pace * expected(full))])
     }
 
-    /// A look of the sanitizer where nothing is confirmed without one.
     fn demanded_look(&self) -> f64 {
         if self.has_sanitizer && self.demands_sanitizer { self.sanitizer() } else { 0.0 }
     }
@@ -177,7 +161,6 @@ impl Costs {
         }
     }
 
-    /// So many fresh processes, each on all problems.
     fn processes(&self, count: u32, problems: usize) -> f64 {
         let (problems, guess) = (problems as f64, self.guess());
         let seen = self.process.value().map(|each| each * problems);
@@ -215,7 +198,6 @@ impl Costs {
     }
 }
 
-/// The wall budget of a run, measured by the clock of the command.
 #[derive(Debug)]
 pub(super) struct Wall {
     clock: CommandClock,
@@ -224,7 +206,6 @@ pub(super) struct Wall {
     cut: Option<Duration>,
     finalists: usize,
     problems: usize,
-    /// Whether the budget seems to be too short for any confirmation, and whether that was said.
     is_too_short: bool,
     is_told: bool,
     pub costs: Costs,
@@ -283,16 +264,14 @@ impl Wall {
         Some(self.elapsed() + Duration::from_secs_f64(MARGIN * least) + CLOSING_MAX)
     }
 
-    /// How long each series of samples may take in a confirmation that the budget limits.
     pub(super) fn sampling_max(&self) -> Option<Duration> {
         let series = 2 * self.problems.max(1) * (self.finalists + 1);
         let share = self.left()?.mul_f64(SAMPLED / series as f64).max(SAMPLED_LEAST);
         (share < SAMPLED_MOST).then_some(share)
     }
 
-    /// What is kept for confirmation: a quarter of the budget, at least what the baseline and one finalist are
-    /// expected to cost, at most what all finalists are. Nothing where the budget is too short for any, and nothing
-    /// before a variant has passed, because there is nothing to confirm.
+    /// A quarter of the budget, at least what the baseline and one finalist are expected to cost, at most what all
+    /// finalists are. Nothing where the budget is too short for any, and nothing before a variant has passed.
     pub(super) fn reserve(&self) -> Duration {
         let budget = self.budget.unwrap_or_default();
         if self.finalists == 0 || self.is_too_short {
@@ -316,8 +295,7 @@ impl Wall {
         Duration::from_secs_f64(share.as_secs_f64().min(whole).max(least))
     }
 
-    /// Whether it is worth trying to confirm the baseline and one finalist. The search is over, so the time is good
-    /// for nothing else, and what the steps cost is only guessed until the first of them was made.
+    /// The search is over, so the time is good for nothing else, and what the steps cost is only guessed until then.
     pub(super) fn fits_confirmation(&self) -> bool {
         self.fits(self.costs.least(self.problems).map(|least| WORTH_TRYING * least))
     }
@@ -328,7 +306,6 @@ impl Wall {
         self.fits(self.costs.finalist_least(self.problems).map(|least| floor + least))
     }
 
-    /// Whether it is worth trying to confirm the first finalist: the time is good for nothing else.
     pub(super) fn fits_first_finalist(&self) -> bool {
         self.fits(self.costs.finalist_least(self.problems).map(|least| WORTH_TRYING * least))
     }
@@ -346,27 +323,23 @@ impl Wall {
         Some(self.left()?.saturating_sub(Duration::from_secs_f64(after)))
     }
 
-    /// What is left to looks that nobody demands, of which those so far took `spent`.
     pub(super) fn left_to_looks(&self, spent: Duration) -> Duration {
         let without = self.elapsed().saturating_sub(spent);
         let left = without.mul_f64(SANITIZING).max(SANITIZING_LEAST).saturating_sub(spent);
         self.left().map_or(left, |all| all.min(left))
     }
 
-    /// Whether a look of the sanitizer fits into such a time.
     pub(super) fn fits_look(&self, within: Option<Duration>) -> bool {
         let expected = self.costs.sanitizer.value().unwrap_or(SANITIZER_LEAST.as_secs_f64());
         within.is_none_or(|within| within.as_secs_f64() >= expected)
     }
 
-    /// Whether a comparison can be made once more on so many problems.
     pub(super) fn fits_pairs(&self, problems: usize, within: Option<Duration>) -> bool {
         let least = self.costs.processes(PROCESSES_LEAST, problems);
         within.is_none_or(|within| within.as_secs_f64() >= least)
     }
 
-    /// What the confirmation of so many finalists is expected to take, seconds, with the baseline before them or without
-    /// it. Unknown before a variant has passed.
+    /// Seconds, with the baseline before them or without it. Unknown before a variant has passed.
     pub(super) fn confirmation(&self, finalists: usize, with_baseline: bool) -> Option<f64> {
         if self.finalists == 0 {
             return Some(0.0);

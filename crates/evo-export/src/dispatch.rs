@@ -11,34 +11,26 @@ use crate::formula::{ExportFormula, FormulaNames, Truth};
 use crate::names::Identifiers;
 use crate::templates::{EXACT_HPP, EXACT_PY, render};
 
-/// A variant that may be chosen.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DispatchVariant {
     pub folder: String,
-    /// The configuration in words.
     pub label: String,
-    /// The problems that it was chosen for.
     pub problems: Vec<String>,
 }
 
-/// A step of the rule: the first one that holds decides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DispatchRule {
     /// An expression over sizes; the last step may always hold.
     pub when: Option<String>,
-    /// Position of the variant.
     pub variant: usize,
 }
 
-/// How variants are chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dispatch {
-    /// The kernel's name.
     pub kernel: String,
-    /// FormulaNames of sizes.
+    /// Names of sizes.
     pub sizes: Vec<String>,
     pub variants: Vec<DispatchVariant>,
-    /// The steps.
     pub rules: Vec<DispatchRule>,
     /// How much slower than the fastest the chosen variant may be: 0.05 is 5 %. None where nothing was compared.
     pub within: Option<f64>,

@@ -10,40 +10,30 @@ use crate::model::{BufferArgument, ExportModel, PassedArgument};
 use crate::source::PlainSource;
 use crate::templates::{DRIVER_PY, EXACT_HPP, EXACT_PY, render};
 
-/// The library of operators in which PyTorch finds exported ones.
 pub const TORCH_LIBRARY: &str = "evo_export";
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExportFile {
     /// Relative to the export's folder.
     pub path: String,
-    /// What it holds.
     pub contents: Vec<u8>,
-    /// What it is, in a few words.
     pub about: &'static str,
 }
 
-/// A variant with everything that its files say.
 #[derive(Clone, Debug)]
 pub struct ExportUnit<'a> {
-    /// Arguments and launches.
     pub model: &'a ExportModel,
-    /// The configuration in words.
     pub label: &'a str,
-    /// FormulaNames the variant.
     pub hash: &'a ContentHash,
     pub source: &'a PlainSource,
     /// Headers that the source includes, by the name in the include.
     pub headers: &'a [(String, String)],
     /// The architecture and the cubin for it, where there is one.
     pub cubin: Option<(&'a str, &'a [u8])>,
-    /// Sizes of a problem, by name, for examples.
     pub example: &'a [(String, i64)],
-    /// evo's version.
     pub evo: &'a str,
 }
 
-/// The files of the wanted forms, without the manifest.
 pub fn files(unit: &ExportUnit<'_>, formats: &[ExportFormat]) -> Result<Vec<ExportFile>, ExportError> {
     let context = context(unit);
     let mut files = Files { context: &context, found: Vec::new() };
@@ -97,7 +87,6 @@ pub fn files(unit: &ExportUnit<'_>, formats: &[ExportFormat]) -> Result<Vec<Expo
     Ok(found)
 }
 
-/// The cubin's file name.
 pub fn cubin_name(arch: &str) -> String {
     format!("kernel.{arch}.cubin")
 }
@@ -119,7 +108,6 @@ impl Files<'_> {
     }
 }
 
-/// Whether a launch receives a tensor map.
 fn uses_maps(model: &ExportModel) -> bool {
     let mut arguments = model.steps.iter().flat_map(|step| &step.launches).flat_map(|own| &own.arguments);
     arguments.any(|own| matches!(own, PassedArgument::TensorMap(_)))

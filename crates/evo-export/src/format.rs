@@ -2,12 +2,9 @@
 
 use evo_space::diagnostic::nearest;
 
-/// A form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExportFormat {
-    /// `kernel.cu` and `launch.hpp`.
     Cu,
-    /// `kernel.ARCH.cubin`.
     Cubin,
     /// `torch_ext/`: an extension of PyTorch that nvcc compiles.
     Torch,
@@ -15,9 +12,7 @@ pub enum ExportFormat {
     TorchOp,
     /// `tvm_ffi/`: the cubin behind one binding for whatever speaks DLPack.
     TvmFfi,
-    /// `cupy_example.py`.
     Cupy,
-    /// `cuda_core_example.py`.
     CudaCore,
     /// `dispatch.{json,hpp,py}`: which of several variants to call, by sizes.
     Dispatch,
@@ -36,7 +31,6 @@ impl ExportFormat {
         ExportFormat::Dispatch,
     ];
 
-    /// The name on the command line and in files.
     pub fn as_str(self) -> &'static str {
         match self {
             ExportFormat::Cu => "cu",
@@ -50,7 +44,6 @@ impl ExportFormat {
         }
     }
 
-    /// Whether its files load or embed the cubin.
     pub fn needs_cubin(self) -> bool {
         !matches!(self, ExportFormat::Cu | ExportFormat::Torch | ExportFormat::Dispatch)
     }

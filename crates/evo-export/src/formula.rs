@@ -12,20 +12,15 @@ use crate::translate::{Language, Meaning, bare, translate};
 /// A formula over sizes. The texts compute a whole number, a fraction or a truth, as the place needs it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExportFormula {
-    /// As the space file has it.
     pub source: String,
-    /// A C++ expression.
     pub cpp: String,
-    /// A Python expression.
     pub python: String,
     /// The whole number, where no size is read.
     pub known: Option<i64>,
 }
 
-/// What names mean in formulas: parameters have their values, sizes are variables.
 pub(crate) struct FormulaNames<'a> {
     pub configuration: &'a Configuration,
-    /// Sizes that are constants of the binary.
     pub constants: &'a [(String, i64)],
     /// Name and identifier of each size.
     pub sizes: &'a [(String, String)],
@@ -59,7 +54,6 @@ impl FormulaNames<'_> {
         Ok((cpp.text, python.text, cpp.known))
     }
 
-    /// A formula whose value is a whole number.
     pub(crate) fn whole(&self, expr: &Expr, place: &str) -> Result<ExportFormula, ExportError> {
         let (cpp, python, known) = self.codes(expr, place)?;
         let source = expr.text().to_string();
@@ -83,7 +77,6 @@ impl FormulaNames<'_> {
         Ok(self.codes(expr, place)?.2)
     }
 
-    /// A formula whose value is a finite number.
     pub(crate) fn number(&self, expr: &Expr, place: &str) -> Result<ExportFormula, ExportError> {
         let (cpp, python, _) = self.codes(expr, place)?;
         let (cpp, python) =
@@ -108,7 +101,6 @@ impl FormulaNames<'_> {
     }
 }
 
-/// Whether something holds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Truth {
     Always,

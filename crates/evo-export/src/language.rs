@@ -1,6 +1,5 @@
 //! The languages that formulas and literals are written in.
 
-/// The language of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
     /// C++17, with `exact.hpp`.

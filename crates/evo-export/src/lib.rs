@@ -1,7 +1,6 @@
 //! A candidate as files that other programs compile, load and call.
 //!
-//! Everything here is pure: a kernel, a configuration, its source and what is known of its times go in, and texts by
-//! file name come out. Nothing here reads or writes a file, knows a device or runs a program.
+//! Everything here is pure: nothing reads or writes a file, knows a device or runs a program.
 
 pub mod dispatch;
 pub mod error;

@@ -26,7 +26,6 @@ pub fn value(language: Language, value: &Value) -> String {
     }
 }
 
-/// A text in quotes, in ASCII.
 pub fn text(language: Language, text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {

@@ -25,34 +25,24 @@ pub const ALIGNMENT: u64 = 32;
 /// What the code of a launch calls the parts of a tensor map, after its identifier.
 const MAP_PARTS: &[&str] = &["_dims", "_strides", "_box"];
 
-/// One binary with everything needed to call it.
+/// Here and below a `name` is one of the space file and an `ident` one of the files.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExportModel {
-    /// The kernel's name in the space file.
     pub kernel: String,
-    /// The same as an identifier.
     pub ident: String,
-    /// Sizes of a call, by name.
     pub sizes: Vec<SizeArgument>,
     /// Buffers of a call, in the order of the space file.
     pub buffers: Vec<BufferArgument>,
-    /// Numbers that are passed by value, computed from sizes.
     pub scalars: Vec<ScalarArgument>,
-    /// The kernels.
     pub entries: Vec<EntryPoint>,
-    /// What a call launches, in order.
     pub steps: Vec<ExportStep>,
-    /// Which sizes it supports.
     pub conditions: ExportConditions,
-    /// Bytes to which buffers are aligned.
     pub alignment: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SizeArgument {
-    /// In the space file.
     pub name: String,
-    /// In the files.
     pub ident: String,
     /// The first buffer that has it as an extent, and which one: it need not be given where shapes are known.
     pub found_in: Option<(usize, usize)>,
@@ -60,53 +50,37 @@ pub struct SizeArgument {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BufferArgument {
-    /// In the space file.
     pub name: String,
-    /// In the files.
     pub ident: String,
     /// `f32`.
     pub dtype: &'static str,
-    /// The element's type in C++.
     pub cpp_type: &'static str,
     pub element_bytes: u64,
     /// Extents, outermost first.
     pub shape: Vec<ExportFormula>,
-    /// `input`, `output`, `inout`, `restored` or `scratch`.
     pub role: Role,
-    /// Whether a kernel may write it.
     pub is_written: bool,
     /// What it has to hold before each call.
     pub constant: Option<f64>,
 }
 
-/// A number that is passed by value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ScalarArgument {
-    /// In the space file.
     pub name: String,
-    /// In the files.
     pub ident: String,
-    /// `i32`.
     pub dtype: &'static str,
-    /// Its type in C++.
     pub cpp_type: &'static str,
-    /// Whether it is a fraction.
     pub is_float: bool,
     pub value: ExportFormula,
 }
 
-/// A kernel of the binary.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EntryPoint {
-    /// In the space file.
     pub name: String,
-    /// C++ for its address.
     pub address: String,
-    /// Its symbol in the cubin.
     pub symbol: String,
 }
 
-/// Launches that stand together, with the loop around them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExportStep {
     /// How often; once where absent.
@@ -115,7 +89,6 @@ pub struct ExportStep {
     pub index: Option<String>,
     /// Buffers that change places after each time, as identifiers.
     pub swap: Vec<[String; 2]>,
-    /// The launches, in order.
     pub launches: Vec<ExportLaunch>,
 }
 
@@ -123,31 +96,23 @@ pub struct ExportStep {
 pub struct ExportLaunch {
     /// Position among the entries.
     pub entry: usize,
-    /// Left out where this does not hold.
     pub when: Option<ExportFormula>,
-    /// Blocks in x, y, z.
     pub grid: Vec<ExportFormula>,
-    /// Threads in x, y, z.
     pub block: Vec<ExportFormula>,
     /// Dynamic shared memory, bytes.
     pub shared_bytes: ExportFormula,
-    /// Blocks of a cluster in x, y, z.
     pub cluster: Option<Vec<ExportFormula>>,
     /// C++ and Python for whether all blocks have to be resident at once.
     pub cooperative: Flag,
     /// The same for whether it may start before the launch before it ends.
     pub programmatic: Flag,
-    /// What the kernel receives, in order.
     pub arguments: Vec<PassedArgument>,
 }
 
-/// A truth in both languages.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Flag {
-    /// In C++.
     pub cpp: String,
     pub python: String,
-    /// Whether it never holds.
     pub is_never: bool,
 }
 
@@ -158,47 +123,35 @@ pub enum PassedArgument {
     /// A buffer, by its identifier.
     Buffer { ident: String },
     /// One of the scalars, by its identifier.
-    Scalar {
-        ident: String,
-        /// Its type.
-        dtype: &'static str,
-    },
+    Scalar { ident: String, dtype: &'static str },
     /// A number of this launch alone.
     Literal(ScalarArgument),
     /// A layout that the driver encodes for the address of a buffer.
     TensorMap(TensorMapArgument),
 }
 
-/// Which sizes are supported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ExportConditions {
     /// Sizes that are constants of the binary, by identifier.
     pub constants: Vec<(String, i64)>,
-    /// Sizes that have to be multiples.
     pub multiples: Vec<(String, ExportFormula)>,
     /// The only sizes, in the order of the sizes, where the kernel supports no others.
     pub only: Option<Vec<Vec<i64>>>,
 }
 
-/// What a model is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelRequest<'a> {
     pub kernel: &'a KernelSpec,
-    /// The configuration that is exported.
     pub configuration: &'a Configuration,
-    /// The constants of the binary.
     pub constants: &'a Specialization,
-    /// Symbols of entries that have other names in the cubin.
     pub symbols: &'a dyn Symbols,
 }
 
-/// Tells how an entry is called in a cubin.
 pub trait Symbols: std::fmt::Debug {
     /// The symbol; `None` for that of the entry's own name.
     fn symbol_of(&self, entry: &str) -> Option<String>;
 }
 
-/// Makes the model.
 pub fn model(request: &ModelRequest<'_>) -> Result<ExportModel, ExportError> {
     let kernel = request.kernel;
     refuse_whole(kernel)?;
@@ -254,7 +207,6 @@ pub fn model(request: &ModelRequest<'_>) -> Result<ExportModel, ExportError> {
     })
 }
 
-/// Refuses what no file can say.
 fn refuse_whole(kernel: &KernelSpec) -> Result<(), ExportError> {
     if kernel.prepare.is_some() {
         let text = "`[prepare]` derives inputs by launches of the task's own, which an export does not carry";
@@ -385,7 +337,6 @@ impl Builder<'_> {
         self.buffers.iter().find(|own| own.name == name).map(|own| own.ident.clone())
     }
 
-    /// The launch; nothing where its parameters leave it out.
     fn launch(
         &mut self,
         own: &LaunchSpec,
@@ -476,7 +427,6 @@ impl Builder<'_> {
         Ok(found)
     }
 
-    /// What an argument of the kernel becomes at a place of a launch.
     fn named(&self, name: &str) -> Result<Option<PassedArgument>, ExportError> {
         if let Some(ident) = self.ident_of(name) {
             return Ok(Some(PassedArgument::Buffer { ident }));

@@ -96,7 +96,6 @@ fn is_taken(name: &str) -> bool {
     is_cpp_word(name) || TAKEN.contains(&name)
 }
 
-/// Identifiers that are in use.
 #[derive(Debug, Default)]
 pub struct Identifiers {
     used: BTreeSet<String>,

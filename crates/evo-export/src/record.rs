@@ -57,7 +57,6 @@ fn bytes_of(argument: &PassedArgument) -> u64 {
     }
 }
 
-/// Compares what a program printed with the plans of its problems, in order.
 pub fn compare(model: &ExportModel, printed: &str, plans: &[ProblemPlan]) -> Result<(), String> {
     let mut problems = printed.split("problem\n");
     problems.next();

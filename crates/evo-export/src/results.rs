@@ -9,20 +9,14 @@ use evo_protocol::verdict::{VerdictClass, VerdictKind};
 use evo_space::value::Value;
 use serde_json::{Map, Value as Json, json};
 
-/// A study's results.
 #[derive(Clone, Debug)]
 pub struct StudyResults<'a> {
-    /// The kernel's name.
     pub kernel: &'a str,
-    /// The device's name.
     pub device: &'a str,
-    /// The study's name.
     pub study: &'a str,
     /// Parameters in declared order, with all their values.
     pub parameters: &'a [(String, Vec<Value>)],
-    /// FormulaNames of the timed problems.
     pub problems: &'a [String],
-    /// The evaluations, in the order of their verdicts.
     pub evaluations: &'a [Evaluation],
     /// When the study began: UTC, RFC 3339, without a zone behind the seconds.
     pub began: &'a str,
@@ -46,7 +40,6 @@ pub fn invalidity(own: &Evaluation) -> Option<&'static str> {
     })
 }
 
-/// Milliseconds of the objective, where it is a time.
 fn objective_ms(own: &Evaluation) -> Option<f64> {
     own.objective_ns.filter(|time| own.verdict.is_pass() && time.is_finite()).map(|time| time / 1e6)
 }
@@ -59,7 +52,6 @@ fn runtimes_ms(own: &Evaluation) -> Vec<f64> {
     samples.into_iter().map(|time| time / 1e6).collect()
 }
 
-/// The results as T4.
 pub fn t4(results: &StudyResults<'_>) -> Json {
     let one = |own: &Evaluation| {
         let word = invalidity(own)?;
@@ -101,7 +93,6 @@ pub fn t4(results: &StudyResults<'_>) -> Json {
     json!({ "schema_version": "1.0.0", "results": rows })
 }
 
-/// The results as a cache file of Kernel Tuner.
 pub fn kernel_tuner(results: &StudyResults<'_>) -> Json {
     let keys: Vec<&String> = results.parameters.iter().map(|(name, _)| name).collect();
     let parameters: Map<String, Json> =

@@ -2,13 +2,11 @@
 
 use evo_protocol::binary::{HEADER_END, KernelSource};
 
-/// A source without anything of evo's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlainSource {
     pub text: String,
     /// Options that the compiler needs beside it: no macros, no folders.
     pub options: Vec<String>,
-    /// Files that it includes between quotes or angle brackets.
     pub includes: Vec<String>,
 }
 
@@ -60,12 +58,10 @@ pub fn neighboring(header: &str) -> String {
     header.lines().map(line).collect()
 }
 
-/// Text that stays inside a `//` comment.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || c == '\\' { '?' } else { c }).collect()
 }
 
-/// The names that a text includes, in order.
 pub fn includes(text: &str) -> Vec<String> {
     let named = |line: &str| {
         let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();

@@ -8,7 +8,6 @@ use crate::language::Language;
 use crate::literal;
 use crate::source::one_line;
 
-/// Files that are the same in every export.
 pub(crate) const EXACT_HPP: &str = include_str!("../templates/exact.hpp");
 pub(crate) const EXACT_PY: &str = include_str!("../templates/exact.py");
 pub(crate) const RECORD_RUNTIME: &str = include_str!("../templates/record_runtime.hpp");
@@ -37,7 +36,6 @@ const TEMPLATES: [(&str, &str); 15] = [
     ("dispatch.py", include_str!("../templates/dispatch.py.j2")),
 ];
 
-/// Renders a file.
 pub(crate) fn render(name: &str, context: &Json) -> Result<String, ExportError> {
     let fault =
         |why: minijinja::Error| ExportError::Template { name: name.to_string(), why: format!("{why:#}") };
@@ -45,7 +43,6 @@ pub(crate) fn render(name: &str, context: &Json) -> Result<String, ExportError> 
     environment().render_named_str(name, text, value(context)).map_err(fault)
 }
 
-/// The same value as templates see it.
 fn value(json: &Json) -> Value {
     match json {
         Json::Null => Value::from(()),

@@ -9,16 +9,12 @@ use serde::Serialize;
 use crate::error::ExportError;
 use crate::formula::{ExportFormula, FormulaNames};
 
-/// A map that a launch receives.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TensorMapArgument {
-    /// In the space file.
     pub name: String,
-    /// In the code of its launch.
     pub ident: String,
     /// The same launch has received it before.
     pub is_again: bool,
-    /// Identifier of the buffer that it describes.
     pub of: String,
     /// The driver's number of the element type (`CUtensorMapDataType`).
     pub data_type: u32,
@@ -27,7 +23,6 @@ pub struct TensorMapArgument {
     pub dims: Vec<ExportFormula>,
     /// Distances in elements, of each dimension but the first; dense where absent.
     pub strides: Option<Vec<ExportFormula>>,
-    /// Extents of a box.
     pub extents: Vec<ExportFormula>,
     /// The driver's number of the swizzle (`CUtensorMapSwizzle`).
     pub swizzle: u32,
@@ -38,15 +33,12 @@ pub struct TensorMapArgument {
 }
 
 pub(crate) struct DescribedBuffer<'a> {
-    /// In the files.
     pub ident: &'a str,
-    /// `f32`.
     pub dtype: &'a str,
     pub element_bytes: u64,
 }
 
 impl TensorMapArgument {
-    /// The map of a space file.
     pub(crate) fn of(
         map: &TensorMapSpec,
         ident: String,
@@ -78,7 +70,6 @@ impl TensorMapArgument {
     }
 }
 
-/// The swizzle with the driver's number of it.
 fn swizzle(map: &TensorMapSpec, names: &FormulaNames<'_>) -> Result<(u32, Swizzle), ExportError> {
     let own = match &map.swizzle {
         SwizzleSpec::Fixed(own) => Some(*own),

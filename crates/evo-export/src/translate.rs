@@ -1,9 +1,9 @@
 //! Expressions of space files as C++ and as Python, with the meaning that they have in evo.
 //!
 //! Python's own arithmetic differs from ours where a result leaves 64 bits, and C++ differs everywhere. So both texts
-//! compute with a small number type that comes with them (`templates/exact.hpp`, `templates/exact.py`): the operators look
-//! as they do in the space file, and whatever has no value in evo has none there. Whatever is known already, such as a
-//! parameter of the exported configuration, is computed here.
+//! compute with a small number type that comes with them (`templates/exact.hpp`, `templates/exact.py`), and whatever
+//! has no value in evo has none there. What is known already, such as a parameter of the exported configuration, is
+//! computed here.
 
 use evo_space::expr::Expr;
 use evo_space::expr::tree::{Function, Kind, Relation, Tree};
@@ -12,32 +12,23 @@ use evo_space::value::{Operator, Value};
 pub use crate::language::Language;
 use crate::literal;
 
-/// What a name of an expression becomes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Meaning {
-    /// A value that is known already.
     Known(Value),
-    /// A variable of the text, of the number type.
     Variable(String),
 }
 
-/// An expression in another language.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TranslatedCode {
     /// The text. As an operand it needs brackets unless it is a literal or a name.
     pub text: String,
-    /// The value, where nothing is left to compute.
     pub known: Option<Value>,
 }
 
-/// What the translator knows of the type of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// A literal of the language.
     Literal,
-    /// The number type.
     Exact,
-    /// A truth of the language.
     Truth,
     /// One of the above, or a text: decided at run time.
     Open,
@@ -134,7 +125,6 @@ impl Translator<'_> {
                 Meaning::Known(value) => self.literal(value.clone()),
                 Meaning::Variable(name) => self.exact(name.clone()),
             },
-            // Only behind `in`, which handles it.
             Kind::List(items) => self.truth(self.list(items)),
             Kind::Not(operand) => {
                 let operand = self.condition(operand);
@@ -195,7 +185,6 @@ impl Translator<'_> {
         }
     }
 
-    /// A part of which only the truth counts.
     fn condition(&self, tree: &Tree) -> String {
         let part = self.part(tree);
         match (self.language, part.form) {
@@ -329,7 +318,6 @@ impl Translator<'_> {
     }
 }
 
-/// A text without the brackets around all of it.
 pub(crate) fn bare(text: &str) -> &str {
     match text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
         Some(inside) if is_balanced(inside) => inside,

@@ -17,15 +17,12 @@ use evo_system::beneath::{self, Links};
 /// A text that a space names; the longest kernel in use has some hundred kilobytes.
 pub const SOURCE_MAX: u64 = 16 << 20;
 
-/// An array that a space names: as much as a large device holds.
 pub const ARRAY_MAX: u64 = 64 << 30;
 
 #[derive(Clone, Copy, Debug)]
 pub struct SpaceAccess {
-    /// Longest processor time for reading the file and counting its points. On the clock it may be six times
-    /// as much.
+    /// Processor time for reading the file and counting its points. On the clock it may be six times as much.
     pub limit: Duration,
-    /// Whether the file may name files outside its own folder.
     pub allow_outside: bool,
     /// Whether templates of files are rendered in a process with little memory. Its program is the one that starts
     /// workers, so a program that has none renders by itself.
@@ -39,7 +36,6 @@ impl Default for SpaceAccess {
 }
 
 impl SpaceAccess {
-    /// A watch that ends the construction of a space after the limit, counted from now and in this thread.
     pub fn watch(&self) -> SpaceWatch {
         let (limit, patience) = (self.limit, self.patience());
         let (start, start_of_work) = (Instant::now(), processor_time());
@@ -63,11 +59,9 @@ fn processor_time() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// Opens a file that a space names, below the space's folder: a regular file of at most `limit` bytes, to which no
-/// link and no `..` leads from outside. With `allow_outside` it may be anywhere.
-///
-/// # Errors
-/// `NotFound` where there is nothing; for other refusals the message says why.
+/// Opens a regular file of at most `limit` bytes below the space's folder, to which no link and no `..` leads from
+/// outside. With `allow_outside` it may be anywhere. `NotFound` where there is nothing; for other refusals the message
+/// says why.
 pub fn open_beside(folder: &Path, name: &str, limit: u64, allow_outside: bool) -> io::Result<File> {
     let file = if allow_outside {
         // Not blocking, so that a pipe without a writer is refused and not waited for.
@@ -102,7 +96,6 @@ pub fn is_below(folder: &Path, path: &Path) -> bool {
     }
 }
 
-/// What a refusal to leave the folder means to a person.
 pub fn is_outside(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::CrossesDevices || error.raw_os_error() == Some(libc::EXDEV)
 }
@@ -119,7 +112,6 @@ fn open_beneath(folder: &Path, name: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// The same in two steps; between them nobody else may change the folder.
 fn open_canonical(folder: &Path, name: &str, flags: OFlags) -> io::Result<OwnedFd> {
     let climbs = |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
     if Path::new(name).components().any(climbs) {
@@ -136,7 +128,6 @@ fn outside() -> io::Error {
     io::Error::new(io::ErrorKind::CrossesDevices, "it is outside the folder of the space file")
 }
 
-/// The path of a file below a folder, as messages and workers name it.
 pub fn path_beside(folder: Option<&Path>, name: &str) -> PathBuf {
     folder.map_or_else(|| PathBuf::from(OsStr::new(name)), |folder| folder.join(name))
 }

@@ -35,11 +35,9 @@ pub enum Renderer {
     /// In this process: templates that ship with evo, and programs without workers.
     #[default]
     Here,
-    /// In another one. Clones share it.
     Apart(Arc<RenderProcess>),
 }
 
-/// The process, started for the first template.
 #[derive(Debug, Default)]
 pub struct RenderProcess(Mutex<Option<Talk>>);
 
@@ -63,14 +61,12 @@ type RenderAnswer = Result<String, Vec<TemplateError>>;
 
 #[derive(Debug)]
 pub enum RenderFailure {
-    /// The template's fault.
     Template(TemplateError),
     /// The machine's: the process cannot be started, or was killed.
     Machine(String),
 }
 
 impl Renderer {
-    /// Renders a template with the parameters' values as variables.
     pub fn render(
         &self,
         path: &Path,
@@ -84,7 +80,6 @@ impl Renderer {
         })
     }
 
-    /// What is wrong with a template, as far as that can be told without rendering it.
     pub fn check(
         &self,
         path: &Path,
@@ -197,7 +192,6 @@ fn blame(order: &RenderOrder, death: &ProcessDeath) -> RenderFailure {
 /// How Rust says that there is no memory, before it aborts.
 const OUT_OF_MEMORY: &str = "memory allocation of";
 
-/// Inside the process: renders what it is asked until stdin ends.
 pub fn serve() -> io::Result<()> {
     let link = ParentLink::take_over(VERSION, Orphaned::Exits)?;
     process::serve(&mut RenderWorker { link })
@@ -227,7 +221,6 @@ mod tests {
 
     use super::*;
 
-    /// What is said of an end, and whether it is the template's fault.
     fn said(cause: DeathCause, printed: &str) -> (bool, String) {
         let mut log = CappedLog::of_end(1000);
         log.push(printed.as_bytes());

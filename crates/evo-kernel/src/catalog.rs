@@ -12,16 +12,13 @@ pub use super::embedded::names;
 use super::load::{self, LoadError};
 use super::spec::SpaceFile;
 
-/// The space that commands take where none is named and the folder has no space file.
 pub const DEFAULT: &str = "attention_simt";
 
-/// Whether a word on the command line means a space: the name of an embedded one, or a path
-/// (something with a `/`, or that ends in `.toml` or `.json`).
+/// The name of an embedded one, or a path: something with a `/`, or that ends in `.toml` or `.json`.
 pub fn looks_like_space(word: &str) -> bool {
     names().contains(&word) || is_path(word)
 }
 
-/// Opens an embedded space by name, else a file by path, with the usual limits.
 pub fn open(name_or_path: &str) -> Result<SpaceFile, LoadError> {
     open_with(name_or_path, SpaceAccess::default())
 }

@@ -10,14 +10,11 @@ use evo_space::value::Value;
 use super::resolve::Names;
 use super::spec::{KernelSpec, OptionSpec};
 
-/// Options by which a compiler flushes subnormal numbers or uses fast mathematics, and nothing else does.
 const FAST_MATH: [&str; 2] = ["--use_fast_math", "-use_fast_math"];
 const FLUSH: [&str; 2] = ["-ftz=true", "--ftz=true"];
 
-/// The options of a configuration, in the order of the file.
-///
-/// # Errors
-/// `static_reject:expression` for an expression without a value, or with one that cannot be an option's.
+/// In the order of the file. `static_reject:expression` for an expression without a value, or with one that cannot be
+/// an option's.
 pub fn options_at(kernel: &KernelSpec, configuration: &Configuration) -> Result<Vec<String>, Box<Verdict>> {
     let sizes = BTreeMap::new();
     let names = Names::new(configuration, &sizes);
@@ -73,7 +70,6 @@ fn shown(value: &Value) -> Option<String> {
     }
 }
 
-/// Those that all variants have.
 pub fn fixed(kernel: &KernelSpec) -> Vec<String> {
     let fixed = kernel.options.iter().filter(|option| option.value.is_none() && option.when.is_none());
     fixed.map(|option| option.text.clone()).collect()

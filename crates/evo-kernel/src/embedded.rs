@@ -18,7 +18,6 @@ pub const SPACES: &[(&str, &str)] = embedded!("search_spaces":
     "gemm.toml" "gemm_mma.toml" "gemm_mma_bf16.toml" "softmax.toml" "rmsnorm.toml" "reduction.toml" "transpose.toml"
     "faults.toml" "faults_heads.toml");
 
-/// Templates and sources that space files may name.
 pub const TEMPLATES: &[(&str, &str)] = embedded!("templates":
     "attention_simt.cu.j2" "attention_mma.cu.j2" "attention_decode.cu.j2" "attention_hopper.cu.j2" "attention_naive.cu"
     "gemm.cu.j2" "gemm_mma.cu.j2" "gemm_hopper.cu.j2" "softmax.cu.j2" "rmsnorm.cu.j2" "reduction.cu.j2"

@@ -1,14 +1,11 @@
-//! The one check of names that become file names, columns and lines of reports: of kernels, problems and
-//! studies.
+//! The one check of names that become file names, columns and lines of reports.
 
 /// Longest name, in characters. Names of studies are made of two, and files allow 255 bytes.
 pub const LABEL_MAX: usize = 100;
 
-/// What a name may be, for hints.
 pub const LABEL_HINT: &str = "use up to 100 letters, digits, `.`, `-` and `_`, and no `.` at the start";
 
-/// Whether a text can be a name: letters, digits, `.`, `_` and `-`, at most `LABEL_MAX`, and no dot at the start,
-/// because `.` and `..` are folders and other such files are hidden.
+/// No dot at the start, because `.` and `..` are folders and other such files are hidden.
 pub fn is_label(text: &str) -> bool {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     !text.is_empty() && text.len() <= LABEL_MAX && text.chars().all(plain) && !text.starts_with('.')

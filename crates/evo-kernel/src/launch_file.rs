@@ -8,7 +8,6 @@ use serde_json::{Map, Value as Json, json};
 
 use super::spec::{KernelSpec, LaunchSpec};
 
-/// A launch file, and the entries that one cannot describe.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LaunchFile {
     /// `{"ENTRY": {"grid": […], "block": […], "shared_bytes": …}}`
@@ -53,7 +52,6 @@ fn geometry(launch: &LaunchSpec, configuration: &Configuration) -> Json {
     own
 }
 
-/// An expression with the values of parameters in the place of their names.
 fn with_values(expression: &Expr, configuration: &Configuration) -> String {
     let mut text = expression.text().to_string();
     // From the end, so that the places before stay where they are.

@@ -56,7 +56,6 @@ fn square_problems(kernel: &KernelSpec) -> Option<String> {
     ))
 }
 
-/// The values of a size in every problem that is run and every small shape.
 fn met_values(kernel: &KernelSpec, configuration: &Configuration, name: &str) -> Vec<i64> {
     let used = kernel.problems.iter().filter(|one| one.timed || one.checked);
     let own = used.filter_map(|problem| whole(problem.sizes.get(name)?).ok());
@@ -128,7 +127,6 @@ fn untried_values(kernel: &KernelSpec) -> Option<String> {
     })
 }
 
-/// Sizes that are extents of more than one element in some problem, by name.
 fn extents(kernel: &KernelSpec) -> BTreeSet<String> {
     let shapes = buffers(kernel).flat_map(|buffer| &buffer.shape);
     let names: BTreeSet<String> =

@@ -5,7 +5,6 @@ use evo_protocol::plan::ArgumentRef;
 use super::spec::{ArgumentSpec, KernelSpec, LaunchSpec, LoopSpec, PassedSpec, ReferenceSpec};
 use super::words::uses_identifier;
 
-/// Launches with their loops.
 pub struct Stream<'a> {
     pub launches: &'a [LaunchSpec],
     pub loops: &'a [LoopSpec],
@@ -52,8 +51,6 @@ pub fn prepare_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
     positions(kernel).filter(|(own, _)| is_there(own)).map(|(_, place)| place).collect()
 }
 
-/// Buffers that lie in variables of the reference kernel's module: those that it has by their names and that no launch
-/// of it is given.
 pub fn reference_variables(kernel: &KernelSpec) -> Vec<usize> {
     let ReferenceSpec::Kernel { launches, .. } = &kernel.check.reference else { return Vec::new() };
     let is_given = |name: &str| {
@@ -74,7 +71,6 @@ fn has_variable(kernel: &KernelSpec, argument: &ArgumentSpec) -> bool {
     name.is_some_and(|name| uses_identifier(&source.text, name))
 }
 
-/// Each argument with its place among the plan's buffers, scalars and tensor maps.
 fn positions(kernel: &KernelSpec) -> impl Iterator<Item = (&ArgumentSpec, ArgumentRef)> {
     let (mut buffers, mut scalars, mut maps) = (0, 0, 0);
     kernel.arguments.iter().map(move |argument| {
@@ -88,7 +84,6 @@ fn positions(kernel: &KernelSpec) -> impl Iterator<Item = (&ArgumentSpec, Argume
     })
 }
 
-/// Buffers that have changed places: what a launch says, and what it gets.
 pub struct Swapped<'a> {
     kernel: &'a KernelSpec,
     pairs: Vec<(ArgumentRef, ArgumentRef)>,
@@ -99,7 +94,6 @@ impl Swapped<'_> {
         Swapped { kernel, pairs: Vec::new() }
     }
 
-    /// The place of an argument that launches call by this name.
     pub fn place(&self, name: &str) -> Option<ArgumentRef> {
         positions(self.kernel).find(|(own, _)| own.name() == name).map(|(_, place)| place)
     }

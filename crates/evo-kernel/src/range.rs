@@ -1,7 +1,5 @@
-//! Whether the numbers that a file declares fit a data type.
-//!
-//! A range end that does not fit would be clamped or wrapped when inputs are written, and the kernel would
-//! see values that nobody declared.
+//! Whether the numbers that a file declares fit a data type. One that does not would be clamped or wrapped when inputs
+//! are written, and the kernel would see values that nobody declared.
 
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::Fill;
@@ -37,13 +35,11 @@ pub(super) fn integers(dtype: DType) -> Option<(i128, i128)> {
     })
 }
 
-/// Whether one element may have this value.
 pub(super) fn element(value: &Value, dtype: DType) -> Result<(), Misfit> {
     number(value, dtype, None).map(|_| ())
 }
 
-/// The fill of a uniform range whose ends are known. For integers the upper end is the first value that does
-/// not occur, unless it is `inclusive`.
+/// For integers the upper end is the first value that does not occur, unless it is `inclusive`.
 pub(super) fn uniform(low: &Value, high: &Value, inclusive: bool, dtype: DType) -> Result<Fill, Misfit> {
     let low = number(low, dtype, Some(End::Low))?;
     let last = match integers(dtype) {

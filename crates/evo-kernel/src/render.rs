@@ -120,22 +120,19 @@ fn defines_constant(kernel: &KernelSpec, option: &str) -> bool {
     kernel.specialize.iter().any(|own| own == name)
 }
 
-/// `EVO_CAUSAL == 1 && EVO_D == 64`.
 fn condition(constants: &Specialization) -> String {
     let one = |(name, value): (&str, i64)| format!("{CONSTANT_PREFIX}{name} == {value}");
     constants.iter().map(one).collect::<Vec<_>>().join(" && ")
 }
 
-/// The source of the user's naive reference kernel, if the file names one. It gets the kernel's include
-/// folders and no parameter as a macro: its answer must not depend on the configuration. One that writes its
-/// types as `REAL` computes in double precision.
+/// It gets the kernel's include folders and no parameter as a macro: its answer must not depend on the configuration.
+/// One that writes its types as `REAL` computes in double precision.
 pub fn render_reference(kernel: &KernelSpec) -> Option<KernelSource> {
     let ReferenceSpec::Kernel { real, .. } = &kernel.check.reference else { return None };
     reference_with(kernel, real.then_some("double"))
 }
 
-/// The same in single precision, where `render_reference` computes in double precision: what both answers differ by
-/// is what f32 costs.
+/// For a reference in double precision: what both answers differ by is what f32 costs.
 pub fn render_single_reference(kernel: &KernelSpec) -> Option<KernelSource> {
     let ReferenceSpec::Kernel { real: true, .. } = &kernel.check.reference else { return None };
     reference_with(kernel, Some("float"))
@@ -167,8 +164,7 @@ fn reference_with(kernel: &KernelSpec, real: Option<&str>) -> Option<KernelSourc
     })
 }
 
-/// The source of the task's own launches that derive inputs from inputs, if there are any. Like a reference it gets no
-/// parameter as a macro.
+/// Like a reference it gets no parameter as a macro.
 pub fn render_prepare(kernel: &KernelSpec) -> Option<KernelSource> {
     let PrepareSpec { source, launches, .. } = kernel.prepare.as_ref()?;
     let hash = ContentHash::of(source.text.as_bytes());
@@ -235,9 +231,8 @@ fn macros(configuration: &Configuration) -> Vec<String> {
     configuration.iter().map(|(name, value)| format!("-D{name}={}", text(value))).collect()
 }
 
-/// Entry points of the launches that this configuration can make, each once, in order of first use.
-/// A template need not render an entry whose `when` its parameters alone refuse; where `when` also
-/// reads problem sizes the entry must be there.
+/// Of the launches that this configuration can make, each once, in order of first use. A template need not render an
+/// entry whose `when` its parameters alone refuse; where `when` also reads problem sizes the entry must be there.
 fn entries(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
     let sizes = BTreeMap::new();
     let names = Names::new(configuration, &sizes);
@@ -254,9 +249,8 @@ fn entries(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
     entries
 }
 
-/// Header, then a `#line` that makes the compiler's messages useful: lines of a plain source are
-/// the user's own; lines of a rendered template are those of `evo render`'s output, since one line
-/// of a template may become many.
+/// With a `#line` that makes the compiler's messages useful: lines of a plain source are the user's own; those of a
+/// rendered template are those of `evo render`'s output, since one line of a template may become many.
 fn with_header(lines: &[String], hash: &ContentHash, source: &KernelText, body: &str) -> String {
     let mut text = header(lines, hash);
     let first = match source.kind {
@@ -282,7 +276,6 @@ fn header(lines: &[String], hash: &ContentHash) -> String {
     text
 }
 
-/// A body whose first line has this number in the compiler's messages.
 fn with_line(first: usize, source: &KernelText, body: &str) -> String {
     let end = if body.ends_with('\n') { "" } else { "\n" };
     format!("#line {first} \"{}\"\n{body}{end}", quotable(&source_name(source)))

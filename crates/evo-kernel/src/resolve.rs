@@ -1,8 +1,7 @@
 //! From expressions to numbers: the launch plan of one configuration and one problem.
 //!
-//! Every expression that has no value here (a division by zero, a text where a number is meant, a
-//! fraction where a count is meant) refuses the variant with a verdict that names expression and
-//! place; it never ends a run. Limits of devices are not known here: see `kernel::limits`.
+//! An expression that has no value here (a division by zero, a text where a number is meant, a fraction where a count
+//! is meant) refuses the variant; it never ends a run. Limits of devices are not known here: see `kernel::limits`.
 
 use std::collections::BTreeMap;
 
@@ -71,12 +70,10 @@ pub fn resolve(
 pub(super) struct Names<'a> {
     pub(super) configuration: &'a Configuration,
     pub(super) sizes: &'a BTreeMap<String, Value>,
-    /// The number of a loop's turn, by its name.
     pub(super) turn: Option<(&'a str, i64)>,
 }
 
 impl<'a> Names<'a> {
-    /// Outside of loops.
     pub(super) fn new(configuration: &'a Configuration, sizes: &'a BTreeMap<String, Value>) -> Names<'a> {
         Names { configuration, sizes, turn: None }
     }
@@ -91,7 +88,6 @@ impl Scope for Names<'_> {
     }
 }
 
-/// Evaluates expressions of one configuration and one problem, and words the refusals.
 pub(super) struct Resolver<'a> {
     pub(super) names: Names<'a>,
     pub(super) problem: &'a str,
@@ -143,7 +139,6 @@ impl Resolver<'_> {
         }
     }
 
-    /// Up to three extents; missing ones are 1.
     fn extents(&self, list: &[Expr], key: &str, owner: &str) -> Result<[i64; 3], Box<Verdict>> {
         let mut extents = [1; 3];
         for (axis, expr) in list.iter().enumerate().take(3) {
@@ -268,7 +263,6 @@ impl Resolver<'_> {
         swapped: &Swapped<'_>,
         literals: &mut Vec<ScalarPlan>,
     ) -> Result<Vec<ArgumentRef>, Box<Verdict>> {
-        // The expressions of a launch that is left out may have no value.
         if !self.truth(&launch.when, &format!("when of launch `{}`", launch.entry), true)? {
             return Ok(Vec::new());
         }
@@ -292,7 +286,6 @@ impl Resolver<'_> {
         Ok(given)
     }
 
-    /// The launch with these arguments, unless its `when` is false.
     fn launch(
         &self,
         kernel: &KernelSpec,
@@ -326,7 +319,6 @@ impl Resolver<'_> {
         }))
     }
 
-    /// The window of the L2 cache; none where its ratio is 0.
     fn window(&self, kernel: &KernelSpec, launch: &LaunchSpec) -> Result<Option<L2Persist>, Box<Verdict>> {
         let Some(window) = &launch.l2_persist else { return Ok(None) };
         let place = format!("ratio of `l2_persist` of launch `{}`", launch.entry);
@@ -423,7 +415,6 @@ impl Resolver<'_> {
             list.iter().enumerate().map(one).collect()
         };
         let of = buffers.iter().position(|buffer| buffer.name == map.of);
-        // The loader has refused a name that is not a buffer's.
         let of = of.unwrap_or_default();
         let (dtype, bytes) = (buffers[of].dtype, buffers[of].bytes());
         let dims = list("dims", &map.dims)?;
@@ -468,7 +459,6 @@ impl Resolver<'_> {
         })
     }
 
-    /// The refusal of a map that breaks a rule, at the expression that breaks it.
     fn broken(&self, map: &TensorMapSpec, rule: &BrokenRule) -> Box<Verdict> {
         let (expr, place, what) = match (rule.part, &map.strides) {
             (MapPart::Stride(place), None) => {
@@ -487,7 +477,6 @@ impl Resolver<'_> {
     }
 }
 
-/// Strides of a tensor without gaps, in elements.
 fn dense(dims: &[i64]) -> Vec<i64> {
     let mut stride: i64 = 1;
     let outer = dims.iter().take(dims.len().saturating_sub(1));
@@ -499,7 +488,6 @@ fn dense(dims: &[i64]) -> Vec<i64> {
         .collect()
 }
 
-/// The whole number that a value is, or why it is none.
 pub(super) fn whole(value: &Value) -> Result<i64, String> {
     match value {
         Value::Int(value) => Ok(*value),
@@ -524,7 +512,6 @@ fn shown(value: &Value) -> String {
 
 type Integer<'a> = dyn Fn(&Expr, &str) -> Result<i64, Box<Verdict>> + 'a;
 
-/// The view of a buffer with these extents.
 pub(crate) fn view_of(
     buffer: &BufferSpec,
     shape: &[u64],
@@ -574,7 +561,6 @@ fn axis_range(
     Ok(AxisRange { first: first as u64, count, step: step as u64 })
 }
 
-/// A remark for each output that is not compared in full, in the words of the file.
 pub(crate) fn remark(buffer: &BufferSpec) -> Option<String> {
     let view = buffer.view.as_ref()?;
     let part = |own: &Option<Expr>| own.as_ref().map_or("", |own| own.text()).to_string();

@@ -10,12 +10,9 @@ use evo_protocol::entry_name::base;
 use super::spec::{ArgumentSpec, BufferSpec, KernelSpec, PassedSpec, ScalarSpec, TensorMapSpec};
 use super::words::{tokens, uses_identifier};
 
-/// What a source says of an entry point.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SourceEntry {
-    /// No word of the source is its name.
     Absent,
-    /// Its signature cannot be read here.
     Unreadable,
     /// The parameters of each definition or declaration: several where the preprocessor decides.
     Read(Vec<Vec<SourceParameter>>),
@@ -33,7 +30,6 @@ pub enum ParameterKind {
     Pointer,
     /// A number of so many bytes.
     Scalar(u64),
-    /// A tensor map, by value.
     TensorMap,
     Unknown,
 }
@@ -88,7 +84,6 @@ fn is_whole(source: &str) -> bool {
     !source.contains("##") && !source.contains("%:") && !source.lines().any(foreign)
 }
 
-/// The names of all `__global__` functions that can be read.
 pub fn names(source: &str) -> Vec<String> {
     let tokens = tokens(source);
     let mut names: Vec<String> = Vec::new();
@@ -106,7 +101,6 @@ pub fn names(source: &str) -> Vec<String> {
 fn heads<'t, 's>(tokens: &'t [&'s str]) -> impl Iterator<Item = (&'s str, &'t [&'s str])> {
     let mut at = 0;
     std::iter::from_fn(move || {
-        // The next function ends this one too, so that no source makes this look at its end again and again.
         while at < tokens.len() && !matches!(tokens[at], "{" | ";" | "}" | "__global__") {
             let is_head = is_word(tokens[at]) && tokens.get(at + 1) == Some(&"(");
             let own = at;
@@ -141,7 +135,6 @@ pub(super) fn bodies(source: &str) -> Vec<usize> {
     found
 }
 
-/// The tokens of an entry point's body, without its braces; none where it has no definition.
 pub(super) fn body_of<'t, 's>(tokens: &'t [&'s str], entry: &str) -> &'t [&'s str] {
     let entry = base(entry);
     for at in (0..tokens.len()).filter(|at| tokens[*at] == "__global__") {
@@ -189,7 +182,6 @@ fn is_word(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// The parameters of a list; nothing where it has what this cannot read.
 fn split(tokens: &[&str]) -> Option<Vec<SourceParameter>> {
     if tokens.is_empty() || tokens == ["void"] {
         return Some(Vec::new());
@@ -247,7 +239,6 @@ fn kind_of(tokens: &[&str]) -> ParameterKind {
     bytes_of(&words).map_or(ParameterKind::Unknown, ParameterKind::Scalar)
 }
 
-/// Types of a tensor map: of `evo/ptx.cuh`, and of CUDA's own header.
 const TENSOR_MAPS: [&str; 2] = ["tensor_map", "CUtensorMap"];
 
 /// Whether the type is a tensor map: its name stands before the parameter's, behind a namespace, or alone.
@@ -258,7 +249,6 @@ fn is_tensor_map(words: &[&str]) -> bool {
     })
 }
 
-/// Size of a type that C++ or CUDA defines.
 fn bytes_of(words: &[&str]) -> Option<u64> {
     let builtin = ["unsigned", "signed", "int", "long", "short", "char"];
     if !words.is_empty() && words.iter().all(|word| builtin.contains(word)) {
@@ -307,14 +297,12 @@ pub fn declared<'k>(kernel: &'k KernelSpec, entry: &str) -> Option<Vec<&'k Argum
     }
 }
 
-/// Whether a source's parameters can take what the space passes.
 pub fn fits(declared: &[&ArgumentSpec], parameters: &[SourceParameter]) -> bool {
     declared.len() == parameters.len()
         && declared.iter().zip(parameters).all(|(argument, own)| takes(argument, own.kind))
 }
 
-/// Whether a reference's parameters can take what it is given. It may leave the last ones out, and its numbers may have
-/// another precision.
+/// It may leave the last ones out, and its numbers may have another precision.
 pub fn reference_fits(given: &[&ArgumentSpec], parameters: &[SourceParameter]) -> bool {
     let takes = |(argument, own): (&&ArgumentSpec, &SourceParameter)| match (argument, own.kind) {
         (_, ParameterKind::Unknown) => true,
@@ -334,7 +322,6 @@ fn takes(argument: &ArgumentSpec, kind: ParameterKind) -> bool {
     }
 }
 
-/// Rows of a comparison that are shown.
 const ROWS: usize = 14;
 
 /// Both lists side by side, a row an argument, with a mark where they differ.

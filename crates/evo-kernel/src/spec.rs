@@ -1,13 +1,9 @@
-//! What a space file says about the kernel: arguments, launches, problems, check, objective.
+//! What a space file says about the kernel: plain values with expressions still in them, which `resolve` computes for
+//! one configuration and one problem.
 //!
-//! These are plain values with expressions still in them; `plan` resolves them for one
-//! configuration and one problem. Nothing here knows search or devices.
-//!
-//! The nearest valid point in the place of a default that constraints exclude.
-//!
-//! Many a tuning script has no default at all: its parameters list their values from the smallest, and the first values
-//! together are often not a configuration that can run. Such a file is sound, so the nearest valid point is tried first,
-//! and everybody is told.
+//! Where constraints exclude the default, the nearest valid point takes its place and everybody is told: many a tuning
+//! script has no default at all, and the first values of its parameters together are often not a configuration that can
+//! run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,11 +28,9 @@ use crate::apart::Renderer;
 pub struct SpaceFile {
     /// Where it came from; embedded spaces have a name such as `attention_simt`.
     pub path: PathBuf,
-    /// The file's text, hashed into the study.
     pub text: String,
     /// Parameters and constraints. Where there is a kernel, the default is valid.
     pub space: SearchSpace,
-    /// What the default was where the file states one that is not valid.
     pub replaced_default: Option<ReplacedDefault>,
     /// The kernel; absent in a file that only describes a space.
     pub kernel: Option<KernelSpec>,
@@ -53,27 +47,20 @@ pub struct KernelSpec {
     pub is_persistent: bool,
     pub arguments: Vec<ArgumentSpec>,
     pub launches: Vec<LaunchSpec>,
-    /// Which of them are made several times.
     pub loops: Vec<LoopSpec>,
-    /// Launches of the task's own that derive inputs from inputs before anything is timed.
     pub prepare: Option<PrepareSpec>,
     pub problems: Vec<ProblemSpec>,
     pub check: CheckSpec,
     pub objective: ObjectiveSpec,
-    /// What a candidate has to reach, for `evo gate --goals`.
     pub goals: Option<GoalsSpec>,
-    /// Other implementations of the same, for `evo bench`.
     pub peers: Vec<PeerSpec>,
-    /// Ways to harm it that only this kernel has, for `evo invert`.
     pub diagnose: Vec<DiagnoseSpec>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiagnoseSpec {
     pub name: String,
-    /// What a kernel lacks that suffers from it.
     pub resource: String,
-    /// What one dose more means.
     pub unit: String,
     pub try_next: String,
     /// It takes work away instead: answers are wrong then, and the time is a bound for any cure.
@@ -84,10 +71,8 @@ pub struct DiagnoseSpec {
     pub doses: Vec<DiagnoseDose>,
 }
 
-/// A metric of a profiler, and where a harm moves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricEvidence {
-    /// A metric of `evo profile`: `l1_hit_percent`.
     pub metric: String,
     pub direction: MetricDirection,
 }
@@ -100,19 +85,16 @@ impl MetricEvidence {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiagnoseDose {
-    /// Parameters and one of their values each.
     pub set: Vec<(String, Value)>,
     pub define: Vec<(String, String)>,
 }
 
-/// Another implementation, in a process of its own (`peer`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerSpec {
     pub name: String,
     /// Program and arguments; empty for a peer that comes with evo.
     pub command: Vec<String>,
     pub folder: PathBuf,
-    /// Longest time for one answer; the usual one when absent.
     pub timeout_s: Option<f64>,
     /// The file that names it, with line and column.
     pub place: (PathBuf, u32, u32),
@@ -126,14 +108,11 @@ pub struct KernelText {
     pub renderer: Renderer,
 }
 
-/// A compiler option; its expressions may read parameters.
 #[derive(Debug)]
 pub struct OptionSpec {
     /// `--use_fast_math`, or the name of one with a value: `-maxrregcount`.
     pub text: String,
-    /// What stands behind its `=`.
     pub value: Option<Expr>,
-    /// Given only where this holds; to every variant when absent.
     pub when: Option<Expr>,
 }
 
@@ -157,9 +136,7 @@ pub enum SourceKind {
 
 #[derive(Debug)]
 pub enum ArgumentSpec {
-    /// A device buffer, passed as a pointer.
     Buffer(BufferSpec),
-    /// A number, passed by value.
     Scalar(ScalarSpec),
     /// A descriptor of a buffer's layout for the copy engine (TMA), passed by value.
     TensorMap(TensorMapSpec),
@@ -190,7 +167,6 @@ pub struct BufferSpec {
     pub fill: FillSpec,
     /// The variable of the module that holds it during a call; without one it is passed as a pointer.
     pub symbol: Option<String>,
-    /// What of an output is compared with its answer; without one, every element in its place.
     pub view: Option<ViewSpec>,
 }
 
@@ -213,13 +189,11 @@ pub struct RangeSpec {
 }
 
 impl BufferSpec {
-    /// Whether launches of the task's own derive it from other inputs.
     pub fn is_prepared(&self) -> bool {
         matches!(self.fill, FillSpec::Fixed(Fill::Prepared))
     }
 }
 
-/// What a buffer holds before a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FillSpec {
     /// The same for every problem.
@@ -228,7 +202,6 @@ pub enum FillSpec {
     Uniform { low: Expr, high: Expr, inclusive: bool },
 }
 
-/// A scalar; its value may read parameters and problem sizes.
 #[derive(Clone, Debug)]
 pub struct ScalarSpec {
     pub name: String,
@@ -252,10 +225,8 @@ pub struct TensorMapSpec {
     pub fill: OutsideFill,
 }
 
-/// How rows of a box are permuted in shared memory.
 #[derive(Debug)]
 pub enum SwizzleSpec {
-    /// The same for every configuration.
     Fixed(Swizzle),
     /// An expression that gives one of the words, or the span in bytes (0 for none).
     Chosen(Expr),
@@ -268,19 +239,14 @@ pub struct LaunchSpec {
     pub entry: String,
     /// Launched only where this holds (a combine pass only where there is more than one split).
     pub when: Option<Expr>,
-    /// Blocks in x, y, z; missing ones are 1.
     pub grid: Vec<Expr>,
     /// Threads in x, y, z; missing ones are 1.
     pub block: Vec<Expr>,
-    /// Dynamic shared memory, bytes.
     pub shared_bytes: Option<Expr>,
-    /// Cluster extents in blocks.
     pub cluster: Option<Vec<Expr>>,
-    /// Needs all blocks resident at once.
     pub cooperative: Option<Expr>,
     /// May start before its predecessor ends (programmatic dependent launch).
     pub programmatic: Option<Expr>,
-    /// A buffer that the L2 cache is to keep during the launch.
     pub l2_persist: Option<L2PersistSpec>,
     /// What it is given, in order; all of `[[arguments]]` that are passed when absent.
     pub arguments: Option<Vec<PassedSpec>>,
@@ -291,14 +257,11 @@ pub struct LaunchSpec {
 #[derive(Clone, Debug)]
 pub enum PassedSpec {
     Named(String),
-    /// A number of this launch alone.
     Literal(ScalarSpec),
 }
 
-/// Launches that are made several times: a loop of the host's.
 #[derive(Clone, Debug)]
 pub struct LoopSpec {
-    /// How often; an expression over parameters and problem sizes.
     pub times: Expr,
     /// The name under which expressions of its launches read which time it is, from 0.
     pub index: Option<String>,
@@ -306,7 +269,6 @@ pub struct LoopSpec {
     pub swap: Vec<[String; 2]>,
 }
 
-/// Launches that derive inputs from inputs, in a source that no configuration changes.
 #[derive(Clone, Debug)]
 pub struct PrepareSpec {
     pub source: KernelText,
@@ -314,7 +276,6 @@ pub struct PrepareSpec {
     pub loops: Vec<LoopSpec>,
 }
 
-/// A window of the L2 cache for a launch.
 #[derive(Clone, Debug)]
 pub struct L2PersistSpec {
     pub argument: String,
@@ -325,9 +286,7 @@ pub struct L2PersistSpec {
 #[derive(Clone, Debug)]
 pub struct ProblemSpec {
     pub name: String,
-    /// Size names to values; expressions see them beside the parameters.
     pub sizes: BTreeMap<String, Value>,
-    /// Weight in the objective's mean.
     pub weight: f64,
     pub timed: bool,
     /// Whether `evo evaluate` decides by it. All timed problems are canonical where the file marks none.
@@ -347,37 +306,26 @@ pub struct CheckSpec {
     pub reference_parameters: Vec<String>,
     /// Absolute tolerance; by data type when absent.
     pub atol: Option<f64>,
-    /// Relative tolerance; by data type when absent.
     pub rtol: Option<f64>,
     /// Allowed multiple of a trusted same-dtype computation's error.
     pub trusted_factor: f64,
     /// The rule of the benchmark from which the kernel comes; it is reported and decides nothing.
     pub task: Option<TaskTolerance>,
-    /// How many seeds the full shapes are checked with.
     pub seeds: u32,
-    /// Small shapes that every variant is checked at.
     pub tiny: TinySpec,
-    /// Sizes that the kernel supports only as multiples of an expression over parameters and sizes;
-    /// derived shapes keep to it.
+    /// By size: an expression over parameters and sizes; derived shapes keep to it.
     pub multiple_of: BTreeMap<String, Expr>,
-    /// Whether `__device__` variables may change with every call.
     pub allow_state: bool,
-    /// How outputs for NaN, infinite, subnormal and huge inputs are judged.
     pub special_values: SpecialValues,
-    /// Whether two runs must agree to the bit.
     pub deterministic: bool,
-    /// Repetitions of the repeatability gate.
     pub repeats: u32,
     /// Input families by name (`normal`, `large`, `small`, `constant`, `ramp`, `spikes`); all of the
     /// default set when empty.
     pub families: Vec<String>,
-    /// Largest number of spilled bytes an entry may have; unlimited when absent.
     pub spill_bytes_max: Option<u64>,
-    /// Whether nothing may rank or be accepted without a sanitizer's answer.
     pub demands_sanitizer: bool,
     /// What compute-sanitizer checks of this kernel; never empty.
     pub sanitizers: Vec<SanitizerCheck>,
-    /// Whether the host device's instrumented build is looked at beside a GPU's.
     pub has_host_twin: bool,
 }
 
@@ -385,10 +333,8 @@ pub struct CheckSpec {
 pub enum TinySpec {
     /// evo derives them from sizes, grids and the configuration's tiles.
     Derived,
-    /// The file lists them: each overrides sizes of the first problem with expressions over parameters
-    /// and sizes.
+    /// Each overrides sizes of the first problem with expressions over parameters and sizes.
     Listed(Vec<BTreeMap<String, Expr>>),
-    /// The kernel supports only the sizes of its problems.
     None,
 }
 
@@ -401,7 +347,6 @@ pub enum ReferenceSpec {
         source: KernelText,
         /// Its launches, in order; their expressions read sizes and no parameters.
         launches: Vec<LaunchSpec>,
-        /// Which of them are made several times.
         loops: Vec<LoopSpec>,
         /// Sizes that its source reads by their names, without arguments.
         sizes: Vec<String>,
@@ -427,7 +372,6 @@ impl ReferenceSpec {
 
 #[derive(Debug)]
 pub struct ObjectiveSpec {
-    /// Which mode ranks: `hot` or `cold`.
     pub ranking: RankingMode,
     /// Operations of one call, for TFLOP/s and the roofline; over parameters and sizes.
     pub flops: Option<Expr>,
@@ -445,11 +389,9 @@ pub struct GoalsSpec {
     pub metrics: Vec<MetricGoal>,
 }
 
-/// Faster than a peer by a share, on so many problems.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FasterGoal {
     pub peer: String,
-    /// `0.1` for 10 %.
     pub by: f64,
     pub problems: usize,
 }
@@ -460,7 +402,6 @@ pub struct MetricGoal {
     pub relation: MetricRelation,
     /// In the metric's own unit.
     pub bound: f64,
-    /// As written.
     pub text: String,
 }
 
@@ -483,20 +424,16 @@ impl MetricGoal {
     }
 }
 
-/// The default configuration that a file states, and what took its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplacedDefault {
     /// What the file states; it is not valid.
     pub stated: Configuration,
-    /// The nearest valid point, which is the default from now on.
     pub taken: Configuration,
-    /// The constraints that exclude the stated one, as written.
     pub violated: Vec<String>,
 }
 
 impl ReplacedDefault {
-    /// A space whose default is valid, and what was replaced for that. Nothing changes where the default is valid
-    /// already, or where no valid point is found.
+    /// Nothing changes where the default is valid already, or where no valid point is found.
     pub fn mend(space: SearchSpace) -> (SearchSpace, Option<ReplacedDefault>) {
         let stated = space.default_genome();
         if space.contains(&stated) {
@@ -513,7 +450,6 @@ impl ReplacedDefault {
         (space.with_default(&nearest), Some(replaced))
     }
 
-    /// The replacement in one sentence, with the parameters that changed.
     pub fn note(&self) -> String {
         let changed = self.stated.iter().zip(self.taken.iter()).filter(|(old, new)| old.1 != new.1);
         let changed: Vec<String> =

@@ -1,5 +1,3 @@
-//! Which constants a kernel's binaries are compiled for (`specialize` of `[kernel]`).
-//!
 //! Sizes that the file names are constants of the code, so a configuration becomes one source and one binary for each
 //! set of values that its problems have. Everything else of a configuration stays one: its plans, its verdict, its
 //! line in the journal.
@@ -20,7 +18,6 @@ pub fn constants_of(names: &[String], problem: &ProblemSpec) -> Specialization {
     Specialization::of(names, &sizes)
 }
 
-/// Each set once, in order of first use.
 pub fn distinct(all: impl IntoIterator<Item = Specialization>) -> Vec<Specialization> {
     let mut found: Vec<Specialization> = Vec::new();
     for one in all {
@@ -68,8 +65,7 @@ pub fn check_count(sets: &[Specialization]) -> Result<(), Box<Verdict>> {
     Err(Box::new(Verdict::new(VerdictKind::StaticReject, message).with_cause("specialize")))
 }
 
-/// A problem with these constants, from which small shapes are derived: the first that has them, or the first of all
-/// with its sizes replaced.
+/// Small shapes are derived from it: the first that has the constants, or the first of all with its sizes replaced.
 pub fn base_problem(kernel: &KernelSpec, constants: &Specialization) -> Option<ProblemSpec> {
     let has = |problem: &&ProblemSpec| constants_of(&kernel.specialize, problem) == *constants;
     if let Some(own) = kernel.problems.iter().find(has) {

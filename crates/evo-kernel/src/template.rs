@@ -26,7 +26,6 @@ const RECURSION: usize = 100;
 
 pub const RENDERED_MAX: usize = 16 << 20;
 
-/// Names that templates may call besides those of minijinja itself.
 pub const FUNCTIONS: &[&str] = &["ceil_div", "min", "max", "abs", "fail"];
 
 /// Why a template gives no text. Displays as `FILE:LINE: cause`.
@@ -34,16 +33,13 @@ pub const FUNCTIONS: &[&str] = &["ceil_div", "min", "max", "abs", "fail"];
 #[error("{}: {message}", place(.file, *.line))]
 pub struct TemplateError {
     pub file: String,
-    /// Line in the template, from 1.
     pub line: Option<usize>,
     pub message: String,
     pub hint: Option<String>,
-    /// The unknown name, where that is the cause.
     pub name: Option<String>,
 }
 
-/// Renders the text of a template with the parameters' values as variables, in this process; `path` names it in
-/// messages.
+/// In this process; `path` names the template in messages.
 pub fn render(path: &Path, text: &str, configuration: &Configuration) -> Result<String, TemplateError> {
     let known: Vec<&str> = configuration.iter().map(|(name, _)| name).collect();
     let environment = environment();
@@ -74,7 +70,6 @@ fn too_much(file: &str, line: Option<usize>) -> TemplateError {
     }
 }
 
-/// A rendered text that does not grow beyond what a compiler would take.
 #[derive(Default)]
 struct CappedText {
     bytes: Vec<u8>,
@@ -96,8 +91,7 @@ impl Write for CappedText {
     }
 }
 
-/// Checks a template without rendering it: its syntax, and that every name it reads is known.
-/// A name that the template itself tests with `is defined` may be unknown.
+/// Syntax, and that every name it reads is known. One that the template itself tests with `is defined` may be unknown.
 pub fn check(path: &Path, text: &str, known: &[&str]) -> Vec<TemplateError> {
     let environment = environment();
     let file = file_name(path);
@@ -162,7 +156,6 @@ fn environment() -> Environment<'static> {
     environment
 }
 
-/// The delimiters of templates, which neither C++ nor Python has.
 pub fn syntax() -> SyntaxConfig {
     SyntaxConfig::builder()
         .block_delimiters("<%", "%>")

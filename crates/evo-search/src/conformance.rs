@@ -1,5 +1,4 @@
-//! One suite for every strategy and for the ablations with one model: the guarantees that the engine relies
-//! on.
+//! One suite for every strategy and for the ablations with one model: what the engine relies on.
 
 use std::collections::HashSet;
 
@@ -37,7 +36,6 @@ fn make<'a>(name: &str, space: &'a SearchSpace, seed: u64) -> Box<dyn Strategy +
     registry::create_any(name, space, StrategyOptions { seed, population: 8 }).expect("a known name")
 }
 
-/// All strategies, and the two ablations that differ most from the default strategy.
 fn names() -> impl Iterator<Item = &'static str> {
     registry::names().chain(["surrogate_trees", "surrogate_process"])
 }
@@ -49,7 +47,6 @@ fn each(check: impl Fn(&str, &SearchSpace)) {
     }
 }
 
-/// Runs with up to `flight` proposals untold, oldest told first, every third one a failure.
 fn run(strategy: &mut dyn Strategy, space: &SearchSpace, flight: usize, limit: usize) -> Vec<Proposal> {
     let (mut all, mut told) = (Vec::<Proposal>::new(), 0);
     loop {
@@ -85,7 +82,6 @@ fn the_default_configuration_comes_first() {
 #[test]
 fn every_valid_point_is_proposed_once_and_then_it_is_done() {
     each(|name, space| {
-        // One at a time, several, and more than the space has points.
         for flight in [1, 7, 100] {
             let mut strategy = make(name, space, 2);
             let all = run(&mut *strategy, space, flight, 10_000);
@@ -137,8 +133,7 @@ fn tells_of_unknown_and_invalid_points_are_taken() {
     });
 }
 
-/// Unusual spaces: few points, one parameter, thirty parameters, no default, and more points than 64 bits
-/// count.
+/// Few points, one parameter, thirty parameters, no default, and more points than 64 bits count.
 fn odd_spaces() -> Vec<(&'static str, SearchSpace)> {
     let list = |values: usize| (1..=values).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
     let lines = |sizes: &[usize]| {
@@ -162,7 +157,6 @@ fn odd_spaces() -> Vec<(&'static str, SearchSpace)> {
     texts.into_iter().map(|(name, text)| (name, space_of(&text))).collect()
 }
 
-/// Checks a run of up to `limit` proposals: distinct, valid, and as many as there can be.
 fn check_run(what: &str, space: &SearchSpace, all: &[Proposal], limit: usize) {
     let distinct: HashSet<&Genome> = all.iter().map(|proposal| &proposal.genome).collect();
     assert_eq!(distinct.len(), all.len(), "{what} repeats itself");
@@ -220,7 +214,6 @@ fn spaces_that_are_not_exact_are_searched_to_the_end() {
     }
 }
 
-/// Strategies whose order does not depend on outcomes.
 const DEAF: [&str; 3] = ["exhaustive", "random", "quasi_random"];
 
 #[test]

@@ -1,9 +1,8 @@
 //! Search strategies for constrained discrete spaces, such as the parameters of a kernel.
 //!
-//! A [`Strategy`] is *asked* for points to evaluate and *told* what came of them. It evaluates nothing
-//! itself and knows no device, file or clock, so it serves live runs, replays and tests alike. It never
-//! proposes a point twice, any number of proposals may be in flight, and the same seed and the same
-//! outcomes in the same order give the same proposals.
+//! A [`Strategy`] is *asked* for points to evaluate and *told* what came of them. It knows no device, file or clock, so
+//! it serves live runs, replays and tests alike. It never proposes a point twice, any number of proposals may be in
+//! flight, and the same seed and the same outcomes in the same order give the same proposals.
 //!
 //! The default strategy, `evolve`, learns from every outcome with extremely randomized trees, a Gaussian
 //! process and a model of failures. Simpler strategies stand beside it: [`registry::names`] lists them all.

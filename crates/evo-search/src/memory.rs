@@ -1,18 +1,12 @@
-//! What a search by variation remembers: which points were proposed, what came of them, what tends to fail.
+//! What all strategies that vary good points share: which points were proposed, what came of them, what tends to fail.
 //!
-//! All strategies that vary good points share this, so that they open alike, avoid points that are likely to
-//! fail, draw the same numbers after a resume, and look a known point up instead of measuring it twice.
+//! So they open alike, avoid points that are likely to fail, draw the same numbers after a resume, and look a known
+//! point up instead of measuring it twice. All strategies claim their points in `Unseen`, so that none of them repeats
+//! a point, proposes an invalid one, or goes on when nothing is left.
 //!
-//! All strategies claim their points in `Unseen`, so that none of them repeats a point, proposes an invalid one,
-//! or goes on when nothing is left.
-//!
-//! A GPU variant mostly fails for a reason that one or two parameters decide (a tile that overflows shared
-//! memory, a vector width that misaligns). Rates are shrunk toward 0, so one failure says little and twenty
-//! say much. The estimate only lowers a point's chance to be proposed, so that a wrong lesson can be
-//! unlearned.
-//!
-//! Openings and restarts are spread evenly. A search that starts from 4 to 8 points should not have two of them
-//! side by side, which uniform draws often give. A low-discrepancy sequence avoids that.
+//! A GPU variant mostly fails for a reason that one or two parameters decide (a tile that overflows shared memory, a
+//! vector width that misaligns). Rates are shrunk toward 0, so one failure says little and twenty say much. The
+//! estimate only lowers a point's chance to be proposed, so that a wrong lesson can be unlearned.
 
 use std::collections::{HashMap, HashSet};
 
@@ -27,14 +21,13 @@ use rand_chacha::ChaCha8Rng;
 use crate::permutation::Permutation;
 use crate::strategy::{Origin, Outcome, Proposal};
 
-/// Points of a low-discrepancy sequence at the beginning, the default configuration included. Fewer give
-/// too little to recombine; more would be a noticeable part of a budget of fifty.
+/// Points of a low-discrepancy sequence, the default configuration included: uniform draws often put two of so few side
+/// by side. Fewer give too little to recombine; more would be a noticeable part of a budget of fifty.
 pub(crate) const OPENING: usize = 8;
 
 /// Chance of proposing a point even if its estimated risk is 1, so that wrong lessons can be corrected.
 const FORGIVENESS: f64 = 0.05;
 
-/// A point that worked, with its objective.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Member {
     pub(crate) objective: f64,
@@ -77,7 +70,6 @@ impl<'a> SearchMemory<'a> {
         self.best.as_ref()
     }
 
-    /// A known point with its objective, if it worked.
     pub(crate) fn recall(&self, genome: &Genome) -> Option<Member> {
         let (objective, arrival) = *self.known.get(genome)?;
         Some(Member { objective, arrival, genome: genome.clone() })
@@ -87,10 +79,8 @@ impl<'a> SearchMemory<'a> {
         self.unseen.is_exhausted()
     }
 
-    /// Starts the next proposal: its generator, and during the opening the proposal itself.
-    ///
-    /// Each proposal has its own generator, seeded by the search's seed and the number of proposals before
-    /// it, so that a resumed search draws what the uninterrupted one would have drawn.
+    /// Starts the next proposal: its generator, and during the opening the proposal itself. The generator is seeded by
+    /// the number of proposals before it, so that a resumed search draws what the uninterrupted one would have drawn.
     pub(crate) fn turn(&mut self) -> (ChaCha8Rng, Option<Proposal>) {
         let rng = seeded(self.seed ^ (self.begun as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut proposal = self.unseen.default();
@@ -102,14 +92,12 @@ impl<'a> SearchMemory<'a> {
         (rng, proposal)
     }
 
-    /// Claims a varied point for a proposal and returns whether that worked: it must be new and valid, and
-    /// it is rejected at random with its estimated risk of failing.
+    /// The point must be new and valid, and is rejected at random with its estimated risk of failing.
     pub(crate) fn take(&mut self, genome: &Genome, rng: &mut ChaCha8Rng) -> bool {
         if self.unseen.is_seen(genome) {
             return false;
         }
-        // A lottery, not a threshold: the estimate is rough, and points that look risky are still tried
-        // sometimes.
+        // A lottery, not a threshold: the estimate is rough.
         let chance = (1.0 - self.lessons.risk(genome)).max(FORGIVENESS);
         let taken = rng.random_bool(chance.min(1.0)) && self.unseen.claim(genome);
         self.begun += usize::from(taken);
@@ -123,10 +111,8 @@ impl<'a> SearchMemory<'a> {
         genome
     }
 
-    /// Learns an outcome and returns the point with its objective if it worked.
     pub(crate) fn learn(&mut self, outcome: &Outcome) -> Option<Member> {
-        // A point that was never proposed was told by an earlier run. It counts as begun, so that the
-        // generators go on where that run stopped.
+        // Told by an earlier run: the generators go on where that run stopped.
         self.begun += usize::from(!self.unseen.is_seen(&outcome.genome));
         self.unseen.note(&outcome.genome);
         // A slow variant worked. A failure of the harness says nothing about the variant, and neither does
@@ -146,8 +132,7 @@ impl<'a> SearchMemory<'a> {
     }
 }
 
-/// Uniform draws before falling back to the walk over all points. With a tenth of the points left, 32
-/// draws find one 97 times in 100.
+/// Before falling back to the walk over all points. With a tenth of the points left, 32 draws find one 97 times in 100.
 const DRAWS: u32 = 32;
 
 /// Most indices in a row without a valid point. In a space that is not counted exactly, such holes may
@@ -157,12 +142,10 @@ const HOLES: u32 = 1 << 14;
 /// Larger spaces are not walked by canonical index: a run ends long before.
 const WALKABLE: u128 = 1 << 100;
 
-/// The points of a space that were neither proposed nor told.
 #[derive(Debug)]
 pub(crate) struct Unseen<'a> {
     space: &'a SearchSpace,
     seen: HashSet<Genome>,
-    /// The number of valid points in `seen`.
     valid_seen: u128,
     count: u128,
     walk: Option<Permutation>,
@@ -190,7 +173,6 @@ impl<'a> Unseen<'a> {
         self.seen.len()
     }
 
-    /// Claims a point and returns whether that worked: it must be valid and new.
     pub(crate) fn claim(&mut self, genome: &Genome) -> bool {
         // Known points first, because a lookup costs less than a walk through the space's diagrams.
         if self.seen.contains(genome) || !self.space.contains(genome) {
@@ -200,8 +182,7 @@ impl<'a> Unseen<'a> {
         self.seen.insert(genome.clone())
     }
 
-    /// The default configuration, claimed, which every search proposes first; `None` if it was claimed
-    /// before or the space has none.
+    /// Claimed, as every search proposes it first; `None` if it was claimed before or the space has none.
     pub(crate) fn default(&mut self) -> Option<Proposal> {
         if !self.space.has_default() {
             return None;
@@ -210,10 +191,8 @@ impl<'a> Unseen<'a> {
         self.claim(&genome).then_some(Proposal::new(genome, Origin::Default))
     }
 
-    /// Notes a point that was told, valid or not.
     pub(crate) fn note(&mut self, genome: &Genome) {
-        // An earlier run may tell points that this space does not hold. If they counted, the search would
-        // take itself for exhausted too early.
+        // An earlier run may tell points that this space does not hold.
         if self.seen.insert(genome.clone()) && self.space.contains(genome) {
             self.valid_seen += 1;
         }
@@ -224,8 +203,7 @@ impl<'a> Unseen<'a> {
         self.valid_seen >= self.count || self.given_up
     }
 
-    /// The next unseen point in the seeded order, claimed; `None` if nothing is left or the space is too
-    /// large to walk.
+    /// Claimed, in the seeded order; `None` if nothing is left or the space is too large to walk.
     pub(crate) fn next_in_order(&mut self) -> Option<Genome> {
         let mut holes = 0;
         while !self.is_exhausted() && holes < HOLES {
@@ -245,8 +223,7 @@ impl<'a> Unseen<'a> {
         None
     }
 
-    /// A uniformly drawn unseen point, claimed; `None` if nothing is left, or nothing new was found in a
-    /// space that is not counted exactly.
+    /// Uniform, claimed; `None` if nothing is left, or nothing new was found in a space that is not counted exactly.
     pub(crate) fn draw(&mut self, rng: &mut ChaCha8Rng) -> Option<Genome> {
         if self.is_exhausted() {
             return None;
@@ -267,7 +244,6 @@ impl<'a> Unseen<'a> {
 /// Successes that each pattern starts with; they shrink its rate of failures toward 0.
 const PRIOR: f64 = 2.0;
 
-/// Failure counts by gene and by pair of genes.
 #[derive(Debug, Default)]
 pub(crate) struct Lessons {
     /// From (gene, position, gene, position) to (failures, trials). A single gene is paired with itself.
@@ -304,11 +280,9 @@ fn patterns(genome: &Genome) -> impl Iterator<Item = (u16, u16, u16, u16)> + '_ 
 /// Known points in a row that are skipped at least.
 const PATIENCE: usize = 32;
 
-/// A low-discrepancy sequence without the points that are known.
 #[derive(Debug)]
 pub(crate) struct Spread<'a> {
     points: QuasiRandom<'a>,
-    /// Whether new points have become too rare to wait for.
     spent: bool,
 }
 
@@ -319,8 +293,7 @@ impl<'a> Spread<'a> {
 
     /// The next point that is not known, claimed; `None` once nearly all points are known.
     pub(crate) fn next(&mut self, unseen: &mut Unseen) -> Option<Genome> {
-        // A resumed search meets all points that were told in a row at the beginning, so at least that many
-        // are skipped.
+        // A resumed search meets all points that were told at the beginning.
         let patience = PATIENCE + 2 * unseen.seen_count();
         if self.spent || unseen.is_exhausted() {
             return None;
@@ -337,8 +310,7 @@ mod tests {
     use crate::conformance::space_of;
     use crate::registry::{self, StrategyOptions};
 
-    /// Ten parameters whose constraint links them all, so that the points cannot be counted; about one in
-    /// 10,007 is valid.
+    /// Its points cannot be counted, for one constraint links all ten parameters; about one in 10,007 is valid.
     fn entangled() -> SearchSpace {
         let values: Vec<String> = (1..=60i64).map(|value| (value * 7919 % 10_007).to_string()).collect();
         let parameters = (0..10).map(|at| format!("P{at} = [{}]\n", values.join(", "))).collect::<String>();

@@ -1,13 +1,11 @@
 //! One search for each timed problem, over the same evaluations.
 //!
 //! Where problems differ, the best configuration of one is far from the best of another, and a search for the least
-//! mean finds neither. Here each problem has a strategy of its own that is told every evaluation by its time on
-//! that problem. For each proposal one problem is the target, by lot: its chance follows what it has left to gain
-//! ([`targets`]). The strategies share what is measured, so an evaluation that was aimed at one problem teaches all
-//! of them.
+//! mean finds neither. Here each problem has a strategy of its own that is told every evaluation by its time on that
+//! problem. For each proposal one problem is the target, by lot: its chance follows what it has left to gain
+//! ([`targets`]). The strategies share what is measured.
 //!
-//! Like every strategy this one is deterministic: the outcomes in their order, with the problems that they were
-//! aimed at, decide. So a resumed search goes on as the interrupted one would have.
+//! The outcomes in their order decide, so a resumed search goes on as the interrupted one would have.
 
 mod targets;
 
@@ -22,20 +20,17 @@ use rand::RngExt;
 use self::targets::{ProblemProgress, pick, shares};
 use crate::strategy::{Origin, Outcome, PriorStudy, Proposal, Strategy};
 
-/// A timed problem and the strategy that searches for its fastest configuration.
 pub struct ProblemSearch<'a> {
     strategy: Box<dyn Strategy + 'a>,
     progress: ProblemProgress,
 }
 
 impl<'a> ProblemSearch<'a> {
-    /// A search at its beginning. `bound_ns` is the least time that the device's peaks allow for one call; `None` where
-    /// that is not known.
+    /// `bound_ns` is the least time that the device's peaks allow for one call; `None` where that is not known.
     pub fn new(strategy: Box<dyn Strategy + 'a>, bound_ns: Option<f64>) -> ProblemSearch<'a> {
         ProblemSearch { strategy, progress: ProblemProgress::new(bound_ns) }
     }
 
-    /// Learns an evaluation by its time on this problem, the one at `problem`.
     fn tell(&mut self, outcome: &Outcome, problem: usize) {
         let time = outcome.times.get(problem).copied().flatten();
         let (class, objective_ns) = match (outcome.class, time) {
@@ -68,14 +63,12 @@ pub struct PerProblem<'a> {
     seed: u64,
     /// What was proposed or told: the strategies do not know of each other's proposals before they are told.
     seen: HashSet<Genome>,
-    /// The problem of each proposal in flight.
     targets: HashMap<Genome, usize>,
 }
 
 impl<'a> PerProblem<'a> {
-    /// `searches` has one entry for each timed problem, in their order. `None` without any.
-    ///
-    /// The strategies are to begin alike, with one seed, so that their openings are the same points.
+    /// One search for each timed problem, in their order; `None` without any. The strategies are to begin alike, with
+    /// one seed, so that their openings are the same points.
     pub fn new(searches: Vec<ProblemSearch<'a>>, seed: u64) -> Option<PerProblem<'a>> {
         let (seen, targets) = (HashSet::new(), HashMap::new());
         (!searches.is_empty()).then_some(PerProblem { searches, seed, seen, targets })

@@ -1,8 +1,7 @@
 //! Strategies by name.
 //!
-//! [`names`] lists the strategies that a user chooses from. Ablations, which are the default strategy
-//! without some of its parts and exist to measure what those parts are worth, are listed by [`ablations`]
-//! and made by [`create_any`] only.
+//! [`names`] lists the strategies that a user chooses from. Ablations, the default strategy without some of its parts,
+//! measure what those parts are worth: [`ablations`] lists and [`create_any`] makes them.
 
 use evo_space::diagnostic::nearest;
 use evo_space::space::SearchSpace;
@@ -19,26 +18,21 @@ use super::unguided::Unguided;
 /// Spaces with fewer valid points are swept whole by default, where the budget covers them.
 pub const SWEPT_WHOLE_BELOW: u128 = 2_000;
 
-/// What a strategy may want to know beside the space.
 #[derive(Clone, Copy, Debug)]
 pub struct StrategyOptions {
     pub seed: u64,
-    /// Evaluations per generation.
     pub population: usize,
 }
 
-/// The default strategy, with all its ingredients.
 pub const FULL: &str = "evolve";
 
 /// `evolve` with the trees as its only model, and nothing but the largest expected improvement.
 const TREES_ALONE: &str = "surrogate_trees";
 
-/// `evolve` with the Gaussian process as its only model, in the same way.
 const PROCESS_ALONE: &str = "surrogate_process";
 
 type Make = for<'a> fn(&'a SearchSpace, StrategyOptions) -> Box<dyn Strategy + 'a>;
 
-/// Every strategy for users: its name and how to make it. Adding one is adding a line here.
 const STRATEGIES: &[(&str, Make)] = &[
     (FULL, |space, options| Box::new(Evolve::new(FULL, space, Ingredients::ALL, options.seed))),
     ("exhaustive", |space, options| Box::new(Unguided::exhaustive(space, options.seed))),
@@ -50,19 +44,16 @@ const STRATEGIES: &[(&str, Make)] = &[
     ("genetic", |space, options| Box::new(Genetic::new(space, options.seed, options.population))),
 ];
 
-/// The names of the strategies that a user chooses from.
 pub fn names() -> impl Iterator<Item = &'static str> {
     STRATEGIES.iter().map(|(name, _)| *name)
 }
 
-/// The names of the ablations: one model alone, and the default strategy without one of its ingredients.
 /// [`create_any`] also takes several ingredients at once, as in `evolve-process-pairs`.
 pub fn ablations() -> impl Iterator<Item = String> {
     let alone = [TREES_ALONE, PROCESS_ALONE].map(String::from);
     alone.into_iter().chain(Ingredients::names().map(|name| format!("{FULL}-{name}")))
 }
 
-/// No strategy has this name.
 #[derive(Debug, Error)]
 #[error("unknown strategy `{name}`")]
 pub struct UnknownStrategy {
@@ -71,7 +62,6 @@ pub struct UnknownStrategy {
 }
 
 impl UnknownStrategy {
-    /// What a person can do about it: the names there are.
     pub fn hint(&self) -> &str {
         &self.hint
     }
@@ -97,7 +87,6 @@ pub fn check(name: &str) -> Result<(), UnknownStrategy> {
     find(name).map(drop)
 }
 
-/// Makes the strategy of that name.
 pub fn create<'a>(
     name: &str,
     space: &'a SearchSpace,
@@ -111,8 +100,7 @@ fn find(name: &str) -> Result<Make, UnknownStrategy> {
     known.map(|(_, make)| *make).ok_or_else(|| UnknownStrategy::new(name))
 }
 
-/// Makes the strategy or the ablation of that name. `evolve-process-pairs` is `evolve` without the
-/// ingredients `process` and `pairs`.
+/// `evolve-process-pairs` is `evolve` without the ingredients `process` and `pairs`.
 pub fn create_any<'a>(
     name: &str,
     space: &'a SearchSpace,
@@ -124,7 +112,6 @@ pub fn create_any<'a>(
     }
 }
 
-/// Checks that there is a strategy or an ablation of that name.
 pub fn check_any(name: &str) -> Result<(), UnknownStrategy> {
     let is_known = ablation(name)?.is_some() || names().any(|own| own == name);
     if is_known { Ok(()) } else { Err(UnknownStrategy::new(name)) }

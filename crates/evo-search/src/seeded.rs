@@ -2,8 +2,7 @@
 //!
 //! Any strategy can be wrapped. Ranked points take turns with the strategy's own, so that at no time more than half of
 //! what was proposed comes from the ranking, and only generation 0 takes any. Once eight of them are measured, their
-//! rank correlation with the ranking decides whether the rest is still tried. Like every strategy this one is
-//! deterministic: the outcomes in their order decide.
+//! rank correlation with the ranking decides whether the rest is still tried.
 
 use std::collections::VecDeque;
 
@@ -14,34 +13,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::strategy::{Origin, Outcome, PriorStudy, Proposal, Strategy};
 
-/// What of generation 0 is left for ranked points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeedRoom {
     /// Proposals of generation 0 that are still to come.
     pub proposals: usize,
-    /// Ranked points that may be among them.
     pub seeds: usize,
 }
 
 impl SeedRoom {
-    /// The room in a study with so many evaluations in a generation: at most half of the first one, less what a run
-    /// before has used.
+    /// At most half of the first generation, less what a run before has used.
     pub fn of(population: usize, evaluated: usize, seeded: usize) -> SeedRoom {
         let proposals = population.saturating_sub(evaluated);
         SeedRoom { proposals, seeds: (population / 2).saturating_sub(seeded).min(proposals) }
     }
 }
 
-/// A ranked point that was proposed.
 #[derive(Debug)]
 struct Given {
     genome: Genome,
-    /// Place in the order of proposal.
     place: usize,
     is_told: bool,
 }
 
-/// A strategy with ranked points at its beginning.
 pub struct Seeded<'a> {
     inner: Box<dyn Strategy + 'a>,
     /// Ranked points that were not proposed, the best first.
@@ -50,15 +43,13 @@ pub struct Seeded<'a> {
     /// Place and time of those that were measured, in the order of their outcomes.
     measured: Vec<(usize, f64)>,
     room: SeedRoom,
-    /// The other one proposed last.
     is_seeds_turn: bool,
     /// Whether enough were measured, and the ranking holds.
     holds: Option<bool>,
 }
 
 impl<'a> Seeded<'a> {
-    /// `inner` with the points of a ranking, the best first. The strategy itself proposes the default configuration,
-    /// so that is not among them.
+    /// The best first. The strategy itself proposes the default configuration, so that is not among them.
     pub fn new(inner: Box<dyn Strategy + 'a>, ranked: Vec<Genome>, room: SeedRoom) -> Seeded<'a> {
         let (given, measured) = (Vec::new(), Vec::new());
         Seeded { inner, left: ranked.into(), given, measured, room, is_seeds_turn: false, holds: None }
@@ -74,7 +65,6 @@ impl<'a> Seeded<'a> {
         has_room && is_tested
     }
 
-    /// Ranked points that were proposed and not told.
     fn in_flight(&self) -> usize {
         self.given.iter().filter(|one| !one.is_told).count()
     }
@@ -188,28 +178,21 @@ impl Strategy for Seeded<'_> {
 /// So many measured configurations decide whether a ranking is believed.
 pub(crate) const JUDGED: usize = 8;
 
-/// Below this correlation a ranking says too little. Of eight pairs in no relation, Spearman's coefficient is 0.3 or
-/// more about one time in four.
+/// Of eight pairs in no relation, Spearman's coefficient is 0.3 or more about one time in four.
 const CORRELATION_MIN: f64 = 0.3;
 
-/// A cheap ranking beside the measured one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MicroAgreement {
-    /// Configurations of the ranking that were measured here.
     pub measured: usize,
-    /// Spearman's rank correlation over the first eight of them; `None` where there are fewer, or where all of them
-    /// failed or took the same time.
+    /// Over the first eight; `None` where there are fewer, or where all of them failed or took the same time.
     pub spearman: Option<f64>,
-    /// Whether the rest of the ranking was dropped.
     pub dropped: bool,
 }
 
 impl MicroAgreement {
-    /// So many measured configurations decide.
     pub const JUDGED: usize = JUDGED;
 
-    /// The agreement of outcomes in the order in which they came: place in the ranking, and time in nanoseconds,
-    /// infinite for a failure.
+    /// In the order in which outcomes came: place in the ranking, and time in nanoseconds, infinite for a failure.
     pub(crate) fn of(outcomes: &[(usize, f64)]) -> MicroAgreement {
         let measured = outcomes.len();
         if measured < JUDGED {
@@ -242,7 +225,6 @@ pub(crate) fn counted_time(class: VerdictClass, objective_ns: Option<f64>) -> Op
 pub(crate) fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
     let ranks = |of: fn(&(f64, f64)) -> f64| mean_ranks(&pairs.iter().map(of).collect::<Vec<_>>());
     let (x, y) = (ranks(|pair| pair.0), ranks(|pair| pair.1));
-    // The mean of the ranks 1 to n, ties or not.
     let mean = (pairs.len() as f64 + 1.0) / 2.0;
     let product =
         |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).map(|(a, b)| (a - mean) * (b - mean)).sum() };
@@ -250,7 +232,6 @@ pub(crate) fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
     (pairs.len() >= 2 && spread > 0.0).then(|| product(&x, &y) / spread)
 }
 
-/// Ranks from 1; equal values share the mean of theirs.
 fn mean_ranks(values: &[f64]) -> Vec<f64> {
     let rank = |own: &f64| {
         let below = values.iter().filter(|other| other.total_cmp(own).is_lt()).count();
@@ -332,7 +313,6 @@ mod tests {
         100.0 + (at(0) - 19.0).abs() + 3.0 * (at(1) - 2.0).abs()
     }
 
-    /// All points but the default, the fastest first.
     fn ranked(space: &SearchSpace) -> Vec<Genome> {
         let default = space.default_genome();
         let mut points: Vec<Genome> = space.iter().filter(|genome| *genome != default).collect();
@@ -369,7 +349,6 @@ mod tests {
         proposals.iter().filter(|one| one.origin == Origin::Micro).count()
     }
 
-    /// Every other of the fastest points, so that their times differ.
     fn spread_ranking(space: &SearchSpace) -> Vec<Genome> {
         ranked(space).into_iter().step_by(20).collect()
     }

@@ -1,11 +1,5 @@
-//! The interface of all search algorithms: ask for points, tell what came of them.
-//!
-//! A strategy compiles, times and prints nothing, so that any of them runs on any device. It is
-//! deterministic: the same seed and the same outcomes in the same order give the same proposals.
-//!
-//! A strategy that can use earlier studies of the same kernel, on other problems or other GPUs, takes them before
-//! its first proposal. The points are points of the present search's space; objectives are comparable only within
-//! one study.
+//! The interface of all search algorithms. A strategy compiles, times and prints nothing, so that any of them runs on
+//! any device. The same seed and the same outcomes in the same order give the same proposals.
 
 use std::fmt;
 
@@ -16,13 +10,10 @@ pub use evo_protocol::evaluation::Expectation;
 pub use evo_protocol::facts::Facts;
 pub use evo_protocol::verdict::VerdictClass;
 
-/// A proposed point and the operator that proposed it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {
     pub genome: Genome,
-    /// The operator, for the journal.
     pub origin: Origin,
-    /// What a model expects of the point; `None` where no model was asked.
     pub expected: Option<Expectation>,
     /// The timed problem that it is proposed for, by position; `None` where it is for all of them.
     pub target: Option<usize>,
@@ -41,25 +32,20 @@ pub struct ProblemTime {
     pub is_bound: bool,
 }
 
-/// What a strategy learns of an evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     pub genome: Genome,
     pub class: VerdictClass,
-    /// The number to minimize, nanoseconds where it is a time: a lower bound where the class is `Slow`,
-    /// `None` for failures.
+    /// To minimize, nanoseconds where it is a time: a lower bound where the class is `Slow`, `None` for failures.
     pub objective_ns: Option<f64>,
     /// What the compiler said of the variant; `None` where it was not compiled or nothing is known.
     pub facts: Option<Facts>,
-    /// Its time on each timed problem, in order; `None` for a problem on which it was not timed. Empty where problems
-    /// are not searched apart.
+    /// In order; `None` for a problem on which it was not timed. Empty where problems are not searched apart.
     pub times: Vec<Option<ProblemTime>>,
-    /// The problem that it was proposed for, by position.
     pub target: Option<usize>,
 }
 
 impl Outcome {
-    /// An outcome without compiled facts and without times of single problems.
     pub fn new(genome: Genome, class: VerdictClass, objective_ns: Option<f64>) -> Outcome {
         Outcome { genome, class, objective_ns, facts: None, times: Vec::new(), target: None }
     }
@@ -111,17 +97,15 @@ impl Outcome {
 pub trait Strategy {
     fn name(&self) -> &str;
 
-    /// Up to `n` proposals, valid and never proposed before. Fewer, or none, if the strategy has to wait
-    /// for outcomes or has nothing left.
+    /// Valid and never proposed before. Fewer, or none, if the strategy has to wait for outcomes or has nothing left.
     fn ask(&mut self, n: usize) -> Vec<Proposal>;
 
     /// Learns one outcome. It is also called, in journal order, for every evaluation of a resumed study,
     /// with points that this instance never proposed.
     fn tell(&mut self, outcome: &Outcome);
 
-    /// Whether a proposal that waited for a compiler is still worth compiling, now that other outcomes are known.
-    /// `false` ends it as in [`Strategy::reconsider`]. The engine asks only after an outcome, and compiles some
-    /// variants without asking.
+    /// Whether to compile a proposal that waited, now that other outcomes are known. `false` ends it as in
+    /// [`Strategy::reconsider`]. The engine asks only after an outcome, and compiles some variants without asking.
     fn is_worth_compiling(&mut self, _genome: &Genome) -> bool {
         true
     }
@@ -131,16 +115,16 @@ pub trait Strategy {
         true
     }
 
-    /// Whether a variant is still worth running, now that it is compiled. The engine asks when the device
-    /// could take the variant. `false` ends the variant with the verdict `passed_over`, which is told like
-    /// any other, and the strategy is not asked about the variant again. The engine runs some variants
-    /// without asking.
+    /// Whether a compiled variant is still worth running. The engine asks when the device could take it, but not about
+    /// every variant. `false` ends it with the verdict `passed_over`, which is told like any other, and the strategy is
+    /// not asked about it again.
     fn reconsider(&mut self, _genome: &Genome, _facts: &Facts) -> bool {
         true
     }
 
-    /// Takes what earlier studies of the same kernel measured, before the first proposal. Returns whether
-    /// the strategy can use them.
+    /// Takes what earlier studies of the same kernel measured, on other problems or other GPUs, before the first
+    /// proposal. Points are of the present search's space; objectives are comparable only within one study. Returns
+    /// whether the strategy can use them.
     fn inherit(&mut self, _studies: &[PriorStudy]) -> bool {
         false
     }
@@ -152,8 +136,7 @@ pub trait Strategy {
         usize::MAX
     }
 
-    /// How many proposals in flight the strategy makes good use of where they are evaluated on so many devices at once,
-    /// which idle if there are fewer.
+    /// The same where they are evaluated on so many devices at once, which idle if there are fewer.
     fn useful_on_lanes(&self, lanes: usize) -> usize {
         self.useful_in_flight().saturating_mul(lanes.max(1))
     }
@@ -196,7 +179,6 @@ macro_rules! origins {
 origins! {
     /// The default configuration of the space, which every search proposes first.
     Default = DEFAULT_ORIGIN,
-    /// The best point of an earlier study.
     Prior = "prior",
     /// A point of a cheap ranking that was made before the search.
     Micro = "micro",
@@ -204,13 +186,10 @@ origins! {
     Spread = "spread",
     /// A point far from all others, where a search starts over.
     Restart = "restart",
-    /// A uniform draw from the space.
     Random = "random",
     /// The next point of a low-discrepancy sequence, by the strategy of that name.
     QuasiRandom = "quasi_random",
-    /// The next point of the sweep over the whole space.
     Exhaustive = "exhaustive",
-    /// A neighbor of a good point.
     Neighbor = "neighbor",
     /// A few genes of a local optimum, changed at random.
     Kick = "kick",
@@ -222,7 +201,6 @@ origins! {
     Mutation = "mutation",
     /// Two changes of one gene each.
     Double = "double",
-    /// Each gene from either of two parents.
     Crossover = "crossover",
     /// A few genes taken from the whole population.
     Pool = "pool",
@@ -230,11 +208,8 @@ origins! {
     Drift = "drift",
     /// One of many uniform draws, chosen by the models.
     Sample = "sample",
-    /// The choice of all models together.
     Model = "model",
-    /// The choice of the trees alone.
     Trees = "trees",
-    /// The choice of the Gaussian process alone.
     Process = "process",
 }
 
@@ -244,8 +219,7 @@ impl Origin {
         Origin::ALL.into_iter().find(|origin| origin.as_str() == name)
     }
 
-    /// Whether its points are spread over the whole space whatever was measured before, so that they stand
-    /// for the space as random draws do.
+    /// Its points are spread over the whole space whatever was measured before, and stand for it as random draws do.
     pub fn is_uniform(self) -> bool {
         matches!(self, Origin::Random | Origin::QuasiRandom)
     }
@@ -264,13 +238,11 @@ pub struct PriorStudy {
 }
 
 impl PriorStudy {
-    /// The best objective; `None` if nothing worked.
     pub fn best(&self) -> Option<f64> {
         let objectives = self.outcomes.iter().filter_map(|(_, objective)| *objective);
         objectives.min_by(f64::total_cmp)
     }
 
-    /// The point with the best objective, the first of equals.
     pub fn best_point(&self) -> Option<&Genome> {
         let worked = self.outcomes.iter().filter_map(|(genome, objective)| Some((genome, (*objective)?)));
         worked.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(genome, _)| genome)

@@ -1,15 +1,11 @@
 //! Strategies that learn nothing from outcomes.
 //!
-//! Uniform random search without repetition is the baseline that every other search is compared with. Its order is
-//! a seeded shuffle of the valid points, so a resumed run continues where the first one stopped.
-//!
-//! Exhaustive search proposes every valid point once: the default configuration first, the rest in a seeded order
-//! that spreads over the space, so that a sweep that is stopped early is a uniform sample. Random draws take over
-//! where the order cannot continue: in a space that is not counted exactly, when the order meets only holes, and in
-//! a space that is too large to walk.
-//!
-//! Quasi-random search: a low-discrepancy sequence covers every parameter, and pairs of them, evenly at any
-//! time, where uniform draws leave gaps and clusters. The order does not depend on outcomes.
+//! Random search is the baseline that every other search is compared with: a seeded shuffle of the valid points, so a
+//! resumed run continues where the first one stopped. Exhaustive search proposes the default configuration first, then
+//! the same kind of order, so that a sweep that is stopped early is a uniform sample. Random draws take over where the
+//! order cannot continue: in a space that is not counted exactly, when the order meets only holes, and in a space that
+//! is too large to walk. Quasi-random search covers every parameter, and pairs of them, evenly at any time, where
+//! uniform draws leave gaps and clusters.
 
 use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
@@ -18,7 +14,6 @@ use rand_chacha::ChaCha8Rng;
 use crate::memory::{Spread, Unseen};
 use crate::strategy::{Origin, Outcome, Proposal, Strategy};
 
-/// Random, exhaustive or quasi-random search.
 #[derive(Debug)]
 pub(crate) struct Unguided<'a> {
     name: &'static str,
@@ -26,7 +21,6 @@ pub(crate) struct Unguided<'a> {
     unseen: Unseen<'a>,
     /// The order of quasi-random search; the others follow the shuffle.
     spread: Option<Spread<'a>>,
-    /// Draws what the order does not reach.
     rng: ChaCha8Rng,
 }
 

@@ -1,11 +1,7 @@
-//! Children of a population by one of six operators, from a step of one gene to a difference between two
-//! members.
-//!
-//! The single operators are shared by strategies. Results may be invalid; the caller repairs them.
-//!
-//! Each operator is chosen in proportion to its recent rate of success. This is probability
-//! matching with forgetting and a minimum rate. The best operator changes during a search (crossover early, single
-//! steps late), so no operator is ever ruled out.
+//! Children of a population by one of six operators, which strategies share. Results may be invalid; the caller repairs
+//! them. Each operator is chosen in proportion to its recent rate of success: probability matching with forgetting and
+//! a minimum rate. The best operator changes during a search (crossover early, single steps late), so no operator is
+//! ever ruled out.
 
 use evo_space::genome::Genome;
 use evo_space::space::SearchSpace;
@@ -15,7 +11,6 @@ use rand_chacha::ChaCha8Rng;
 use crate::population::Population;
 use crate::strategy::Origin;
 
-/// How a child is made of its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variation {
     Step,
@@ -36,7 +31,6 @@ pub(crate) const VARIATIONS: [Variation; 6] = [
     Variation::Drift,
 ];
 
-/// Chance of each member, best first, to be the other parent.
 const GREED: f64 = 0.4;
 
 impl Variation {
@@ -82,7 +76,6 @@ impl Variation {
     }
 }
 
-/// Takes each gene from either parent with equal chance.
 pub(crate) fn crossover(first: &Genome, second: &Genome, rng: &mut ChaCha8Rng) -> Genome {
     let pick = |(a, b): (&u16, &u16)| if rng.random_bool(0.5) { *a } else { *b };
     Genome(first.positions().iter().zip(second.positions()).map(pick).collect())
@@ -94,13 +87,11 @@ pub(crate) fn step(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -
     let last = space.parameters()[gene].values.len() - 1;
     let mut positions = genome.positions().to_vec();
     let here = usize::from(positions[gene]);
-    // At the ends there is one direction only.
     let up = if here == 0 { true } else { here < last && rng.random_bool(0.5) };
     positions[gene] = (if up { here + 1 } else { here - 1 }) as u16;
     Genome::from(positions)
 }
 
-/// Gives one gene another of its values, uniformly.
 pub(crate) fn random_gene(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
     let Some(gene) = movable_gene(space, rng) else { return genome.clone() };
     let values = space.parameters()[gene].values.len() as u16;
@@ -111,8 +102,7 @@ pub(crate) fn random_gene(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha
     Genome::from(positions)
 }
 
-/// Replaces about two genes by those of other members, each of a member drawn by rank, so that values that
-/// are frequent among good points spread.
+/// About two genes become those of members drawn by rank, so that values that are frequent among good points spread.
 pub(crate) fn pool(genome: &Genome, members: &[&Genome], rng: &mut ChaCha8Rng) -> Genome {
     let mut positions = genome.positions().to_vec();
     let rate = (2.0 / positions.len().max(1) as f64).min(1.0);
@@ -142,7 +132,6 @@ pub(crate) fn drift(
     Genome(genome.positions().iter().enumerate().map(moved).collect())
 }
 
-/// A parameter that has more than one value, uniformly; `None` if there is none.
 fn movable_gene(space: &SearchSpace, rng: &mut ChaCha8Rng) -> Option<usize> {
     let movable: Vec<usize> =
         (0..space.parameters().len()).filter(|gene| space.parameters()[*gene].values.len() > 1).collect();
@@ -175,7 +164,6 @@ const PRIOR: (f64, f64) = (1.0, 4.0);
 /// Added to each rate of success.
 const FLOOR: f64 = 0.02;
 
-/// Rates of success of a fixed list of operators.
 #[derive(Debug)]
 pub(crate) struct Bandit<const OPERATORS: usize> {
     /// Weighted successes and trials of each operator.
@@ -200,7 +188,6 @@ impl<const OPERATORS: usize> Bandit<OPERATORS> {
         hit.unwrap_or(OPERATORS - 1)
     }
 
-    /// Learns whether an operator's child was a success.
     pub(crate) fn reward(&mut self, operator: usize, success: bool) {
         let (successes, trials) = &mut self.counts[operator];
         *successes = *successes * KEEP + f64::from(u8::from(success));

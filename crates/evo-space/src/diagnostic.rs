@@ -9,7 +9,6 @@ use crate::text::{as_json, is_json, objects, printable, shortened};
 /// A screen holds about this many; the rest are counted.
 const MAX_SHOWN: usize = 20;
 
-/// After so many, readers stop looking for more.
 const MAX_FOUND: usize = 1000;
 
 /// Characters of a message or a hint; what a file holds may be quoted in it.
@@ -46,7 +45,6 @@ impl Diagnostics {
         self.list.is_empty()
     }
 
-    /// Whether there are so many that nobody reads more.
     pub fn is_full(&self) -> bool {
         self.list.len() >= MAX_FOUND
     }
@@ -55,8 +53,7 @@ impl Diagnostics {
         &self.list
     }
 
-    /// Line and column, from 1 and in characters, of the error that stands first in `text`; `None` where all of them
-    /// concern the text as a whole.
+    /// From 1 and in characters; `None` where all errors concern the text as a whole.
     pub fn first_place(&self, text: &str) -> Option<(u32, u32)> {
         let start =
             self.list.iter().filter_map(|one| one.span.as_ref()).map(|span| clamp(span, text).start).min()?;
@@ -66,8 +63,7 @@ impl Diagnostics {
         Some((u32::try_from(line).unwrap_or(u32::MAX), u32::try_from(column).unwrap_or(u32::MAX)))
     }
 
-    /// All errors as text, with snippets of `text`, the way compilers print them: in the order
-    /// of the file, without color, without a final newline.
+    /// The way compilers print them: with snippets, in the order of the file, without color, without a final newline.
     pub fn render(&self, file_name: &str, text: &str) -> String {
         let mut sorted: Vec<&Diagnostic> = self.list.iter().collect();
         sorted.sort_by_key(|diagnostic| diagnostic.span.as_ref().map_or(usize::MAX, |span| span.start));
@@ -104,7 +100,6 @@ fn render_one(diagnostic: &Diagnostic, file_name: &str, text: &str) -> String {
     printable(&rendered).lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-/// The error in the notation of the file that it is about.
 fn spelled(diagnostic: &Diagnostic, text: &str) -> Diagnostic {
     let mut own = diagnostic.clone();
     if is_json(text) {
@@ -117,8 +112,7 @@ fn spelled(diagnostic: &Diagnostic, text: &str) -> Diagnostic {
     own
 }
 
-/// The part of `span` on its first line, at character borders inside `text`. Tables span many lines,
-/// of which the first says enough.
+/// On its first line, at character borders. Tables span many lines, of which the first says enough.
 fn clamp(span: &Span, text: &str) -> Span {
     let mut start = span.start.min(text.len());
     while !text.is_char_boundary(start) {

@@ -11,7 +11,6 @@ use crate::sample::seeded;
 use crate::space::{Constraint, Parameter, SearchSpace, cartesian};
 use crate::watch::SpaceWatch;
 
-/// Values tried for one answer; a constraint that needs more is sampled.
 pub(crate) const STEPS: u64 = 1 << 20;
 
 /// Values tried for the answers about all constraints of a space together.
@@ -23,19 +22,16 @@ const SAMPLES: u64 = 4096;
 /// The same where a constraint is so long, or there are so many, that trying all of them would take minutes.
 const FEWEST_SAMPLES: u64 = 32;
 
-/// What one constraint does on its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Removal {
     /// The share of all points that it refuses, 0 to 1.
     pub share: f64,
-    /// Counted, not sampled.
     pub exact: bool,
     /// Why it has no value at some point (there it refuses), and at which, if one was met.
     pub failure: Option<String>,
 }
 
 impl SearchSpace {
-    /// What each constraint removes on its own, in declared order.
     pub fn removals(&self) -> Vec<Removal> {
         self.removals_watched(&SpaceWatch::default())
     }
@@ -47,7 +43,6 @@ impl SearchSpace {
     }
 }
 
-/// What one constraint removes on its own, found in about `steps` steps.
 pub(crate) fn removal(
     parameters: &[Parameter],
     constraint: &Constraint,
@@ -69,7 +64,6 @@ pub(crate) fn removal(
     }
 }
 
-/// How many of the samples are refused, and why and where one has no value.
 fn try_random_points(read: &[Parameter], constraint: &Constraint, samples: u64) -> (u64, Option<String>) {
     // A fixed seed, because the same file must get the same message each time.
     let mut rng = seeded(0);
@@ -94,8 +88,7 @@ fn try_random_points(read: &[Parameter], constraint: &Constraint, samples: u64) 
     (refused, failure)
 }
 
-/// Positions of constraints that together leave no point: each that does so alone, else a set of
-/// which every member is needed. Empty if the space is not
+/// Each constraint that leaves no point alone, else a set of which every member is needed. Empty if the space is not
 /// empty, or too entangled to tell.
 pub fn conflict(parameters: &[Parameter], constraints: &[Constraint]) -> Vec<usize> {
     conflict_watched(parameters, constraints, &SpaceWatch::default())
@@ -119,8 +112,7 @@ pub(crate) fn conflict_watched(
     if !empty(&needed) {
         return Vec::new();
     }
-    // Deletion: a constraint without which the rest is still empty is not needed. The result is minimal,
-    // which need not be the smallest set.
+    // The result is minimal, which need not be the smallest set.
     for at in 0..constraints.len() {
         let without: Vec<usize> = needed.iter().copied().filter(|other| *other != at).collect();
         if empty(&without) {
@@ -131,7 +123,6 @@ pub(crate) fn conflict_watched(
     if watch.is_over() { Vec::new() } else { needed }
 }
 
-/// The number of points that satisfy a constraint, if that can be told quickly.
 fn count(
     parameters: &[Parameter],
     constraint: &Constraint,
@@ -142,8 +133,7 @@ fn count(
     (!watch.is_over()).then(|| index.total().clone())
 }
 
-/// Whether it can be proven quickly that no point satisfies the constraints. A part of them may prove
-/// it where all together are too entangled to count.
+/// A part of the constraints may prove it where all together are too entangled to count.
 fn is_empty(parameters: &[Parameter], constraints: &[&Constraint], watch: &SpaceWatch) -> bool {
     if watch.is_over() {
         return false;
@@ -164,9 +154,7 @@ pub fn ratio(part: &BigUint, whole: &BigUint) -> f64 {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpaceShape {
-    /// Groups of two or more parameters that constraints link; other parameters are free.
     pub groups: usize,
-    /// Parameters of the largest such group.
     pub largest: usize,
     /// Nodes of all diagrams, those of single parameters too.
     pub nodes: usize,

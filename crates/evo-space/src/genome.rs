@@ -1,8 +1,5 @@
-//! Genome, configuration and the hash that names them.
-//!
-//! A genome is what strategies handle: one position per parameter. A configuration is what people,
-//! templates and files see: names and values. The content hash names sources, binaries and
-//! configurations alike, so that "the same" has one meaning in caches and journals.
+//! A genome is what strategies handle: one position per parameter. A configuration is what people, templates and files
+//! see: names and values. The content hash names sources, binaries and configurations alike.
 
 use std::fmt;
 use std::sync::Arc;
@@ -127,7 +124,6 @@ impl ContentHash {
         &self.0
     }
 
-    /// The first 10 digits, for tables.
     pub fn short(&self) -> &str {
         &self.0[..10]
     }

@@ -8,9 +8,8 @@
 //! canonical = ["B == 4 and S == 512"]
 //! ```
 //!
-//! The grid is the product of its axes; `set` adds sizes that follow from them, in order, and `where` leaves out the
-//! points at which it does not hold. A point is canonical where any entry of `canonical` holds: an expression, or a
-//! table of values.
+//! `set` adds sizes that follow from the axes, in order, and `where` leaves out the points at which it does not hold. A
+//! point is canonical where any entry of `canonical` holds: an expression, or a table of values.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +19,6 @@ use crate::expr::{Expr, ExprError, is_name};
 use crate::load::{expr_error, inner_span, read_expr, read_value, refuse_unknown_keys};
 use crate::value::Value;
 
-/// Points that a grid may have.
 pub const POINTS_MAX: usize = 10_000;
 /// Points of the product that are looked at: `where` may leave most of them out.
 const PRODUCT_MAX: usize = 1_000_000;
@@ -38,10 +36,8 @@ pub struct Grid {
 
 #[derive(Clone, Debug)]
 pub struct GridAxis {
-    /// The size's name, or the parameter's.
     pub name: String,
     pub span: Span,
-    /// At least one, each once.
     pub values: Vec<Value>,
 }
 
@@ -61,9 +57,7 @@ enum CanonicalRule {
 pub struct GridPoint {
     /// `B4_S512_CAUSAL1`: the axes only.
     pub name: String,
-    /// The values on the axes, in the file's order.
     pub axes: Vec<(String, Value)>,
-    /// The same with everything that follows from them.
     pub values: BTreeMap<String, Value>,
     /// Whether a quick run takes it; all points are where the grid marks none.
     pub canonical: bool,
@@ -87,7 +81,6 @@ pub fn read_grid(node: &Node, diagnostics: &mut Diagnostics) -> Option<Grid> {
         }
         check_name(&entry.key, &entry.key_span, diagnostics)?;
         let expr = expression(&entry.value, &names, diagnostics)?;
-        // Behind its own expression, so that a size cannot follow from itself.
         names.push(entry.key.clone());
         derived.push((entry.key.clone(), expr));
     }
@@ -115,7 +108,6 @@ impl Grid {
         self.axes.iter().map(|axis| &*axis.name).chain(self.derived.iter().map(|(name, _)| &**name))
     }
 
-    /// Whether an expression of `set` or `where` reads a name.
     pub fn reads(&self, name: &str) -> bool {
         let derived = self.derived.iter().map(|(_, own)| own);
         derived
@@ -210,7 +202,6 @@ impl GridExpr {
     }
 }
 
-/// A name for files and tables: letters, digits, `_`, `-` and `.`.
 fn point_name(axes: &[(String, Value)]) -> String {
     let one = |(name, value): &(String, Value)| {
         let text = match value {
@@ -274,7 +265,6 @@ fn check_name(name: &str, span: &Span, diagnostics: &mut Diagnostics) -> Option<
     None
 }
 
-/// An expression over known names; a number stands for itself.
 fn expression(node: &Node, names: &[String], diagnostics: &mut Diagnostics) -> Option<GridExpr> {
     let expr = match &node.data {
         Data::Int(value) => Expr::parse(&value.to_string()).ok()?,
@@ -311,7 +301,6 @@ fn rule(node: &Node, names: &[String], diagnostics: &mut Diagnostics) -> Option<
     Some(CanonicalRule::Values(values))
 }
 
-/// The entries of a table; none where it is absent.
 fn table<'n>(
     node: Option<&'n Node>,
     what: &str,
@@ -415,7 +404,6 @@ mod tests {
         };
         assert_eq!(points(&text(100, 100, "")).unwrap().len(), 10_000);
         refused(&text(101, 100, ""), &["the grid has 10100 points", "at most 10000"]);
-        // What `where` leaves decides.
         assert_eq!(points(&text(200, 200, "where = ['A == B']")).unwrap().len(), 200);
         refused(&text(1001, 1000, "where = ['A == B']"), &["more than 1000000 points before `where`"]);
     }

@@ -1,12 +1,10 @@
-//! A check before any evaluation: expressions that mix up texts and numbers in a way that no value
-//! of the parameters can make right.
+//! Finds, before any evaluation, expressions that mix texts and numbers in a way that no values can make right.
 
 use crate::expr::tree::{Function, Kind, Relation, Tree};
 use crate::expr::{Expr, ExprError};
 use crate::space::Parameter;
 use crate::value::Value;
 
-/// Whether an expression can be a number, and whether it can be a text.
 #[derive(Clone, Copy, PartialEq)]
 struct Kinds {
     number: bool,
@@ -34,7 +32,6 @@ impl Kinds {
     }
 }
 
-/// All such mistakes in an expression over parameters.
 pub fn check(expr: &Expr, parameters: &[Parameter]) -> Vec<ExprError> {
     let parameter = |name: &str| parameters.iter().find(|parameter| &*parameter.name == name);
     let named: Vec<_> = expr.distinct_names().iter().map(|name| parameter(name)).collect();
@@ -52,7 +49,6 @@ pub fn check(expr: &Expr, parameters: &[Parameter]) -> Vec<ExprError> {
 
 struct Checker<'a> {
     named: Vec<Option<&'a Parameter>>,
-    /// What the values of each name are.
     kinds: Vec<Kinds>,
     errors: Vec<ExprError>,
 }
@@ -110,8 +106,7 @@ impl Checker<'_> {
         for (comparison, tree) in rest {
             let right = self.kinds(tree);
             let empty = matches!(&tree.kind, Kind::List(items) if items.is_empty());
-            // Only what no values can make right is refused: a parameter that mixes texts and numbers may
-            // meet either.
+            // A parameter that mixes texts and numbers may meet either.
             if !left.meets(right) && !empty {
                 let place = left_tree.span.start..tree.span.end;
                 let message = match comparison {

@@ -1,9 +1,8 @@
 //! Search spaces with constraints: exact counts, an index without a list, samples and neighbors.
 //!
-//! A space is a list of parameters with their values and a list of constraints between them. Building a
-//! [`SearchSpace`] turns the constraints into decision diagrams, so that afterwards every operation is
-//! exact and quick even for spaces whose valid points nobody could list: counting them, the point of an
-//! index and the index of a point, uniform and evenly spread samples, neighbors, repair, subspaces.
+//! Building a [`SearchSpace`] turns its constraints into decision diagrams, so that afterwards every operation is exact
+//! and quick even for spaces whose valid points nobody could list: counting them, the point of an index and the index
+//! of a point, uniform and evenly spread samples, neighbors, repair, subspaces.
 //!
 //! ```
 //! use evo_space::{Neighborhood, SearchSpace, sample::seeded};
@@ -32,14 +31,12 @@
 //! # Ok::<(), String>(())
 //! ```
 //!
-//! A text with mistakes gives [`Diagnostics`]: all mistakes at once, each with its place and a hint.
-//! Constraints are written in a small language with Python's meaning; see [`Expr`]. Where constraints
-//! entangle the parameters too much to count, the space says so ([`SearchSpace::is_exact`]) and checks
-//! some of them point by point.
+//! A text with mistakes gives [`Diagnostics`]: all mistakes at once, each with its place and a hint. Constraints are
+//! written in a small language with Python's meaning; see [`Expr`]. Where constraints entangle the parameters too much
+//! to count, the space says so ([`SearchSpace::is_exact`]) and checks some of them point by point.
 //!
-//! The crate knows nothing about kernels or devices. Inside, [`document`] reads files, [`expr`] parses
-//! the language and [`load`] makes a space of both; [`program`] is the compiled form of expressions,
-//! `count` builds the diagrams and `index` answers from them.
+//! Inside, [`document`] reads files, [`expr`] parses the language and [`load`] makes a space of both; [`program`] is
+//! the compiled form of expressions, `count` builds the diagrams and `index` answers from them.
 
 mod count;
 pub mod diagnostic;

@@ -1,9 +1,7 @@
-//! Neighbors of a point, and the nearest valid point to an invalid one.
-//!
-//! What counts as a neighbor follows Kernel Tuner's four words, so that its users read ours right. Where
-//! one parameter moves, the valid values of each are read off the diagram around the point's path.
-//! Where all may move at once, the neighborhood is a box: a subspace, which is counted and drawn from
-//! without listing it.
+//! Neighbors of a point, and the nearest valid point to an invalid one. What counts as a neighbor follows Kernel
+//! Tuner's four words. Where one parameter moves, the valid values of each are read off the diagram around the point's
+//! path. Where all may move at once, the neighborhood is a box: a subspace, which is counted and drawn from without
+//! listing it.
 
 use num_bigint::BigUint;
 use rand_chacha::ChaCha8Rng;
@@ -16,25 +14,21 @@ use crate::space::SearchSpace;
 /// More than any sum of distances, so that fewer changed parameters always win.
 const CHANGE: u64 = 1 << 32;
 
-/// Which valid points count as neighbors; the point itself never does. Distances are in positions, and
-/// the point need not be valid.
+/// The point itself is never a neighbor and need not be valid. Distances are in positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Neighborhood {
     /// Exactly one parameter differs.
     Hamming,
-    /// Exactly one parameter differs, by the least that is valid on that side: at most two points for
-    /// each parameter.
+    /// Exactly one parameter differs, by the least that is valid on that side: at most two points for each parameter.
     HammingAdjacent,
-    /// Each parameter keeps its value or takes the next one, on either side, that occurs in any valid
-    /// point at all.
+    /// Each parameter keeps its value or takes the next one, on either side, that occurs in any valid point at all.
     Adjacent,
     /// Each parameter moves by at most one position.
     StrictlyAdjacent,
 }
 
 impl SearchSpace {
-    /// Valid neighbors in canonical order. A box around a point can hold very many: see
-    /// `iter_neighbors`.
+    /// In canonical order. A box around a point can hold very many: see `iter_neighbors`.
     pub fn neighbors(&self, genome: &Genome, neighborhood: Neighborhood) -> Vec<Genome> {
         self.iter_neighbors(genome, neighborhood).collect()
     }
@@ -50,7 +44,6 @@ impl SearchSpace {
         }
     }
 
-    /// Valid neighbors in canonical order, lazily.
     pub fn iter_neighbors(
         &self,
         genome: &Genome,
@@ -71,7 +64,6 @@ impl SearchSpace {
         let allowed: Allowed = match neighborhood {
             Neighborhood::Hamming => return Area::Changes(Changes::new(&self.index, point, false)),
             Neighborhood::HammingAdjacent => return Area::Changes(Changes::new(&self.index, point, true)),
-            // A point of another length has no neighbors, which a box without positions says too.
             _ if point.len() != domains.len() => vec![Some(Vec::new()); domains.len()],
             Neighborhood::Adjacent => {
                 point.iter().zip(domains).map(|(own, domain)| Some(beside(*own, domain))).collect()
@@ -107,7 +99,6 @@ fn beside(own: u16, domain: &[u16]) -> Vec<u16> {
 
 enum Area<'a> {
     Changes(Changes<'a>),
-    /// All points of the box, the point itself included if it is valid.
     Box(Index),
 }
 
@@ -124,12 +115,9 @@ fn changed(point: &[u16], (slot, position): Change) -> Genome {
 /// earlier parameters come first, then greater values of later ones.
 struct Changes<'a> {
     around: Option<Around<'a>>,
-    /// Only the nearest change on each side.
     nearest: bool,
-    /// The current slot and side, and those that come after them.
     turn: (usize, Side),
     turns: Box<dyn Iterator<Item = (usize, Side)>>,
-    /// What is left of the current turn.
     edges: std::slice::Iter<'a, Edge>,
 }
 
@@ -193,7 +181,6 @@ mod tests {
         Neighborhood::StrictlyAdjacent,
     ];
 
-    /// The definition of each word, by a scan.
     fn scan(valid: &[Genome], point: &[u16], neighborhood: Neighborhood) -> Vec<Genome> {
         let differ = |other: &&Genome| other.positions().iter().zip(point).filter(|(a, b)| a != b).count();
         let hamming: Vec<Genome> = valid.iter().filter(|other| differ(other) == 1).cloned().collect();
@@ -219,7 +206,6 @@ mod tests {
         }
     }
 
-    /// For each slot the nearest other positions among some points; the own one where there are none.
     fn nearest(points: &[Genome], own: &[u16]) -> Vec<(u16, u16)> {
         let bounds = |(slot, own): (usize, &u16)| {
             let occurring = || points.iter().map(|point| point.positions()[slot]);
@@ -246,7 +232,6 @@ mod tests {
                 let valid = brute_force(&space);
                 let mut rng = seeded(seed);
                 for _ in 0..6 {
-                    // Any point, then a valid one.
                     let any = space.parameters().iter().map(|parameter| rng.random_range(0..parameter.values.len()) as u16);
                     check(&space, &valid, &Genome::from(any.collect::<Vec<u16>>()));
                     check(&space, &valid, &space.sample(&mut rng).unwrap());
@@ -298,7 +283,6 @@ mod tests {
         assert!(first.is_sorted() && first.iter().all(|genome| space.contains(genome)));
     }
 
-    /// Compares neighbors of random points, valid and not, with a scan of all points.
     fn check_at_random(file: &Path) {
         let space = space(&std::fs::read_to_string(file).unwrap());
         let valid: Vec<Genome> = space.iter().collect();
@@ -306,7 +290,6 @@ mod tests {
         for _ in 0..5 {
             let mut point = space.sample(&mut rng).unwrap();
             check(&space, &valid, &point);
-            // One parameter elsewhere: usually no longer valid.
             let slot = rng.random_range(0..point.0.len());
             point.0[slot] = rng.random_range(0..space.parameters()[slot].values.len()) as u16;
             check(&space, &valid, &point);

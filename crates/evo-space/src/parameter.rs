@@ -12,9 +12,7 @@ pub struct Parameter {
     pub name: Arc<str>,
     /// At least one value, no value twice.
     pub values: Vec<Value>,
-    /// Position of the default in `values`.
     pub default: usize,
-    /// One sentence for people.
     pub help: Option<String>,
 }
 
@@ -36,7 +34,6 @@ pub struct Constraint {
     pub because: Option<String>,
     /// Positions of the parameters it reads, ascending.
     pub parameters: Vec<usize>,
-    /// Where it stands in the file, if it came from one.
     pub span: Option<Span>,
 }
 

@@ -22,7 +22,6 @@ use crate::space::SearchSpace;
 /// A space with holes is shuffled by index, which finds all points, up to this many indices.
 const SHUFFLED_WITH_HOLES: u128 = 1 << 16;
 
-/// After so many draws in a row that were there before, drawing ends.
 const REPEATS: usize = 1 << 8;
 
 /// Draws from a part of the canonical order before it is left out.
@@ -47,9 +46,8 @@ impl SearchSpace {
         self.index.sample_distinct(n, rng)
     }
 
-    /// One uniform point from each of `n` equal parts of the canonical order, in that order; all points
-    /// if there are no more. It spreads over what the first parameters decide; `sample_quasi_random`
-    /// spreads over each parameter.
+    /// One uniform point from each of `n` equal parts of the canonical order, in that order; all points if there are no
+    /// more. It spreads over what the first parameters decide; `sample_quasi_random` spreads over each parameter.
     ///
     /// If the space is not exact, parts in which valid points are rare are left out and as many points
     /// are drawn from anywhere instead.
@@ -61,10 +59,6 @@ impl SearchSpace {
     /// of parameters that are declared side by side; all points if there are no more. Each point by
     /// itself is uniform, but for repeats that are left out. A longer sample of the same seed begins
     /// with the shorter one, unless nearly all points are asked for; the best numbers are powers of two.
-    ///
-    /// A low-discrepancy sequence in as many dimensions as there are parameters left to choose is
-    /// mapped through the diagram by shares of completions; this file and
-    /// `index::sample` name the sources.
     pub fn sample_quasi_random(&self, n: usize, seed: u64) -> Vec<Genome> {
         self.index.sample_quasi_random(n, seed)
     }
@@ -90,13 +84,11 @@ impl Index {
             if list.len() == n {
                 break;
             }
-            // A Fisher-Yates shuffle. The map holds only displaced indices, so memory grows with `n` and not
-            // with the space.
+            // A Fisher-Yates shuffle that stores displaced indices only.
             let other = rng.random_range(at..count);
             let drawn = moved.get(&other).copied().unwrap_or(other);
             let displaced = moved.get(&at).copied().unwrap_or(at);
             moved.insert(other, displaced);
-            // An index of a space that is not exact may have no valid point.
             list.extend(self.point(drawn).map(Genome::from));
         }
         list
@@ -119,13 +111,11 @@ impl Index {
             point.map(|point| points.push(Genome::from(point)));
         }
         self.fill(&mut points, n, rng);
-        // Points that were added from anywhere still have to take their place in the order.
         points.list.sort_unstable();
         points.list
     }
 
-    /// A point of a space too large for indices, in one of `n` equal parts of the canonical order, up to
-    /// rounding.
+    /// Of a space too large for indices, in one of `n` equal parts of the canonical order, up to rounding.
     fn near_share(&self, part: usize, n: usize, rng: &mut ChaCha8Rng) -> Vec<u16> {
         let mut share = (part as f64 + rng.random::<f64>()) / n as f64;
         let mut width = 1.0;
@@ -183,7 +173,6 @@ fn stratum(count: u128, n: usize, part: usize) -> (u128, u128) {
     (start(part as u128), start(part as u128 + 1))
 }
 
-/// Points in the order in which they came, without repeats.
 #[derive(Default)]
 struct Distinct {
     list: Vec<Genome>,
@@ -241,7 +230,6 @@ impl<'a> QuasiRandom<'a> {
         QuasiRandom { index, sequence: Sequence::new(seed), dimensions, number: 0 }
     }
 
-    /// One point of the sequence; `None` if a constraint refuses it. The space must have a point.
     pub(crate) fn point(&self, number: u32) -> Option<Genome> {
         let share = |slot: usize| self.sequence.coordinate(number, self.dimensions[slot]);
         let point = self.index.descend(|slot, fork| fork.split(share(slot)).edge);
@@ -400,7 +388,6 @@ mod tests {
         }
     }
 
-    /// The sum over all values of all parameters of the squared error of a value's share in a sample.
     fn imbalance(space: &SearchSpace, sample: &[Genome]) -> f64 {
         let share = |points: &mut dyn Iterator<Item = Genome>, slot: usize, position: u16| {
             let (mut all, mut with) = (0.0, 0.0);
@@ -468,7 +455,6 @@ mod tests {
         assert_eq!(QuasiRandom::new(&nothing.index, 1).next(), None);
     }
 
-    /// How many of the first `points` fall into each cell of a grid over two dimensions.
     fn cells(seed: u64, points: u32, dimensions: (usize, usize), grid: (u32, u32)) -> Vec<u32> {
         let sequence = Sequence::new(seed);
         let mut cells = vec![0; (grid.0 * grid.1) as usize];

@@ -16,8 +16,7 @@ pub use crate::parameter::{Constraint, Parameter};
 use crate::value::Value;
 use crate::watch::SpaceWatch;
 
-/// Parameters, constraints and an index of the valid points in canonical order (lexicographic by
-/// value position).
+/// Parameters, constraints and an index of the valid points in canonical order (lexicographic by value position).
 ///
 /// Points are [`Genome`]s: for each parameter the position of its value. Most people read a space from a
 /// text with [`SearchSpace::parse`]; it can be built from parts as well:
@@ -50,14 +49,12 @@ pub struct SearchSpace {
 #[derive(Clone, Debug)]
 pub struct Violation<'a> {
     pub constraint: &'a Constraint,
-    /// Set when the constraint has no value there, such as a division by zero.
     pub error: Option<ExprError>,
 }
 
 impl SearchSpace {
-    /// Builds the index of the valid points. Constraints must read parameters only, by name; each
-    /// parameter has 1 to 65,535 values. An empty space is not an error here, and neither is one that is
-    /// too entangled to count: see `is_exact`.
+    /// Constraints must read parameters only, by name; each parameter has 1 to 65,535 values. An empty space is not an
+    /// error here, and neither is one that is too entangled to count: see `is_exact`.
     pub fn new(parameters: Vec<Parameter>, constraints: Vec<Constraint>) -> SearchSpace {
         SearchSpace::with_limits(parameters, constraints, Limits::default())
     }
@@ -88,8 +85,7 @@ impl SearchSpace {
         SearchSpace { parameters, constraints: Vec::new(), index, has_default: true }
     }
 
-    /// The same space without a default configuration that would deserve to be tried first: it was
-    /// recorded without one.
+    /// For a space that was recorded without a default that would deserve to be tried first.
     #[must_use]
     pub fn without_default(self) -> SearchSpace {
         SearchSpace { has_default: false, ..self }
@@ -108,7 +104,6 @@ impl SearchSpace {
         &self.constraints
     }
 
-    /// Number of points, valid or not.
     pub fn cartesian(&self) -> BigUint {
         cartesian(&self.parameters)
     }
@@ -117,28 +112,24 @@ impl SearchSpace {
         self.index.size()
     }
 
-    /// Whether the valid points are counted. If not, the constraints entangle the parameters too
-    /// much: a part of them is then checked point by point, indices have holes, and searches are
-    /// bounded where this is said.
+    /// Whether the valid points are counted. If not, the constraints entangle the parameters too much: a part of them
+    /// is then checked point by point, indices have holes, and searches are bounded where this is said.
     pub fn is_exact(&self) -> bool {
         self.index.is_exact()
     }
 
-    /// Number of valid points, exact at any size. If the space is not exact, an upper bound; 0 is
-    /// always exact.
+    /// Number of valid points at any size. If the space is not exact, an upper bound; 0 is always exact.
     pub fn valid(&self) -> &BigUint {
         self.index.total()
     }
 
-    /// Number of valid points, or an upper bound like `valid`; `u128::MAX` stands for that many or
-    /// more. Indices run below it.
+    /// As `valid`; `u128::MAX` stands for that many or more. Indices run below it.
     pub fn count(&self) -> u128 {
         u128::try_from(self.index.total()).unwrap_or(u128::MAX)
     }
 
-    /// The sum of the cartesian ranks of all valid points (a point's rank is its index among all
-    /// points, valid or not): it tells sets of equal size apart. If the space is not exact, the sum over
-    /// all indices, holes included.
+    /// The sum of the cartesian ranks of all valid points (a point's rank is its index among all points, valid or not):
+    /// it tells sets of equal size apart. If the space is not exact, over all indices, holes included.
     pub fn rank_sum(&self) -> BigUint {
         let mut strides = vec![BigUint::from(1u8); self.parameters.len()];
         for slot in (1..strides.len()).rev() {
@@ -182,8 +173,7 @@ impl SearchSpace {
         self.constraints.iter().filter_map(violation).collect()
     }
 
-    /// All valid points in canonical order, lazily. If the space is not exact, the way from one to
-    /// the next can be long.
+    /// In canonical order. If the space is not exact, the way from one to the next can be long.
     pub fn iter(&self) -> Box<dyn Iterator<Item = Genome> + '_> {
         Box::new(self.index.iter().map(Genome::from))
     }
@@ -205,8 +195,6 @@ impl SearchSpace {
         self.parameters.iter().map(position).collect::<Option<Vec<u16>>>().map(Genome::from)
     }
 
-    /// The same space with another default: each parameter's is the value that it has in a point of
-    /// this space.
     #[must_use]
     pub fn with_default(mut self, genome: &Genome) -> SearchSpace {
         for (parameter, position) in self.parameters.iter_mut().zip(genome.positions()) {
@@ -232,8 +220,6 @@ impl SearchSpace {
         points.sort_unstable();
         points.dedup();
         if BigUint::from(points.len()) == cartesian(&parameters) {
-            // The whole product: without constraints each parameter is a group of its own and needs no
-            // common diagram.
             return SearchSpace::new(parameters, Vec::new());
         }
         let index = Index::listed(layers(&points, parameters.len()), parameters.len());
@@ -241,8 +227,7 @@ impl SearchSpace {
     }
 }
 
-/// The diagram of sorted points: from the last layer up, prefixes with the same completions share a
-/// node.
+/// Of sorted points: from the last layer up, prefixes with the same completions share a node.
 fn layers(points: &[Genome], slots: usize) -> Layers {
     let mut nodes: Vec<Vec<Edges>> = Vec::with_capacity(slots);
     // The node of the layer below that follows each point; points with a common prefix stand together.
@@ -256,8 +241,6 @@ fn layers(points: &[Genome], slots: usize) -> Layers {
             let end = start + same.count();
             let mut edges: Vec<(u16, u32)> =
                 (start..end).map(|at| (points[at].positions()[slot], below[at])).collect();
-            // Points with the same value here share the rest of their prefix too, so they have one node
-            // below.
             edges.dedup();
             let number = *shared.entry(edges.into_boxed_slice()).or_insert_with_key(|edges| {
                 layer.push(edges.clone());
@@ -342,7 +325,6 @@ mod tests {
         assert_eq!(space.rank_sum(), BigUint::from(valid.iter().map(rank).sum::<u64>()));
     }
 
-    /// Membership and repair of random points, valid or not.
     fn check_points(space: &SearchSpace, valid: &[Genome]) {
         let mut rng = seeded(7);
         for point in scattered_points(space) {
@@ -464,7 +446,6 @@ mod tests {
 
         #[test]
         fn every_operation_agrees_with_brute_force(text in any_space()) {
-            // An empty space is refused by the reader; it has a test of its own.
             match SearchSpace::parse(&text) {
                 Ok(space) => check_against_brute_force(&space),
                 Err(diagnostics) => {

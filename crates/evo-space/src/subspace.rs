@@ -15,8 +15,7 @@ pub struct Subspace<'a> {
 }
 
 impl SearchSpace {
-    /// The valid points whose positions are all `allowed(slot, position)`; slots are parameters in
-    /// declared order, positions point into their values.
+    /// Slots are parameters in declared order, positions point into their values.
     pub fn subspace(&self, allowed: impl Fn(usize, u16) -> bool) -> Subspace<'_> {
         let domains = self.index.domains().iter().enumerate();
         let keep = |(slot, domain): (usize, &Vec<u16>)| {
@@ -42,8 +41,7 @@ impl SearchSpace {
         if nothing { self.subspace(|_, _| false) } else { self.restricted(&allowed) }
     }
 
-    /// For each parameter the positions that occur in some valid point, ascending. If the space is not
-    /// exact, some may occur in none.
+    /// Positions that occur in some valid point, ascending. If the space is not exact, some may occur in none.
     pub fn effective_domains(&self) -> Vec<Vec<u16>> {
         self.index.domains().to_vec()
     }
@@ -76,12 +74,10 @@ impl<'a> Subspace<'a> {
         self.index.contains(genome.positions())
     }
 
-    /// The point at an index of this part's own canonical order.
     pub fn at(&self, index: u128) -> Option<Genome> {
         self.index.point(index).map(Genome::from)
     }
 
-    /// All points in canonical order, lazily.
     pub fn iter(&self) -> impl Iterator<Item = Genome> + '_ {
         self.index.iter().map(Genome::from)
     }
@@ -95,7 +91,6 @@ impl<'a> Subspace<'a> {
         self.index.sample_distinct(n, rng)
     }
 
-    /// For each parameter the positions that are still possible, ascending.
     pub fn effective_domains(&self) -> Vec<Vec<u16>> {
         self.index.domains().to_vec()
     }
@@ -109,7 +104,6 @@ mod tests {
     use crate::sample::seeded;
     use crate::testing::{any_space, brute_force, space};
 
-    /// Every operation of a subspace against the same filter of the listed points.
     fn check(space: &SearchSpace, subspace: &Subspace, expected: &[Genome]) {
         assert_eq!(subspace.count(), BigUint::from(expected.len()));
         assert_eq!(subspace.is_empty(), expected.is_empty());

@@ -24,7 +24,6 @@ pub fn brute_force(space: &SearchSpace) -> Vec<Genome> {
     genomes.filter(|genome| space.explain(genome).is_empty()).collect()
 }
 
-/// Some points all over a space, valid or not.
 pub fn scattered_points(space: &SearchSpace) -> impl Iterator<Item = Vec<u16>> {
     let sizes: Vec<u16> = space.parameters().iter().map(|parameter| parameter.values.len() as u16).collect();
     (0..20u16).map(move |number| {
@@ -32,7 +31,6 @@ pub fn scattered_points(space: &SearchSpace) -> impl Iterator<Item = Vec<u16>> {
     })
 }
 
-/// Whether counts that should be equal are so, by chi-square.
 pub fn is_uniform(seen: &[f64]) -> bool {
     let mean = seen.iter().sum::<f64>() / seen.len() as f64;
     let chi_squared: f64 = seen.iter().map(|n| (n - mean).powi(2) / mean).sum();

@@ -7,9 +7,8 @@
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 
-/// The text with every character that a terminal would obey written as `\u001b`. Line ends and tabs stay.
-///
-/// Inside strings of JSON the result means the same as before.
+/// Every character that a terminal would obey is written as `\u001b`. Line ends and tabs stay. Inside strings of JSON
+/// the result means the same as before.
 ///
 /// ```
 /// use evo_space::text::printable;
@@ -93,7 +92,6 @@ pub fn quote(word: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
 }
 
-/// Tables of a space file whose headers hints name.
 const SECTIONS: &[&str] = &[
     "arguments",
     "check",
@@ -113,9 +111,7 @@ pub(crate) fn is_json(text: &str) -> bool {
     text.trim_start_matches('\u{feff}').trim_start().starts_with('{')
 }
 
-/// A hint with `name = value`, `[section]` and `[[section]]` as JSON spells them.
 pub(crate) fn as_json(hint: &str) -> String {
-    // A member of an object stands inside it, not below it.
     let mut text = hint.replace("and below it", "with");
     for section in SECTIONS {
         text = text.replace(&format!("[[{section}]] table"), &format!("object in \"{section}\": […]"));
@@ -125,7 +121,6 @@ pub(crate) fn as_json(hint: &str) -> String {
     objects(&text)
 }
 
-/// A message about the kinds of values: what TOML calls a table is an object.
 pub(crate) fn objects(message: &str) -> String {
     let words = [("a table", "an object"), ("tables", "objects"), ("table", "object")];
     keys(&words.iter().fold(message.to_string(), |text, (toml, json)| text.replace(toml, json)))

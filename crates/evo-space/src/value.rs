@@ -1,10 +1,6 @@
-//! One value of a parameter or of an expression.
-//!
-//! Values keep the kind their author wrote (`4` is not `4.0`), because the text that reaches the
-//! compiler is made from them; comparison follows Python and calls `4 == 4.0` true.
-//!
-//! Arithmetic is checked and has Python's meaning: the one place that knows it, used by expressions as
-//! people write them and by the compiled form that counts spaces.
+//! Values keep the kind their author wrote (`4` is not `4.0`), because the text that reaches the compiler is made from
+//! them; comparison follows Python and calls `4 == 4.0` true. Arithmetic is checked and has Python's meaning: the one
+//! place that knows it, used by expressions as people write them and by the compiled form that counts spaces.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,12 +8,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// A number, a boolean or a text, as written in a space file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 // Readers try the variants in this order, so an integer is never read as a float.
 #[serde(untagged)]
 pub enum Value {
-    /// `true` or `false`; counts as 1 or 0 in arithmetic.
     Bool(bool),
     Int(i64),
     Float(f64),
@@ -29,7 +23,6 @@ impl Value {
         Value::Text(text.into())
     }
 
-    /// The integer, if this is an integer or a boolean.
     pub fn as_int(&self) -> Option<i64> {
         match self {
             Value::Int(value) => Some(*value),
@@ -38,7 +31,6 @@ impl Value {
         }
     }
 
-    /// The number as a float, unless this is a text.
     pub fn as_float(&self) -> Option<f64> {
         match self {
             Value::Int(value) => Some(*value as f64),
@@ -48,7 +40,6 @@ impl Value {
         }
     }
 
-    /// The number as arithmetic sees it (a boolean is 0 or 1), unless this is a text.
     pub fn as_number(&self) -> Option<Number> {
         match self {
             Value::Float(value) => Some(Number::Float(*value)),
@@ -56,7 +47,6 @@ impl Value {
         }
     }
 
-    /// Python's truth: zero and the empty text are false.
     pub fn is_true(&self) -> bool {
         match self {
             Value::Bool(value) => *value,
@@ -75,7 +65,6 @@ impl Value {
         }
     }
 
-    /// `int`, `float`, `bool` or `text`, for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Bool(_) => "bool",
@@ -122,7 +111,6 @@ impl fmt::Display for Value {
     }
 }
 
-/// An integer or a finite float.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// A 64-bit integer; a boolean is 0 or 1.
@@ -179,7 +167,6 @@ impl Number {
         }
     }
 
-    /// Python's truth: everything but zero.
     #[inline]
     pub fn is_true(self) -> bool {
         match self {
@@ -231,8 +218,7 @@ impl Number {
 const TWO_63: f64 = 9_223_372_036_854_775_808.0;
 
 fn compare_mixed(a: i64, b: f64) -> Ordering {
-    // Converting the integer to a float would round it beyond 2^53 and call different numbers equal. Python
-    // compares exactly.
+    // A float would round the integer beyond 2^53.
     if b >= TWO_63 {
         return Ordering::Less;
     }
@@ -299,7 +285,6 @@ fn apply_float(operator: Operator, a: f64, b: f64) -> Result<Number, NumberError
     }
 }
 
-/// The remainder with the divisor's sign.
 fn remainder_float(a: f64, b: f64) -> f64 {
     let rest = a % b;
     if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }

@@ -1,10 +1,8 @@
-//! A watch over the construction of a space: it says which constraint is being worked on, and can end the
-//! work.
+//! A watch over the construction of a space: it says which constraint is being worked on, and can end the work.
 //!
-//! What a space costs to count cannot be told from its text, so the limits inside construction are counts
-//! of steps, which are the same on every machine: beyond them constraints are left out of the index. A few
-//! kinds of work have no such way out. For those the caller's clock decides, and the result is then thrown
-//! away: time never shapes a space that is used.
+//! What a space costs to count cannot be told from its text, so construction counts steps, the same on every machine:
+//! beyond its limits constraints are left out of the index. A few kinds of work have no such way out. For those the
+//! caller's clock decides, and the result is then thrown away: time never shapes a space that is used.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,8 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// No constraint: reading, sorting and other work on the whole.
 const NONE: usize = usize::MAX;
 
-/// Ends the construction of a space when it is asked to. The default never does. Clones watch the same
-/// construction.
+/// The default never ends the construction. Clones watch the same one.
 ///
 /// ```
 /// use evo_space::{SearchSpace, SpaceWatch};
@@ -35,8 +32,7 @@ struct Watched {
 }
 
 impl SpaceWatch {
-    /// A watch that asks `is_over` a few thousand times a second at most, and ends the work once it says
-    /// yes.
+    /// Asks `is_over` a few thousand times a second at most, and ends the work once it says yes.
     pub fn new(is_over: impl Fn() -> bool + Send + Sync + 'static) -> SpaceWatch {
         let (over, constraint) = (AtomicBool::new(false), AtomicUsize::new(NONE));
         SpaceWatch(Some(Arc::new(Watched { is_over: Box::new(is_over), over, constraint })))
@@ -53,7 +49,6 @@ impl SpaceWatch {
         over
     }
 
-    /// The number of the constraint that was being worked on when the time ran out, in declared order.
     pub fn constraint(&self) -> Option<usize> {
         let at = self.0.as_ref()?.constraint.load(Ordering::Relaxed);
         (at != NONE).then_some(at)

@@ -1,9 +1,8 @@
 //! The engine's ports answered by a recording: no source, no compiler, no device.
 //!
-//! A variant passes through the engine like any other. What the engine hands around is the configuration's row in
-//! the recording, from which the compilers take the recorded compile time and the device the recorded verdict.
-//! Costs are stored, but nobody waits for them. No gate ran, and every report says so: a replay never passes for a
-//! measurement, and nothing is confirmed.
+//! What the engine hands around is the configuration's row in the recording, from which the compilers take the recorded
+//! compile time and the device the recorded verdict. Nobody waits for stored costs. No gate ran, and every report says
+//! so: a replay never passes for a measurement, and nothing is confirmed.
 
 use std::sync::mpsc::Sender;
 
@@ -18,7 +17,6 @@ use crate::ports::{
     BuildRecord, Compilers, Evaluate, Identity, JobOrder, Message, PairAnswer, Recipe, Refused, Rivals,
 };
 
-/// The beginning of every replayed device's name.
 pub const PREFIX: &str = "replay:";
 
 /// The device that a replay's journal names, such as `replay:A100`. It has no limits: nothing runs on it.
@@ -66,7 +64,6 @@ pub struct ReplayedVariant {
     row: Option<Row>,
 }
 
-/// What stands for a binary: the compile time on record.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordedBuild {
     compile_ms: f64,
@@ -110,7 +107,6 @@ impl Recipe for ReplayRecipe<'_> {
     }
 }
 
-/// Answers each variant at once with its compile time on record.
 #[derive(Debug)]
 pub struct ReplayCompilers {
     jobs: usize,
@@ -131,7 +127,6 @@ impl Compilers<ReplayedVariant> for ReplayCompilers {
         let _ = self.sender.send(Message::Compiled(ticket, Ok(RecordedBuild { compile_ms })));
     }
 
-    /// Does nothing: every variant was answered when it was submitted.
     fn cancel(&mut self) {}
 
     fn jobs(&self) -> usize {
@@ -147,7 +142,6 @@ impl Compilers<ReplayedVariant> for ReplayCompilers {
     }
 }
 
-/// Answers each row with its verdict.
 #[derive(Debug)]
 pub struct ReplayDevice {
     provenance: String,
@@ -169,7 +163,6 @@ impl ReplayDevice {
     }
 }
 
-/// Said of everything that only a device can do.
 const NOTHING_MEASURED: &str = "a replay measures nothing";
 
 impl Evaluate<Option<Row>> for ReplayDevice {
@@ -178,8 +171,7 @@ impl Evaluate<Option<Row>> for ReplayDevice {
         let not_run = |gate: &Gate| GateReport::not_run(*gate, "nothing ran: this is a replay");
         Judgement {
             verdict: self.verdict(row),
-            // The verdict is the recording's. Claiming that gates passed would let a replay look like a
-            // measurement.
+            // Gates that claim to pass would let a replay look like a measurement.
             gates: Gate::ALL.iter().map(not_run).collect(),
             measurements: Vec::new(),
             objective_ns: row.and_then(|row| row.objective_ns),
@@ -201,8 +193,7 @@ impl Evaluate<Option<Row>> for ReplayDevice {
     }
 }
 
-/// The hash of everything that must not change between the runs of a replayed study: the recording, and the
-/// caller's space if there is one.
+/// What must not change between the runs of a replayed study: the recording, and the caller's space if there is one.
 pub fn space_hash(recording: &Recording, space_text: &str) -> ContentHash {
     ContentHash::of_parts([recording.content.as_str().as_bytes(), space_text.as_bytes()])
 }

@@ -14,11 +14,9 @@ use evo_space::value::Value;
 
 use super::{Cost, Format, Recording, RecordingFault, Row, RowLookup};
 
-/// The notice of a file without constraints.
 const LISTED: &str = "the recording has no constraints: its configurations are the space";
 
-/// Checks each row of a draft against the space, and the claim to be exhaustive. The space is `own`, or else the
-/// file's.
+/// Checks each row against the space (`own`, or else the file's), and the claim to be exhaustive.
 pub fn finish(
     mut draft: Draft,
     own: Option<SearchSpace>,
@@ -51,8 +49,7 @@ pub fn finish(
             (None, Valid::Listed) => {
                 let parameters = space_of(&draft.parameters, &[])?.parameters().to_vec();
                 let points = rows.iter().map(|row| Genome::from(row.positions.clone())).collect();
-                // Without constraints nothing says whether an unrecorded configuration is valid, so the
-                // recorded ones are the space.
+                // Nothing says whether an unrecorded configuration is valid.
                 let space = SearchSpace::of_points(parameters, points);
                 if space.cartesian() != *space.valid() {
                     draft.notices.push(LISTED.to_string());
@@ -129,7 +126,6 @@ fn unusable(diagnostics: &[Diagnostic]) -> RecordingFault {
 
 pub type Parameters = Vec<(String, Vec<Value>)>;
 
-/// The content of a file, before it is checked against its own parameters and constraints.
 #[derive(Debug)]
 pub struct Draft {
     pub kernel: String,
@@ -147,14 +143,11 @@ pub struct Draft {
     pub notices: Vec<String>,
 }
 
-/// What the file says about which configurations are valid.
 #[derive(Debug)]
 pub enum Valid {
-    /// These expressions.
     Constraints(Vec<String>),
     /// Nothing: the recorded configurations are the valid ones.
     Listed,
-    /// Another file's space.
     Space(Box<SearchSpace>),
 }
 
@@ -175,7 +168,6 @@ impl DraftRow {
     }
 }
 
-/// Rows in a space.
 pub struct Placed {
     pub space: SearchSpace,
     pub rows: Vec<Row>,
@@ -253,8 +245,7 @@ pub fn translate(
         return Err(RecordingFault::new(cause)
             .with_hint("the recording is of another space: leave the space file out"));
     }
-    // For each slot of the space: the recording's parameter, and its positions as the space's. Values are
-    // compared once per column, so that rows need only a lookup.
+    // For each slot: the recording's parameter, and its positions as the space's, compared once per column.
     let mut columns: Vec<Option<(usize, Vec<Option<u16>>)>> = Vec::new();
     for parameter in space.parameters() {
         let column = own(&parameter.name).map(|at| {
@@ -274,7 +265,6 @@ pub fn translate(
             Some((at, positions)) => positions[usize::from(row.positions[*at])],
             None => Some(0),
         };
-        // A value that the space does not have leaves the row out.
         let positions = columns.iter().map(position).collect::<Option<Vec<u16>>>()?;
         row.positions = positions;
         space.contains(&Genome::from(row.positions.clone())).then_some(row)
@@ -292,7 +282,6 @@ pub fn translate(
     Ok((inside, notice))
 }
 
-/// The fault of rows that claim to be exhaustive and are not.
 pub fn incomplete(space: &SearchSpace, genomes: &[Genome]) -> RecordingFault {
     let recorded: std::collections::HashSet<&Genome> = genomes.iter().collect();
     let missing = space.iter().find(|genome| !recorded.contains(genome));

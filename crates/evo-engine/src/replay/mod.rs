@@ -1,7 +1,4 @@
 //! Recorded spaces: the result and the cost of every configuration of a kernel on a GPU, read from files.
-//!
-//! The reader for a file's format (`readers`) makes a draft of it, and `finish` checks the draft against its own parameters
-//! and constraints. `device` answers the engine from a recording.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -36,7 +33,6 @@ pub struct Recording {
     pub space: SearchSpace,
     /// Nanoseconds in one unit of the file's objective.
     pub unit_ns: f64,
-    /// Whether every valid point of the space has a row.
     pub exhaustive: bool,
     pub content: ContentHash,
     /// What a person should know about how the file was read.
@@ -54,7 +50,6 @@ pub struct Row {
     /// The verdict, as precisely as the file tells.
     pub kind: VerdictKind,
     pub objective_ns: Option<f64>,
-    /// What its evaluation took.
     pub cost: Cost,
 }
 
@@ -62,7 +57,6 @@ pub struct Row {
 pub struct Cost {
     pub compile_ms: f64,
     pub validate_ms: f64,
-    /// Sum of the benchmark runs; 0 if there were none.
     pub runs_ms: f64,
     /// Overhead of the tuner that recorded it. It does not count as part of the evaluation.
     pub framework_ms: f64,
@@ -84,7 +78,6 @@ pub(super) enum RowLookup {
 }
 
 impl Recording {
-    /// The row of a point; `None` if it was not recorded.
     pub fn row(&self, genome: &Genome) -> Option<&Row> {
         let number = match &self.lookup {
             RowLookup::Canonical => usize::try_from(self.space.index_of(genome)?).ok()?,
@@ -97,13 +90,11 @@ impl Recording {
         &self.rows
     }
 
-    /// The point of a row, by the row's number, which must be below `rows().len()`.
     pub fn genome(&self, number: usize) -> Genome {
         self.genomes[number].clone()
     }
 }
 
-/// The first bytes of a gzip stream.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// A recording, unpacked. The largest public ones have some ten megabytes.
@@ -120,7 +111,6 @@ impl Recording {
         Recording::open_with(path, Some(space))
     }
 
-    /// Reads the text of a recording; `stem` is the file's name without `.json`.
     pub fn of_text(text: &str, stem: &str) -> Result<Recording, RecordingFault> {
         Recording::read(text, stem, None)
     }
@@ -139,7 +129,6 @@ impl Recording {
     }
 }
 
-/// The file's name without `.json` and `.gz`, for formats that do not name kernel and GPU.
 fn stem(path: &Path) -> String {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
@@ -183,11 +172,8 @@ fn read_text(path: &Path) -> Result<String, RecordingError> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// `tuning-data/1`: one JSON object with parameters, constraints and a list per column.
     TuningData,
-    /// A cache file of Kernel Tuner.
     KernelTunerCache,
-    /// Results in T4, the auto-tuning community's exchange format.
     T4,
     Journal,
 }
@@ -231,11 +217,9 @@ impl RecordingError {
     }
 }
 
-/// What is wrong inside a file, where, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("{}{cause}", place(row))]
 pub struct RecordingFault {
-    /// The row as its file counts or names it.
     pub row: Option<String>,
     /// Lower case, present tense.
     pub cause: String,

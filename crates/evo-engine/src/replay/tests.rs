@@ -18,7 +18,6 @@ fn text(name: &str) -> String {
     std::fs::read_to_string(fixture(name)).unwrap()
 }
 
-/// What opening bytes under a name gives, an error without its path.
 fn open_bytes(name: &str, bytes: &[u8]) -> Result<Recording, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
@@ -29,7 +28,6 @@ fn open_bytes(name: &str, bytes: &[u8]) -> Result<Recording, String> {
     })
 }
 
-/// The error of the fixture after one replacement, which must apply.
 fn broken(name: &str, from: &str, to: &str) -> String {
     let text = text(name);
     assert!(text.contains(from), "{from}");
@@ -42,7 +40,6 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// The row of a configuration written as `BLOCK VEC MODE`.
 fn row<'a>(recording: &'a Recording, block: i64, vec: i64, mode: &str) -> &'a Row {
     let find = |name: &str| match name {
         "BLOCK" => Value::Int(block),
@@ -313,7 +310,6 @@ fn our_own_whole_spaces_match_their_constraints_row_by_row() {
     }
 }
 
-/// The folder of measured spaces: `$EVO_SHARED/tuning_data` or `../shared/tuning_data`.
 fn measured() -> Vec<PathBuf> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared").to_string();
     let folder = std::env::var("EVO_SHARED").unwrap_or(beside) + "/tuning_data";

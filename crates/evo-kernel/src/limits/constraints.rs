@@ -1,7 +1,6 @@
-//! What a device's limits exclude, as constraints of the space.
-//!
-//! A launch plan is checked for each configuration (`check_launches`). Where its expressions read parameters and sizes alone, the
-//! same limits can be said of the whole space: then the points that the device cannot launch are not counted or drawn.
+//! What a device's limits exclude, as constraints of the space: the points that the device cannot launch are not
+//! counted or drawn. Where expressions read more than parameters and sizes, `check_launches` looks at each
+//! configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +11,7 @@ use evo_space::value::Value;
 
 use crate::spec::{LaunchSpec, ProblemSpec, ReplacedDefault};
 
-/// The space without the points that a device with these limits cannot launch at some of the problems, as far as
-/// expressions tell.
+/// Excluded is what cannot be launched at some of the problems, as far as expressions tell.
 pub fn within(
     space: &SearchSpace,
     launches: &[LaunchSpec],
@@ -28,7 +26,6 @@ fn with(space: &SearchSpace, more: Vec<Constraint>) -> SearchSpace {
     SearchSpace::new(space.parameters().to_vec(), all)
 }
 
-/// The space that a search on one device walks through.
 #[derive(Debug)]
 pub struct DeviceSpace {
     /// Without the points that the device cannot launch; its default is valid.
@@ -37,9 +34,7 @@ pub struct DeviceSpace {
     pub excluded: u128,
     /// Number of valid points with them.
     pub of: u128,
-    /// The limits that exclude points, for people.
     pub limits: Vec<String>,
-    /// What the default was, where the device cannot launch it.
     pub replaced_default: Option<ReplacedDefault>,
 }
 
@@ -109,7 +104,6 @@ fn constraints(
     found.into_values().collect()
 }
 
-/// Conditions of one launch at one problem, and why.
 fn conditions(launch: &LaunchSpec, problem: &ProblemSpec, limits: &DeviceLimits) -> Vec<(String, String)> {
     let text = |expr: &Expr| with_sizes(expr, problem);
     let product = |all: &[Expr]| all.iter().map(&text).collect::<Vec<_>>().join(" * ");
@@ -140,7 +134,6 @@ fn conditions(launch: &LaunchSpec, problem: &ProblemSpec, limits: &DeviceLimits)
     found.into_iter().map(guarded).collect()
 }
 
-/// An expression with the sizes of a problem in the place of their names, in parentheses.
 fn with_sizes(expr: &Expr, problem: &ProblemSpec) -> String {
     let mut text = expr.text().to_string();
     // From the end, so that the places before stay where they are.
@@ -162,7 +155,6 @@ fn with_sizes(expr: &Expr, problem: &ProblemSpec) -> String {
 mod tests {
     use super::*;
 
-    /// A space whose one launch has this many threads, at the problems of a shipped kernel.
     fn folded(parameters: &str, block: &str) -> Option<DeviceSpace> {
         let space = SearchSpace::parse(parameters).unwrap();
         let file = crate::catalog::open("gemm").unwrap();

@@ -34,7 +34,6 @@ pub fn check_launches(
     Ok(())
 }
 
-/// Refuses a timed problem without launches (`static_reject:zero_work`): there is nothing to time.
 pub fn check_timed(plan: &ProblemPlan, checks: CheckSet) -> Result<(), Box<Verdict>> {
     if plan.launches.is_empty() && checks.include(GateCheck::LimitWork) {
         let message =
@@ -56,8 +55,7 @@ struct LaunchCheck<'a> {
 }
 
 impl LaunchCheck<'_> {
-    /// A refusal whose sentence ends in the launch and the problem, with the number and its limit
-    /// as evidence under `name` and `name_limit`.
+    /// The number and its limit become evidence under `name` and `name_limit`.
     fn refuse(&self, cause: &str, what: String, name: &str, value: i64, limit: u64) -> Box<Verdict> {
         let message = format!("{what}, in launch `{}` of problem `{}`", self.launch.entry, self.plan.name);
         let verdict = *refusal(self.plan, cause, message);
@@ -158,7 +156,6 @@ impl LaunchCheck<'_> {
     }
 }
 
-/// The product of positive extents; `None` past 63 bits.
 fn product(extents: [i64; 3]) -> Option<i64> {
     extents[0].checked_mul(extents[1])?.checked_mul(extents[2])
 }
@@ -169,8 +166,7 @@ fn extents(extents: [i64; 3]) -> String {
     extents[..used].iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
 }
 
-/// Bytes that the buffers of one problem may take together: the device's memory, or three quarters of the
-/// machine's where that is the device.
+/// Of one problem's buffers together: the device's memory, or three quarters of the machine's where that is the device.
 pub fn memory_cap(info: &DeviceInfo) -> u64 {
     match info.kind {
         DeviceKind::Host => info.memory_bytes / 4 * 3,
@@ -178,7 +174,6 @@ pub fn memory_cap(info: &DeviceInfo) -> u64 {
     }
 }
 
-/// Refuses a plan whose buffers exceed the cap together (`static_reject` with the cause `memory`).
 pub fn check_memory(plan: &ProblemPlan, cap: u64) -> Result<(), Box<Verdict>> {
     let bytes = |buffer: &BufferPlan| buffer.bytes();
     let total = plan.buffers.iter().map(bytes).fold(0, u64::saturating_add);
@@ -199,7 +194,6 @@ pub fn check_memory(plan: &ProblemPlan, cap: u64) -> Result<(), Box<Verdict>> {
     Err(Box::new(verdict.with("bytes", total).with("bytes_limit", cap)))
 }
 
-/// Bytes with a decimal unit and three digits: `1.65 TB`.
 fn with_unit(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut unit = "bytes";
@@ -220,8 +214,7 @@ fn with_unit(bytes: u64) -> String {
 /// First compute capability with tensor maps (CUDA driver API, "Tensor Map Object Management").
 const TENSOR_MAPS_FIRST: u32 = 90;
 
-/// Refuses a plan with tensor maps for a GPU without them (`static_reject` with the cause `tensor_map`). The host
-/// device has them, and so has a target that is not known.
+/// The host device has tensor maps, and so has a target that is not known.
 pub fn check_tensor_maps(plan: &ProblemPlan, arch: &str) -> Result<(), Box<Verdict>> {
     let capability = arch.strip_prefix("sm_").map(|digits| digits.trim_end_matches(['a', 'f']));
     let lacks =
@@ -237,11 +230,9 @@ pub fn check_tensor_maps(plan: &ProblemPlan, arch: &str) -> Result<(), Box<Verdi
 
 /// Registers are given to warps in units of this many (8 per thread).
 const REGISTER_UNIT: u64 = 256;
-/// Threads of a warp.
 const WARP: u64 = 32;
 
-/// Refuses a launch that the device cannot take (`static_reject` with the cause `smem`, `registers` or
-/// `threads`). Entries without a report pass: their kernel is judged at launch.
+/// Causes: `smem`, `registers`, `threads`. Entries without a report pass: their kernel is judged at launch.
 pub fn check_resources(
     resources: &[EntryResources],
     plan: &ProblemPlan,
@@ -256,7 +247,6 @@ pub fn check_resources(
     Ok(())
 }
 
-/// Refuses entries that spill more than the space's rule allows (`spill_excess`).
 pub fn check_spills(resources: &[EntryResources], spill_bytes_max: Option<u64>) -> Result<(), Box<Verdict>> {
     let Some(limit) = spill_bytes_max else { return Ok(()) };
     for entry in resources {
@@ -375,7 +365,6 @@ mod tests {
         let mut changed = launch();
         change(&mut changed);
         let limits = DeviceLimits::of_arch(arch).unwrap();
-        // A good launch goes first: every launch counts, not only the first.
         let shown = match check_launches(&plan(vec![launch(), changed]), &limits, CheckSet::default()) {
             Ok(()) => "ok".to_string(),
             Err(verdict) => {
@@ -576,7 +565,6 @@ mod tests {
             huge.message,
             "the buffers of problem `p` need 1.64 TB, of which `b1` takes 1.64 TB; the limit here is 141 GB"
         );
-        // Sums beyond 64 bits are too large as well.
         assert!(check_memory(&plan_of(&[1 << 61, 1 << 61, 1 << 61]), u64::MAX - 1).is_err());
     }
 

@@ -19,7 +19,6 @@ const QUALIFIERS: &[&str] = &[
     "struct",
 ];
 
-/// Types of one word.
 const TYPES: &[(&str, DType)] = &[
     ("float", DType::F32),
     ("double", DType::F64),
@@ -163,7 +162,6 @@ fn typed(text: &str, at: usize) -> Option<(String, DType, u64, bool)> {
     let mut words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
     words.retain(|own| !own.is_empty() && !QUALIFIERS.contains(own) && own.parse::<u64>().is_err());
     let (name, own) = match dtype_of(&words) {
-        // A parameter without a name.
         Some(own) => (format!("argument_{at}"), own),
         None => (words.pop()?.to_string(), dtype_of(&words)?),
     };
@@ -197,9 +195,7 @@ fn dtype_of(words: &[&str]) -> Option<(DType, u64)> {
 struct Uses {
     reads: bool,
     writes: bool,
-    /// Adds to an element, atomically or not.
     adds: bool,
-    /// Hands the pointer on.
     hands_on: bool,
 }
 
@@ -245,7 +241,6 @@ impl Uses {
         self.element(&body[behind.min(body.len())..], at.checked_sub(2).map(|at| (body[at], body[at + 1])));
     }
 
-    /// What stands behind an element of the array, `x[i]` or `x[i].y`.
     fn element(&mut self, mut behind: &[&str], before: Option<(&str, &str)>) {
         if behind.len() > 1 && behind[0] == "." {
             behind = &behind[2..];
@@ -263,7 +258,6 @@ impl Uses {
     }
 }
 
-/// The function of whose call this is the first argument.
 fn caller<'s>(body: &[&'s str], at: usize) -> Option<&'s str> {
     let mut open = at.checked_sub(1)?;
     while matches!(body[open], "&" | "(") && !(body[open] == "(" && open > 0 && is_name(body[open - 1])) {
@@ -286,7 +280,6 @@ pub(super) fn closings(tokens: &[&str]) -> Vec<usize> {
     behind
 }
 
-/// The place behind the sign that closes the one at `from`.
 pub(super) fn closed(tokens: &[&str], from: usize, open: &str, close: &str) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate().skip(from) {

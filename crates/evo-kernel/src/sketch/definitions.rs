@@ -1,20 +1,16 @@
-//! Names with a value: macros without arguments, and constants of the source.
-//!
-//! What can be tuned: macros with a default, and names that the source leaves to whoever compiles it.
+//! Names with a value (macros without arguments, constants), and what can be tuned: macros with a default, and names
+//! that the source leaves to whoever compiles it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{SketchGuess, SketchTunable, guessed};
 use crate::words;
 
-/// How deep names may stand for names, and how long the expression may become: names that stand for names many times
-/// over would fill the memory.
+/// Names that stand for names many times over would fill the memory.
 const DEPTH: usize = 8;
 const EXPRESSION_MAX: usize = 2048;
-/// Tokens of a value that are looked at.
 const VALUE_TOKENS: usize = 64;
 
-/// What names of a source stand for.
 #[derive(Debug, Default)]
 pub(super) struct Definitions<'s> {
     /// Of `#define NAME …`, the first of each.
@@ -23,7 +19,6 @@ pub(super) struct Definitions<'s> {
     guarded: Vec<&'s str>,
     /// Of `NAME = … ;`.
     constants: BTreeMap<&'s str, Vec<&'s str>>,
-    /// Macros with arguments.
     functions: BTreeSet<&'s str>,
     /// Names that conditions of the preprocessor ask for by themselves: `#if NAME`.
     flags: BTreeSet<&'s str>,
@@ -77,7 +72,6 @@ impl<'s> Definitions<'s> {
         self.macros.insert(name, words::tokens(value));
     }
 
-    /// A condition: `#if !defined(NAME)` guards too.
     fn asks(&mut self, rest: &'s str, guard: &mut Option<&'s str>) {
         let tokens = words::tokens(rest);
         *guard = match tokens[..] {
@@ -94,7 +88,6 @@ impl<'s> Definitions<'s> {
         }
     }
 
-    /// The tunables that the source itself offers: guarded macros with a whole number.
     pub(super) fn offered(&self) -> impl Iterator<Item = (&'s str, i64)> + '_ {
         self.guarded.iter().filter_map(|name| Some((*name, self.number(name)?)))
     }
@@ -170,18 +163,15 @@ const THREADS_MAX: i64 = 1024;
 /// More tunables than this are a source that means something else.
 const TUNABLES_MAX: usize = 64;
 
-/// Names that look like macros and are somebody else's.
 const FOREIGN: &[&str] =
     &["INFINITY", "NAN", "NULL", "M_PI", "M_E", "HUGE_VALF", "HUGE_VAL", "RAND_MAX", "REAL", "NDEBUG", "EOF"];
 
-/// Starts of such names.
 const FOREIGN_STARTS: &[&str] = &[
     "__", "CUDART_", "CUDA_", "FLT_", "DBL_", "INT_", "UINT_", "INT8_", "INT16_", "INT32_", "INT64_",
     "LONG_", "CHAR_", "SHRT_", "M_", "LLONG_", "UCHAR_", "USHRT_", "ULONG_", "UINT8_", "UINT16_", "UINT32_",
     "UINT64_",
 ];
 
-/// Reads the tunables of a source, in the order in which it offers them.
 pub(super) fn tunables(
     tokens: &[&str],
     definitions: &Definitions<'_>,
@@ -219,7 +209,6 @@ pub(super) fn tunables(
     found
 }
 
-/// Whether a name is a count of threads of a block.
 pub(super) fn is_block(name: &str) -> bool {
     let name = name.to_lowercase();
     let counts_work = ["per_thread", "items", "elems", "work"].iter().any(|word| name.contains(word));
@@ -231,7 +220,6 @@ pub(super) fn is_block(name: &str) -> bool {
             || name == "by")
 }
 
-/// Whether the code asks for the name as for something that is on or off.
 fn is_switch(name: &str, tokens: &[&str]) -> bool {
     let lower = name.to_lowercase();
     if ["use_", "enable_", "has_", "with_", "do_"].iter().any(|start| lower.starts_with(start)) {
@@ -245,7 +233,6 @@ fn is_switch(name: &str, tokens: &[&str]) -> bool {
     })
 }
 
-/// Values around a default, ascending: powers of two where it is one.
 fn around(default: i64, is_block: bool) -> Vec<i64> {
     if default < 1 {
         return vec![default, default + 1];
@@ -266,7 +253,6 @@ fn around(default: i64, is_block: bool) -> Vec<i64> {
     values
 }
 
-/// Names in code that look like macros and that nothing defines, each once.
 fn undefined<'s>(tokens: &[&'s str], definitions: &Definitions<'_>) -> Vec<&'s str> {
     let declaring = [
         "int",
@@ -313,8 +299,7 @@ fn undefined<'s>(tokens: &[&'s str], definitions: &Definitions<'_>) -> Vec<&'s s
     names
 }
 
-/// Whether it is used as a type: a name directly before another one, or before an asterisk and a name at the start of
-/// a statement.
+/// A name directly before another one, or before an asterisk and a name at the start of a statement.
 fn is_type(name: &str, tokens: &[&str]) -> bool {
     (0..tokens.len().saturating_sub(1)).any(|at| tokens[at] == name && is_name(tokens[at + 1]))
 }

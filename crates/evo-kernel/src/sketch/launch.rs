@@ -1,7 +1,5 @@
-//! How the kernel is launched: what a block covers along each axis, from what stands beside `blockIdx`.
-//!
-//! How far the variables of a body run, from the comparisons and loops in which they stand, and what follows for the
-//! arrays that they index.
+//! How the kernel is launched: what a block covers along each axis, from what stands beside `blockIdx`; and how far the
+//! variables of a body run, from the comparisons and loops in which they stand.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,19 +7,15 @@ use super::arguments::closed;
 use super::definitions::{Definitions, is_block, is_name};
 use super::{SketchArgument, SketchGuess, SketchLaunch, SketchTunable, guessed};
 
-/// What the launch is guessed from.
 pub(super) struct LaunchClues<'a, 's> {
     pub(super) arguments: &'a [SketchArgument],
     pub(super) body: &'a [&'s str],
-    /// The whole source.
     pub(super) tokens: &'a [&'s str],
 }
 
-/// What a block covers along an axis.
 enum Tile {
     /// One: each block is an index of its own.
     Unit,
-    /// As many as this expression.
     Of(String),
     /// The threads of the block, times this.
     Threads(Option<String>),
@@ -45,7 +39,6 @@ impl LaunchClues<'_, '_> {
         self.arguments.iter().filter_map(SketchArgument::size).collect()
     }
 
-    /// What stands beside the block index of an axis.
     fn tile(&self, axis: usize, known: &dyn Fn(&str) -> bool, definitions: &Definitions<'_>) -> Tile {
         let body = self.body;
         let own = ["blockIdx", ".", AXES[axis]];
@@ -82,7 +75,6 @@ impl LaunchClues<'_, '_> {
     }
 }
 
-/// Tokens of the factor that some tokens begin with.
 fn primary(tokens: &[&str]) -> usize {
     match tokens {
         ["(", ..] => closed(tokens, 0, "(", ")"),
@@ -92,7 +84,6 @@ fn primary(tokens: &[&str]) -> usize {
     }
 }
 
-/// The factor that some tokens end with.
 fn primary_before<'t, 's>(tokens: &'t [&'s str]) -> &'t [&'s str] {
     let end = tokens.len();
     let length = match tokens {
@@ -110,7 +101,6 @@ fn primary_before<'t, 's>(tokens: &'t [&'s str]) -> &'t [&'s str] {
     &tokens[end - length..]
 }
 
-/// The parenthesis that a place stands in.
 fn opened(tokens: &[&str], at: usize) -> Option<usize> {
     let mut depth = 0;
     for place in (0..at).rev() {
@@ -175,7 +165,6 @@ pub(super) fn guess(
     SketchLaunch { block, grid, shared_bytes }
 }
 
-/// How far an axis runs where nothing says so.
 fn fallback(clues: &LaunchClues<'_, '_>, axis: usize, axes: usize, is_unit: bool) -> String {
     let sizes = clues.sizes();
     match sizes.len() {
@@ -188,7 +177,6 @@ fn fallback(clues: &LaunchClues<'_, '_>, axis: usize, axes: usize, is_unit: bool
     }
 }
 
-/// The threads of a block along each axis.
 fn blocks(
     clues: &LaunchClues<'_, '_>,
     axes: usize,
@@ -250,7 +238,6 @@ fn blocks(
     block
 }
 
-/// A parameter whose name says that it is the threads along an axis.
 fn named_block(names: &[String], axis: usize, axes: usize) -> Option<String> {
     let axis_of = |name: &str| {
         let lower = name.to_lowercase();
@@ -270,7 +257,6 @@ fn named_block(names: &[String], axis: usize, axes: usize) -> Option<String> {
     along.or_else(only).or_else(square).cloned().or_else(warps)
 }
 
-/// What `__launch_bounds__` says, for one axis, or for two as a product of two names.
 fn launch_bounds(
     clues: &LaunchClues<'_, '_>,
     axes: usize,
@@ -299,10 +285,8 @@ fn launch_bounds(
     }
 }
 
-/// Axes of a launch, fastest first.
 pub(super) const AXES: [&str; 3] = ["x", "y", "z"];
 
-/// Variables of a body with the expression that they stay below.
 pub(super) struct IndexExtents<'s> {
     bounds: BTreeMap<&'s str, String>,
     /// For each axis, the variables that its block index makes, nearest first.
@@ -334,7 +318,6 @@ impl<'s> IndexExtents<'s> {
         extents
     }
 
-    /// Finds the variables that an axis makes: those whose first value has its block index, then what is made of them.
     fn follow(&mut self, axis: usize, body: &[&'s str]) {
         let values = assignments(body);
         let own = ["blockIdx", ".", AXES[axis]];
@@ -358,7 +341,6 @@ impl<'s> IndexExtents<'s> {
         self.of_axis[axis] = found;
     }
 
-    /// What the index of an axis stays below.
     pub(super) fn of_axis(&self, axis: usize) -> Option<&str> {
         self.of_axis[axis].iter().find_map(|name| self.bounds.get(name)).map(String::as_str)
     }
@@ -427,7 +409,6 @@ fn assignments<'b, 's>(body: &'b [&'s str]) -> Vec<(&'s str, &'b [&'s str])> {
     found
 }
 
-/// A product of sizes at the start of some tokens.
 fn product(tokens: &[&str], size: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let mut factors = Vec::new();
     let mut at = 0;

@@ -19,7 +19,6 @@ pub(crate) mod write;
 /// CUDA passes fewer.
 const PARAMETERS_MAX: usize = 1024;
 
-/// Draws a space file.
 pub fn sketch(request: SketchRequest<'_>) -> Result<KernelSketch, SketchError> {
     let names = signature::names(request.source);
     let entry = match (request.entry, &names[..]) {
@@ -71,9 +70,7 @@ pub fn sketch(request: SketchRequest<'_>) -> Result<KernelSketch, SketchError> {
 #[derive(Clone, Copy, Debug)]
 pub struct SketchRequest<'a> {
     pub source: &'a str,
-    /// Its path as the space file will name it.
     pub path: &'a str,
-    /// The kernel's name on the leaderboard.
     pub name: &'a str,
     /// The entry point; the only one of the source where absent.
     pub entry: Option<&'a str>,
@@ -134,7 +131,6 @@ pub struct KernelSketch {
     /// A reference's source beside it, where the kernel does not compile without values for its macros: name and text.
     pub reference: Option<(String, String)>,
     pub entry: String,
-    /// What to look at before the numbers count.
     pub guesses: Vec<SketchGuess>,
 }
 
@@ -146,7 +142,6 @@ pub(super) enum SketchRole {
     Inout {
         from_zero: bool,
     },
-    /// A size by which arrays are measured, under this name.
     Size(String),
     /// A whole number that measures no array, such as a radius: a size of its own name with a small value.
     Small(String),
@@ -160,12 +155,10 @@ pub(super) struct SketchArgument {
     /// Elements of one element of a vector type such as `float4`.
     pub(super) lanes: u64,
     pub(super) role: SketchRole,
-    /// Why the role is a guess.
     pub(super) doubt: Option<String>,
 }
 
 impl SketchArgument {
-    /// The size that it is, where arrays are measured by it.
     pub(super) fn size(&self) -> Option<&str> {
         match &self.role {
             SketchRole::Size(name) => Some(name),
@@ -355,8 +348,7 @@ mod tests {
         }
     }
 
-    /// Sources that would make a search that begins anew at every place take hours. No time is asserted: a test that does not
-    /// come to its end fails.
+    /// A search that begins anew at every place would take hours on these; a test that does not end fails.
     #[test]
     fn long_sources_of_one_kind_come_to_an_end() {
         let many = |text: &str| text.repeat(1 << 16);

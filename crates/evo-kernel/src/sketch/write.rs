@@ -1,7 +1,4 @@
-//! The text of a first space file.
-//!
-//! What first space files have in common, whatever they are made from: their texts in TOML, and a reference that is the
-//! kernel itself at its defaults.
+//! First space files in TOML, whatever they are made from, and a reference that is the kernel itself at its defaults.
 
 use std::fmt::Write;
 
@@ -15,13 +12,11 @@ pub(super) struct Drawing<'a> {
     pub(super) request: SketchRequest<'a>,
     pub(super) entry: &'a str,
     pub(super) arguments: &'a [SketchArgument],
-    /// Of each argument, as far as its indices say it.
     pub(super) shapes: Vec<Option<Vec<String>>>,
     pub(super) tunables: &'a [SketchTunable],
     pub(super) launch: &'a SketchLaunch,
 }
 
-/// The value of sizes that measure no array.
 const SMALL: u64 = 3;
 
 /// Extents on a GPU and on the host device, by how many sizes there are: no two are equal, so that swapped ones show.
@@ -32,7 +27,6 @@ const EXTENTS: [(&[u64], &[u64]); 4] = [
     (&[16, 24, 32, 40, 48, 56], &[4, 6, 8, 10, 12, 14]),
 ];
 
-/// Extents of three sizes that measure matrices.
 const MATRICES: (&[u64], &[u64]) = (&[1024, 1280, 768], &[64, 96, 48]);
 
 pub(super) fn written(drawing: &Drawing<'_>, mut guesses: Vec<SketchGuess>) -> KernelSketch {
@@ -124,7 +118,6 @@ impl Drawing<'_> {
         }
     }
 
-    /// The sizes that measure arrays, in the order of the arguments.
     fn whole(&self) -> Vec<String> {
         let sizes: Vec<String> =
             self.arguments.iter().filter_map(SketchArgument::size).map(str::to_string).collect();
@@ -222,7 +215,6 @@ impl Drawing<'_> {
     }
 }
 
-/// What stands above such a reference in a space file.
 pub(crate) const REFERENCE_NOTE: &str = "# The kernel at its defaults is the reference: this finds variants that break it, and no mistake that it has itself.\n";
 
 /// A text as TOML has it, whose escapes include those of JSON.
@@ -230,17 +222,14 @@ pub(crate) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// The inside of a list of texts.
 pub(crate) fn list<T: AsRef<str>>(all: &[T]) -> String {
     all.iter().map(|own| quoted(own.as_ref())).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether a text may stand in a comment, in an `#include` and on a line of its own.
 pub(crate) fn is_plain(text: &str) -> bool {
     !text.contains(|c: char| c.is_control() || c == '"' || c == '\\')
 }
 
-/// An expression with values in the place of the names that have one.
 pub(crate) fn at_values(expression: &str, value_of: &dyn Fn(&str) -> Option<String>) -> String {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut text = String::new();

@@ -1,9 +1,8 @@
 //! Puts the candidates of all sizes together into a few shapes.
 //!
-//! All combinations would be far too many, and most faults depend on one size. So each shape takes another
-//! candidate of every size, in an order that differs from size to size, until every candidate of the longest
-//! list has had its turn; no two free extents of a shape are equal if that can be helped, because equal
-//! extents hide swapped strides.
+//! All combinations would be far too many, and most faults depend on one size. So each shape takes another candidate of
+//! every size, in an order that differs from size to size, until every candidate of the longest list has had its turn;
+//! no two free extents of a shape are equal if that can be helped, because equal extents hide swapped strides.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +51,6 @@ pub(super) fn several_tiles(roles: &BTreeMap<String, SizeRole>) -> Vec<Shape> {
     roles.iter().filter_map(long).collect()
 }
 
-/// The free sizes with their candidates.
 fn lists(roles: &BTreeMap<String, SizeRole>, threads: i64) -> Vec<(&str, Vec<i64>)> {
     let list = |role: &SizeRole| match role {
         SizeRole::Free { tile: Some(tile), step, most } => Some(of_tile(*tile, *step, *most)),
@@ -84,8 +82,7 @@ fn shape(roles: &BTreeMap<String, SizeRole>, lists: &[(&str, Vec<i64>)], turn: u
     shape
 }
 
-/// The same shape with fewer elements: sizes that no tile divides are small primes, and where there is a
-/// `focus`, all free sizes but that one.
+/// Sizes that no tile divides are small primes, and where there is a `focus`, all free sizes but that one.
 pub(super) fn reduced(roles: &BTreeMap<String, SizeRole>, shape: &Shape, focus: Option<&str>) -> Shape {
     let mut reduced = shape.clone();
     let keeps = |name: &str, role: &SizeRole| match (role, focus) {
@@ -108,7 +105,6 @@ pub(super) fn reduced(roles: &BTreeMap<String, SizeRole>, shape: &Shape, focus: 
     reduced
 }
 
-/// Sizes that follow others.
 pub(super) fn tie(roles: &BTreeMap<String, SizeRole>, shape: &mut Shape) {
     for (name, role) in roles {
         if let SizeRole::Tied { leader, factor, offset } = role
@@ -147,15 +143,13 @@ fn of_tile(tile: i64, step: i64, most: i64) -> Vec<i64> {
 /// is unrolled four times) has met every case by then.
 const SEVERAL: i64 = 5;
 
-/// A size of several tiles and a bit; `None` where no problem is that large.
 fn size_of_several_tiles(tile: i64, step: i64, most: i64) -> Option<i64> {
     let value = tile.checked_mul(SEVERAL)?.checked_add(step)? / step * step;
     (value <= most).then_some(value)
 }
 
-/// Values of a size that no tile divides: small primes in turn with sizes round a block's threads, over which blocks
-/// loop: one element more than threads, primes above, just as many, and one less. All are multiples of `step` and at
-/// most `most`.
+/// Small primes in turn with sizes round a block's threads, over which blocks loop: one element more than threads,
+/// primes above, just as many, and one less. All are multiples of `step` and at most `most`.
 fn untiled(threads: i64, step: i64, most: i64) -> Vec<i64> {
     let above = prime_from(threads.saturating_add(2));
     let large = [threads.saturating_add(1), above, threads, prime_from(above + 1), threads - 1];
@@ -173,7 +167,6 @@ fn untiled(threads: i64, step: i64, most: i64) -> Vec<i64> {
     values
 }
 
-/// Small primes, for sizes that are to cost few elements.
 pub(super) const SMALL: [i64; 5] = [3, 5, 7, 11, 13];
 
 /// The first prime from `start` on; `start` itself where that is out of reach.
@@ -243,7 +236,6 @@ mod tests {
     fn tails_of_a_tile_come_first() {
         assert_eq!(of_tile(64, 1, 4096), [65, 63, 1, 129, 64, 193]);
         assert_eq!(of_tile(64, 4, 4096), [68, 60, 4, 132, 64, 196]);
-        // A kernel that supports whole tiles only gets whole tiles.
         assert_eq!(of_tile(64, 64, 4096), [128, 64, 192, 256]);
         assert_eq!(of_tile(64, 1, 100), [65, 63, 1, 64]);
         assert_eq!(of_tile(2, 1, 100), [3, 1, 5, 2, 7]);

@@ -52,7 +52,6 @@ pub(super) fn derive(
     if plans.is_empty() { first.map(|()| plans) } else { Ok(plans) }
 }
 
-/// The same for one set of constants.
 fn derive_from(own: &Derivation<'_>) -> Result<Vec<ProblemPlan>, &'static str> {
     let roles = &own.roles;
     let shapes = assemble::assemble(roles, own.threads);
@@ -78,7 +77,6 @@ fn derive_from(own: &Derivation<'_>) -> Result<Vec<ProblemPlan>, &'static str> {
     Ok(plans)
 }
 
-/// Shapes of several tiles, as far as they are cheap.
 pub(super) fn several_tiles(
     kernel: &KernelSpec,
     configuration: &Configuration,
@@ -160,18 +158,15 @@ pub fn near_shapes(
     plans
 }
 
-/// Adds a plan unless there is one of the same sizes.
 fn keep(plans: &mut Vec<ProblemPlan>, plan: Option<ProblemPlan>) {
     plans.extend(plan.filter(|plan| !plans.iter().any(|other| other.sizes == plan.sizes)));
 }
 
-/// What shapes are derived from.
 struct Derivation<'a> {
     kernel: &'a KernelSpec,
     configuration: &'a Configuration,
     first: &'a ProblemSpec,
     roles: BTreeMap<String, SizeRole>,
-    /// Threads of a block.
     threads: i64,
     fits: &'a dyn Fn(&ProblemPlan) -> bool,
 }
@@ -221,8 +216,7 @@ pub fn untouched_tiles(
     roles::roles(kernel, configuration, first).into_iter().filter_map(tile).collect()
 }
 
-/// Sizes with a tile that derived shapes leave alone, because every problem has the same value: their tails
-/// are not checked.
+/// Sizes with a tile that have the same value in every problem, so that no derived shape checks their tails.
 pub fn fixed_tiles(kernel: &KernelSpec, configuration: &Configuration) -> Vec<(String, i64)> {
     kernel.problems.first().map_or(Vec::new(), |first| roles::fixed_tiles(kernel, configuration, first))
 }

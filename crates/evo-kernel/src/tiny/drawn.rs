@@ -14,8 +14,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use super::assemble::{self, Shape};
 use super::roles::SizeRole;
 
-/// Shapes that are drawn. How many of them are looked at is a matter of time, so there are enough for kernels whose
-/// shapes cost a millisecond.
+/// How many are looked at is a matter of time, so there are enough for kernels whose shapes cost a millisecond.
 const SHAPES: usize = 384;
 /// Whole tiles of the size that a shape is long in, at most.
 const TILES: i64 = 8;
@@ -24,9 +23,8 @@ const LONG: i64 = 4;
 /// And one shape of so many has at most a whole tile and a part of one: what is left over may matter where there is
 /// little else.
 const SHORT: i64 = 4;
-/// Elements that a long size has at most.
 const LONG_MOST: i64 = 1 << 16;
-/// And of the others: enough that two of them can have neighbors on both sides.
+/// Whole tiles of the other sizes: enough that two of them can have neighbors on both sides.
 const TILES_BESIDE: i64 = 2;
 
 /// Of so many shapes one leaves a single element of a tile in every size, one leaves all but one, and one leaves none.
@@ -49,7 +47,6 @@ pub(super) fn draw(roles: &BTreeMap<String, SizeRole>, threads: i64, seed: u64) 
     (0..SHAPES).map(|_| versions(roles, &mut sizes, &mut source)).collect()
 }
 
-/// A free size and the residues that are still to come.
 struct DrawnSize {
     name: String,
     period: i64,
@@ -86,7 +83,6 @@ impl DrawnSize {
     }
 }
 
-/// A shape, and itself with fewer tiles.
 fn versions(
     roles: &BTreeMap<String, SizeRole>,
     sizes: &mut [DrawnSize],

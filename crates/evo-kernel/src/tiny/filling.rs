@@ -16,12 +16,9 @@ use crate::spec::{KernelSpec, ProblemSpec};
 
 /// Halving stops where fewer blocks a multiprocessor than this would be left.
 const WAVES_KEPT: i64 = 4;
-/// Doublings and halvings.
 const STEPS: usize = 24;
-/// Elements of all buffers of a problem that evo made larger.
 const ELEMENTS_MAX: u64 = 1 << 27;
 
-/// A problem to rank configurations on.
 #[derive(Clone, Debug)]
 pub struct FillingProblem {
     pub problem: ProblemSpec,
@@ -31,14 +28,12 @@ pub struct FillingProblem {
     pub is_filled: bool,
 }
 
-/// Blocks of the launch with the most threads.
 pub fn blocks(plan: &ProblemPlan) -> u64 {
     let product = |extents: [i64; 3]| extents.iter().fold(1_i64, |all, one| all.saturating_mul(*one)).max(0);
     let threads = |launch: &&LaunchPlan| product(launch.grid).saturating_mul(product(launch.block));
     plan.launches.iter().max_by_key(threads).map_or(0, |launch| product(launch.grid).unsigned_abs())
 }
 
-/// What a problem has to fill, and what it has to exceed.
 #[derive(Clone, Copy, Debug)]
 pub struct FilledDevice {
     pub multiprocessors: u32,
@@ -85,7 +80,6 @@ impl Filling<'_> {
         bytes(larger) > self.l2_bytes && bytes(smaller) <= self.l2_bytes
     }
 
-    /// The plan of the default configuration.
     fn plan(&self, problem: &ProblemSpec) -> Option<ProblemPlan> {
         resolve(self.kernel, self.configurations.first()?, problem).ok()
     }
@@ -97,7 +91,6 @@ impl Filling<'_> {
         stated.into_iter().find(|work| work.is_finite() && *work > 0.0)
     }
 
-    /// Blocks that three in four of the configurations reach.
     fn blocks(&self, problem: &ProblemSpec) -> i64 {
         let plans = self.configurations.iter().filter_map(|own| resolve(self.kernel, own, problem).ok());
         let mut counts: Vec<u64> = plans.map(|plan| blocks(&plan)).collect();
@@ -126,8 +119,7 @@ impl Filling<'_> {
         (!up || elements(&plan) <= ELEMENTS_MAX).then_some(problem)
     }
 
-    /// The same problem with sizes doubled until it fills the device: each time the size that brings the most blocks
-    /// for its work.
+    /// Until the problem fills the device: each time the size that brings the most blocks for its work.
     fn doubled(&self, base: &ProblemSpec) -> ProblemSpec {
         let mut problem = base.clone();
         for _ in 0..STEPS {
@@ -140,7 +132,6 @@ impl Filling<'_> {
                 let (more, cost) = (self.blocks(&larger), self.work(&larger)? / work);
                 (more > blocks).then(|| (more as f64 / blocks.max(1) as f64 / cost.max(1e-9), larger))
             };
-            // The first of equals: sizes are in the order of their names.
             let all: Vec<(f64, ProblemSpec)> = problem.sizes.keys().filter_map(gain).collect();
             let best = all.into_iter().reduce(|best, one| if one.0 > best.0 { one } else { best });
             let Some((_, larger)) = best else { break };
@@ -178,7 +169,6 @@ fn bytes(plan: &ProblemPlan) -> u64 {
     plan.buffers.iter().fold(0, |sum, buffer| sum.saturating_add(buffer.bytes()))
 }
 
-/// The problem under the name of the one that it was made from, with the sizes that differ.
 fn named(base: &ProblemSpec, problem: ProblemSpec) -> ProblemSpec {
     let changed: Vec<String> = problem
         .sizes
@@ -199,7 +189,6 @@ mod tests {
     use super::*;
     use crate::catalog;
 
-    /// The problem for the shipped space, and its blocks in the default configuration.
     fn filled(space: &str, only: &str, multiprocessors: u32) -> (FillingProblem, u64) {
         filled_on(space, only, FilledDevice { multiprocessors, l2_bytes: 0 })
     }
@@ -248,7 +237,6 @@ mod tests {
         let file = catalog::open("gemm").unwrap();
         let problems = &file.kernel.as_ref().unwrap().problems;
         let least = problems.iter().find(|one| one.timed).unwrap();
-        // More multiprocessors than any problem has blocks for.
         let (large, blocks) = filled("gemm", &least.name, 4000);
         assert!(large.is_filled && blocks >= 4000, "{}", large.problem.name);
         assert!(large.problem.name.starts_with(&format!("{} (", least.name)), "{}", large.problem.name);

@@ -24,7 +24,6 @@ mod drawn;
 mod filling;
 mod roles;
 
-/// What a person can do about a failure at a shape that evo derived.
 pub const DERIVED_HINT: &str = "evo derived this shape from the kernel's sizes and tiles; if the kernel supports only some sizes, say \
      `multiple_of = { N = \"BLOCK\" }` or `tiny = \"none\"` in `[check]`";
 
@@ -36,7 +35,6 @@ pub struct TinyShapes {
     pub several: Vec<ProblemPlan>,
     /// Whether evo derived them. A variant is never refused because such a shape cannot be launched.
     pub derived: bool,
-    /// Why there are none; empty where there are.
     pub absent: String,
 }
 
@@ -73,7 +71,6 @@ fn absent(why: &str) -> TinyShapes {
     TinyShapes { absent: format!("{why}; tails not checked"), ..TinyShapes::default() }
 }
 
-/// The plans of all listed shapes, each once.
 pub fn resolve_listed(
     kernel: &KernelSpec,
     list: &[BTreeMap<String, Expr>],
@@ -91,7 +88,6 @@ pub fn resolve_listed(
     Ok(plans)
 }
 
-/// The first problem with sizes overridden; `None` where a computed size is below 1.
 fn listed_shape(
     first: &ProblemSpec,
     configuration: &Configuration,

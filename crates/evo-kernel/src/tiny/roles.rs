@@ -4,11 +4,9 @@
 //! kernel is told its value, by a scalar argument or as a factor of the grid; a size that problems never
 //! vary, or that equals a parameter, may be written into the source.
 //!
-//! Tiles: what divides a size in a grid, a shape or an argument.
-//!
-//! `ceil_div(N, BLOCK * PER_THREAD)`, `N // TILE` and `(N + TILE - 1) // TILE` say how many elements of `N`
-//! one block takes. The divisor's value in a configuration is the tile, and one element more or less than a
-//! tile is where a kernel's tail code runs.
+//! A tile is what divides a size in a grid, a shape or an argument: `ceil_div(N, BLOCK * PER_THREAD)`, `N // TILE` and
+//! `(N + TILE - 1) // TILE` say how many elements of `N` one block takes. One element more or less than a tile is where
+//! a kernel's tail code runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +19,6 @@ use evo_space::value::Value;
 use crate::resolve::{Names, Resolver, whole};
 use crate::spec::{ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, ProblemSpec, TensorMapSpec};
 
-/// What derived shapes do with a size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SizeRole {
     /// It keeps its value.
@@ -34,7 +31,6 @@ pub(super) enum SizeRole {
         tile: Option<i64>,
         /// The kernel needs a multiple of this.
         step: i64,
-        /// Its largest value in any problem.
         most: i64,
     },
     /// It follows another size: that size times `factor`, plus `offset`.
@@ -66,8 +62,7 @@ pub(super) fn roles(
     roles
 }
 
-/// Sizes that keep their value although a tile divides them and the kernel is told them, because every
-/// problem has the same value, with the tile; only those that leave no partial tile.
+/// Of sizes that have the same value in every problem; only those that leave no partial tile.
 pub(super) fn fixed_tiles(
     kernel: &KernelSpec,
     configuration: &Configuration,
@@ -84,24 +79,20 @@ pub(super) fn fixed_tiles(
     first.sizes.keys().filter_map(fixed).collect()
 }
 
-/// What a space file says about sizes.
 struct SizeEvidence<'a> {
     kernel: &'a KernelSpec,
     configuration: &'a Configuration,
     first: &'a ProblemSpec,
-    /// Sizes whose value reaches the kernel.
     told: BTreeSet<String>,
     /// Sizes that decide how large something is.
     extents: BTreeSet<String>,
     tiles: BTreeMap<String, i64>,
 }
 
-/// A size's value in each problem that has it.
 fn values(kernel: &KernelSpec, name: &str) -> Vec<i64> {
     kernel.problems.iter().filter_map(|problem| whole(problem.sizes.get(name)?).ok()).collect()
 }
 
-/// Its largest value.
 fn largest(kernel: &KernelSpec, name: &str) -> i64 {
     values(kernel, name).into_iter().max().unwrap_or(0)
 }
@@ -168,7 +159,6 @@ impl<'a> SizeEvidence<'a> {
     }
 
     fn role(&self, name: &str) -> SizeRole {
-        // Shapes are derived for each set of constants.
         if self.kernel.specialize.iter().any(|own| own == name) {
             return SizeRole::Kept;
         }
@@ -224,7 +214,6 @@ impl<'a> SizeEvidence<'a> {
         self.step(name).filter(|step| batch && *step <= BATCH && held() && multiplies() && launches())
     }
 
-    /// Whether a scalar argument is this size.
     fn is_argument(&self, name: &str) -> bool {
         self.kernel.arguments.iter().any(|argument| match argument {
             ArgumentSpec::Scalar(scalar) => scalar.value.text().trim() == name,
@@ -236,7 +225,6 @@ impl<'a> SizeEvidence<'a> {
         self.kernel.launches.iter().flat_map(|launch| &launch.grid).any(|extent| extent.text().trim() == name)
     }
 
-    /// The size's value in each problem that has it.
     fn values(&self, name: &str) -> Vec<i64> {
         values(self.kernel, name)
     }
@@ -252,14 +240,12 @@ impl<'a> SizeEvidence<'a> {
         self.configuration.iter().any(|(_, value)| Some(value) == own)
     }
 
-    /// Whether a buffer with this extent is read from a file, which is made for one shape.
     fn comes_from_a_file(&self, name: &str) -> bool {
         let filed =
             |buffer: &&BufferSpec| matches!(&buffer.fill, FillSpec::Fixed(own) if own.file().is_some());
         buffers(self.kernel).filter(filed).flat_map(|buffer| &buffer.shape).any(|extent| reads(extent, name))
     }
 
-    /// What `multiple_of` says; `None` where that has no value here.
     fn step(&self, name: &str) -> Option<i64> {
         let Some(expr) = self.kernel.check.multiple_of.get(name) else { return Some(1) };
         let names = Names::new(self.configuration, &self.first.sizes);
@@ -289,7 +275,6 @@ impl<'a> SizeEvidence<'a> {
     }
 }
 
-/// The buffers among a kernel's arguments.
 pub(super) fn buffers(kernel: &KernelSpec) -> impl Iterator<Item = &BufferSpec> {
     kernel.arguments.iter().filter_map(|argument| match argument {
         ArgumentSpec::Buffer(buffer) => Some(buffer),
@@ -318,13 +303,11 @@ fn alike(one: &str, other: &str) -> bool {
     (prefix > 0 && short(prefix)) || (suffix > 1 && short(suffix))
 }
 
-/// The largest tile of each size, in elements, that an expression has in a configuration. Sizes that only
-/// multiply have none.
+/// The largest that an expression has in a configuration, in elements. Sizes that only multiply have none.
 fn add_tiles(expr: &Expr, parameters: &dyn Scope, found: &mut BTreeMap<String, i64>) {
     walk(&TileSearch { expr, parameters }, expr.tree(), found);
 }
 
-/// Adds the elements that a box takes of a tensor's dimension as the tile of the size that the dimension is.
 fn add_box(dim: &Expr, extent: &Expr, parameters: &dyn Scope, found: &mut BTreeMap<String, i64>) {
     let Some(tile) = extent.evaluate(parameters).ok().and_then(|value| whole(&value).ok()) else { return };
     // Of a product, nothing tells which factor the box cuts.
@@ -355,7 +338,6 @@ fn only_multiplies(expr: &Expr, name: &str) -> bool {
 
 struct TileSearch<'a> {
     expr: &'a Expr,
-    /// The values of parameters; sizes are not among them.
     parameters: &'a dyn Scope,
 }
 
@@ -378,7 +360,6 @@ fn walk(search: &TileSearch, tree: &Tree, found: &mut BTreeMap<String, i64>) {
     tree.for_children(&mut |child| walk(search, child, found));
 }
 
-/// Calls with the parts of each dividend of this node, and its divisor.
 fn divisions<'t>(tree: &'t Tree, each: &mut dyn FnMut(&[&'t Tree], &'t Tree)) {
     match &tree.kind {
         Kind::Call(Function::CeilDiv, operands) => {
@@ -404,7 +385,6 @@ fn is_division(operator: Operator) -> bool {
 }
 
 impl TileSearch<'_> {
-    /// The value of a part of the expression; `None` where it reads a size.
     fn value(&self, tree: &Tree) -> Option<Value> {
         let text = self.expr.text().get(tree.span.clone())?;
         Expr::parse(text).ok()?.evaluate(self.parameters).ok()
@@ -442,7 +422,6 @@ fn collect_undivided(expr: &Expr, tree: &Tree, names: &mut Vec<String>) {
     }
 }
 
-/// The scope of parameters alone, without what the sizes say.
 pub(super) fn parameters_only(configuration: &Configuration) -> impl Scope + '_ {
     move |name: &str| -> Option<Value> { configuration.get(name).cloned() }
 }

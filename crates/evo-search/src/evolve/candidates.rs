@@ -15,17 +15,14 @@ use crate::variation::{Bandit, VARIATIONS};
 
 const CAPACITY: usize = 24;
 
-/// Children by operators, uniform samples, and neighbors of the best, made anew for each proposal: about
-/// 300 in all. Set on 2026-11-21 with `evolve`.
+/// Made anew for each proposal: about 300 in all. Set on 2026-11-21 with `evolve`.
 const CHILDREN: usize = 160;
 const SAMPLES: usize = 48;
 const NEIGHBORS: usize = 96;
 
-/// Chance of each member, best first, to be the parent. Lower than in the genetic strategy, because the
-/// models select among the children anyway.
+/// Lower than in the genetic strategy, because the models select among the children anyway.
 const GREED: f64 = 0.25;
 
-/// A candidate and the operator that made it.
 #[derive(Clone, Debug)]
 pub(crate) struct Offspring {
     pub(crate) genome: Genome,
@@ -34,7 +31,6 @@ pub(crate) struct Offspring {
     operator: Option<(usize, f64)>,
 }
 
-/// A population and the operators that vary it.
 #[derive(Debug)]
 pub(crate) struct Breeder {
     population: Population,
@@ -60,8 +56,7 @@ impl Breeder {
         self.population.members()
     }
 
-    /// Distinct valid points that were never proposed or told. With `near`, only neighbors of the best
-    /// point, if one is left.
+    /// Points that were never proposed or told. With `near`, only neighbors of the best point, if one is left.
     pub(crate) fn children(
         &self,
         space: &SearchSpace,
@@ -71,8 +66,7 @@ impl Breeder {
     ) -> Vec<Offspring> {
         let mut known = HashSet::new();
         let mut children = Vec::new();
-        // The same point may be made in several ways; it keeps the first operator, which is then rewarded
-        // for it.
+        // A point that is made in several ways keeps the first operator.
         let mut add = |child: Offspring, children: &mut Vec<Offspring>| {
             if !unseen.is_seen(&child.genome) && known.insert(child.genome.clone()) {
                 children.push(child);
@@ -113,7 +107,6 @@ impl Breeder {
         }
     }
 
-    /// Learns an objective and returns whether it is the best so far.
     pub(crate) fn tell(&mut self, genome: &Genome, objective: f64) -> bool {
         if let Some((operator, bar)) = self.chosen.remove(genome) {
             // Success means being better than the parent. A new best is too rare to learn from.

@@ -1,11 +1,7 @@
-//! Points as the numbers that the models of a search learn from: the features of the space and, if there are
-//! earlier studies, one more column with what they predict.
-//!
-//! Earlier studies are a feature of a point, not observations. A forest for each study learns how far its points
-//! were from its best. The mean of the forests' predictions is one more feature of a point, beside its parameters
-//! and their products. If the ranking of the earlier GPU holds on this one, the feature explains much and the
-//! models rely on it; if not, the first measurements show that and the models rely on other features. So nobody has
-//! to set a weight for earlier studies, and a misleading study is ignored once measurements contradict it.
+//! Points as the numbers that the models learn from: the features of the space and, if there are earlier studies, one
+//! more. A forest for each study learns how far its points were from its best; the mean of the forests' predictions is
+//! the feature. If the ranking of the earlier GPU holds on this one, the feature explains much and the models rely on
+//! it; if not, the first measurements show that. So nobody has to set a weight for earlier studies.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -29,7 +25,6 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// An encoder for a space, with the features that the ingredients allow.
     pub(crate) fn new(
         space: &SearchSpace,
         ingredients: Ingredients,
@@ -46,7 +41,6 @@ impl Encoder {
         let features = Features::with_options(space, options);
         let prior = PriorModel::new(&features, prior, seed);
         let mut scales = features.scales().to_vec();
-        // The column of earlier studies comes last, here as in every row below.
         scales.extend(prior.iter().map(|_| PriorModel::scale()));
         Encoder { features: Arc::new(features), prior, scales: Arc::from(scales) }
     }
@@ -87,14 +81,12 @@ impl Encoder {
 /// Levels of the feature: its codes are small integers, and finer steps would be below the forests' errors.
 const LEVELS: u16 = 256;
 
-/// A failure counts as this many times the study's worst target, so that it ranks below every variant that
-/// ran.
+/// Times the study's worst target, so that a failure ranks below every variant that ran.
 const FAILURE: f64 = 1.1;
 
 /// Fewest measured outcomes of a study that is used; fewer say too little about the rest of the space.
 const FEWEST: usize = 8;
 
-/// Forests of earlier studies.
 #[derive(Debug)]
 pub(crate) struct PriorModel {
     forests: Vec<Forest>,

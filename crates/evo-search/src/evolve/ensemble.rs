@@ -1,10 +1,7 @@
-//! The models of a search and what they expect together.
-//!
-//! Two models that err differently learn the same observations: extremely randomized trees, which see
-//! products and quotients of parameters and fit cliffs of any shape, and a Gaussian process, which is smooth
-//! and whose uncertainty grows with the distance from what was measured. Their expected improvements are
-//! averaged, with more weight on the process. A third model learns which points fail. All of them learn one
-//! observation at a time, in the order of tells.
+//! Two models that err differently learn the same observations: extremely randomized trees, which see products and
+//! quotients of parameters and fit cliffs of any shape, and a Gaussian process, which is smooth and whose uncertainty
+//! grows with the distance from what was measured. Their expected improvements are averaged, with more weight on the
+//! process. A third model learns which points fail. All of them learn one observation at a time, in the order of tells.
 
 use std::sync::Arc;
 
@@ -26,8 +23,7 @@ use crate::model::validity::ValidityModel;
 use crate::model::{ModelPrediction, mixed};
 use crate::strategy::PriorStudy;
 
-/// More outcomes than this at once, as after a resume, are learned together: growing the forest once is then
-/// faster than adding each observation.
+/// More outcomes at once, as after a resume, are learned together: growing the forest once is then faster.
 const BULK: usize = 64;
 
 /// With no more than this in flight, all of it is taken back before an outcome is learned and taken in anew after it.
@@ -46,15 +42,12 @@ const TREES_OF_LARGE_POOL: usize = 12;
 /// best for the first fifty proposals and as good as any later.
 const TREES_WEIGHT: f64 = 0.2;
 
-/// Without a pool, the process predicts only this many candidates, the best by the trees: each prediction
-/// takes `O(n²)` time with `n` observations.
+/// Candidates without a pool that the process predicts, the best by the trees: each takes `O(n²)` time.
 const SHORT_LIST: usize = 48;
 
-/// Points with a higher probability to fail are never chosen by the models, only at random. Added on
-/// 2026-11-21, see `at_risk`.
+/// Points that are more likely to fail are never chosen by the models, only at random (see `at_risk`).
 const HOPELESS: f64 = 0.9;
 
-/// What an outcome says.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Lesson {
     Time(f64),
@@ -71,7 +64,6 @@ pub(crate) struct ToldPoint {
     pub(crate) place: Option<usize>,
 }
 
-/// Which models choose a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judges {
     All,
@@ -79,7 +71,6 @@ pub(crate) enum Judges {
     Process,
 }
 
-/// Models that have learned the same outcomes.
 #[derive(Debug)]
 pub(crate) struct Ensemble {
     ingredients: Ingredients,
@@ -88,16 +79,13 @@ pub(crate) struct Ensemble {
     forest: Forest,
     process: ProcessMember,
     validity: ValidityModel,
-    /// Which points failed, in order.
     failed: Vec<Genome>,
     seed: u64,
-    /// Outcomes learned.
     learned: u64,
     pool: usize,
 }
 
 impl Ensemble {
-    /// Models without observations, which keep their predictions for the points of `pool` up to date.
     pub(crate) fn new(
         space: &SearchSpace,
         pool: Option<&[Genome]>,
@@ -120,8 +108,7 @@ impl Ensemble {
             forest.watch(Arc::clone(&codes));
             validity.watch(codes);
         }
-        // Without the process no rows are needed; with a pool of 131,072 points and 20 features they take
-        // 20 MB.
+        // With a pool of 131,072 points and 20 features the rows take 20 MB.
         let rows = pool.filter(|_| ingredients.process).map(|pool| encoder.process_matrix(pool));
         Ensemble {
             process: ProcessMember::new(encoder.process_columns(), rows),
@@ -145,18 +132,15 @@ impl Ensemble {
         self.observations.best()
     }
 
-    /// Whether there are enough observations to choose by.
     pub(crate) fn is_ready(&self) -> bool {
         self.observations.len() >= 2 && (self.ingredients.trees || self.process.is_ready())
     }
 
-    /// Points that worked, and points in flight that the process takes into account.
     #[cfg(test)]
     pub(crate) fn observations(&self) -> (usize, usize) {
         (self.observations.len(), self.process.in_flight())
     }
 
-    /// Learns outcomes, in the order in which they were told.
     pub(crate) fn learn(&mut self, outcomes: &[ToldPoint]) {
         if self.process.flight() <= FEW || outcomes.len() > BULK {
             self.process.land();
@@ -173,8 +157,7 @@ impl Ensemble {
         if *lesson == Lesson::Nothing {
             return self.abandon(*place);
         }
-        // Failures go to the model of failures only. As slow times they would make the models of time see
-        // cliffs where the neighbors of a failure may be the fastest variants.
+        // As slow times, failures would make the models of time see cliffs where the fastest variants may be.
         let mut rng = self.turn();
         let codes = self.encoder.code_row(genome);
         self.learn_validity(genome, &codes, *lesson == Lesson::Failure, &mut rng);
@@ -189,7 +172,6 @@ impl Ensemble {
         place.into_iter().for_each(|place| self.process.abandon(place));
     }
 
-    /// Takes in points in flight, after those that are in flight already.
     pub(crate) fn launch(&mut self, genomes: &[Genome]) {
         if self.ingredients.process && !genomes.is_empty() {
             let rows = self.encoder.process_matrix(genomes);
@@ -197,7 +179,6 @@ impl Ensemble {
         }
     }
 
-    /// Takes all points in flight back and in anew.
     #[cfg(test)]
     pub(crate) fn relaunch(&mut self) {
         self.process.land();
@@ -234,12 +215,10 @@ impl Ensemble {
         if is_known { self.validity.failure(codes) } else { 0.0 }
     }
 
-    /// The worth of measuring each point of the pool: its expected improvement, reduced by the probability
-    /// to fail, and negative if it is almost sure to fail. Targets are 0 at the best, so 0 is the value to
-    /// improve.
+    /// Expected improvement, reduced by the probability to fail, and negative if the point is almost sure to fail.
+    /// Targets are 0 at the best, so 0 is the value to improve.
     pub(crate) fn worth_of_pool(&self, judges: Judges, worth: &mut Vec<f64>) {
-        // Expected improvements are averaged, not predictions: one model that sees a chance is enough to
-        // look.
+        // Not predictions: one model that sees a chance is enough to look.
         let [trees, process] = self.weights(judges);
         let shares = self.shares_of_pool();
         let of_trees = self.forest.watched().enumerate();
@@ -254,7 +233,6 @@ impl Ensemble {
             });
             expected_improvements(predictions, 0.0, &mut improvements);
             if places.len() < worth.len() {
-                // Points that are not screened did not look good to the trees.
                 worth.iter_mut().for_each(|worth| *worth *= trees);
                 places.iter().zip(&improvements).for_each(|(place, own)| worth[*place] += process * own);
             } else {
@@ -315,8 +293,7 @@ impl Ensemble {
         }
     }
 
-    /// The generator for the next outcome, seeded by the number of outcomes before it, so that a resumed
-    /// search learns with the same numbers.
+    /// Seeded by the number of outcomes before it, so that a resumed search learns with the same numbers.
     fn turn(&mut self) -> ChaCha8Rng {
         self.learned += 1;
         seeded(self.seed ^ self.learned.wrapping_mul(0xd1b5_4a32_d192_ed03))
@@ -348,9 +325,8 @@ impl Ensemble {
         let is_new = self.observations.put(genome, objective);
         let targets = self.observations.targets();
         if self.observations.take_stale() {
-            // The best or the scale changed, and with it every target. The splits of the trees and the
-            // factor of the process depend on the points and not on this, so only leaf means and whitened
-            // targets change.
+            // The best or the scale changed, and with it every target. Only leaf means and whitened targets depend on
+            // that.
             let old = &targets[..targets.len() - usize::from(is_new)];
             if self.ingredients.trees {
                 self.forest.retarget(old);
@@ -375,9 +351,8 @@ impl Ensemble {
         if self.ingredients.process {
             let forest = &self.forest;
             let pool = self.pool;
-            // The lower confidence bound at two standard deviations keeps points in the
-            // screen that are uncertain and may be good. Without trees there is no promise, and the screen
-            // is drawn at random.
+            // The lower confidence bound at two standard deviations keeps points in the screen that are uncertain and
+            // may be good. Without trees the screen is drawn at random.
             let promise = |rng: &mut ChaCha8Rng| -> Vec<f64> {
                 let promise: Vec<f64> =
                     forest.watched().map(|expected| expected.mean - 2.0 * expected.spread).collect();
@@ -388,8 +363,7 @@ impl Ensemble {
     }
 
     fn learn_together(&mut self, outcomes: &[ToldPoint]) {
-        // The count goes on as if each outcome had been learned by itself: later turns then draw the same
-        // numbers in a resumed search and in an uninterrupted one.
+        // The count goes on as if each outcome had been learned by itself, as in an uninterrupted search.
         let mut rng = self.turn();
         let taught = outcomes.iter().filter(|told| told.lesson != Lesson::Nothing).count();
         self.learned += (taught as u64).saturating_sub(1);
@@ -421,17 +395,13 @@ impl Ensemble {
     }
 }
 
-/// A prediction with this share of its spread, all of it by default.
 fn narrowed(prediction: ModelPrediction, share: Option<&f64>) -> ModelPrediction {
     ModelPrediction { spread: prediction.spread * share.copied().unwrap_or(1.0), ..prediction }
 }
 
-/// The worth of a point that may fail: multiplied by the square of its chance to work, and negative if the
-/// risk is above `HOPELESS`.
-///
-/// A factor alone is not enough. Once the best is found, the expected improvement of the points around it is
-/// tiny. In a region where everything fails nothing was measured, so the process is uncertain there and its
-/// expected improvement stays larger by more than any factor takes away.
+/// Multiplied by the square of the chance to work, and negative if the risk is above `HOPELESS`: a factor alone is not
+/// enough. Once the best is found, the expected improvement around it is tiny, while in a region where everything fails
+/// the process stays uncertain.
 fn at_risk(worth: f64, risk: f64) -> f64 {
     if risk > HOPELESS { -1.0 } else { worth * (1.0 - risk) * (1.0 - risk) }
 }
@@ -446,7 +416,6 @@ pub(super) fn likely(ensemble: &Ensemble, taken: &[bool], choosers: &[Judges]) -
         ensemble.worth_of_pool(judges, &mut worth);
         let open = |at: &usize| !taken[*at] && worth[*at] >= 0.0;
         let mut open: Vec<usize> = (0..taken.len()).filter(open).collect();
-        // As in a proposal, the lower index wins among equals.
         let best_first = |a: &usize, b: &usize| worth[*b].total_cmp(&worth[*a]).then(a.cmp(b));
         // As many as there are choosers, because two of them may want the same.
         let wanted = choosers.len().min(open.len());

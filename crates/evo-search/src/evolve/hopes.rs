@@ -17,7 +17,6 @@ const MARGIN: f64 = 1.5;
 /// One in this many pointless proposals is compiled all the same, so that a wrong model finds out.
 const AUDIT: u32 = 16;
 
-/// The lower bounds of the proposals in flight, and the best objective so far.
 #[derive(Debug, Default)]
 pub(super) struct Hopes {
     bounds: HashMap<Genome, f64>,
@@ -26,8 +25,7 @@ pub(super) struct Hopes {
 }
 
 impl Hopes {
-    /// Keeps what is expected of a proposal. One that is far from the best already is there to explore, and no
-    /// outcome can make it pointless.
+    /// A proposal that is far from the best already is there to explore, and no outcome can make it pointless.
     pub(super) fn propose(&mut self, genome: &Genome, expected: &Expectation) {
         let bound = expected.low_ns * (expected.low_ns / expected.objective_ns);
         if bound.is_finite() && !self.is_beyond(bound) {
@@ -40,7 +38,6 @@ impl Hopes {
         self.best = objective.into_iter().chain(self.best).min_by(f64::total_cmp);
     }
 
-    /// Whether a proposal is still worth compiling.
     pub(super) fn is_worth_compiling(&mut self, genome: &Genome, seed: u64) -> bool {
         let is_pointless = self.bounds.get(genome).is_some_and(|bound| self.is_beyond(*bound));
         if !is_pointless {

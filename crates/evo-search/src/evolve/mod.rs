@@ -1,12 +1,10 @@
 //! The default strategy: an evolutionary search whose candidates are screened by models.
 //!
-//! If a space is small enough to list, every valid point is a candidate at every proposal. If not, the
-//! candidates are neighbors of the best points, children of a population by six operators, and uniform
-//! samples; a bandit prefers operators whose children beat their parents. In both cases the models choose
-//! by expected improvement. Some proposals are chosen by one model alone and a few are random, because runs
-//! that get stuck cost more, averaged over many runs, than these proposals do.
-//!
-//! Each part of it can be left out to measure what it is worth (an ablation): [`Ingredients`].
+//! If a space is small enough to list, every valid point is a candidate at every proposal. If not, the candidates are
+//! neighbors of the best points, children of a population by six operators, and uniform samples; a bandit prefers
+//! operators whose children beat their parents. In both cases the models choose by expected improvement. Some proposals
+//! are chosen by one model alone and a few are random, because runs that get stuck cost more, averaged over many runs,
+//! than these proposals do. Each part can be left out to measure what it is worth (an ablation): [`Ingredients`].
 
 mod candidates;
 mod encoder;
@@ -33,8 +31,7 @@ use crate::memory::{Member, Spread, Unseen};
 use crate::model::facts::FactsModel;
 use crate::strategy::{Origin, Outcome, PriorStudy, Proposal, Strategy};
 
-/// Most valid points that are all candidates. With 117,120 points a
-/// proposal takes about 3 ms (docs/SEARCH.md, Why it is cheap).
+/// With 117,120 points a proposal takes about 3 ms (docs/SEARCH.md, Why it is cheap).
 const POOL_MAX: u128 = 1 << 17;
 
 /// Points of the low-discrepancy sequence at the beginning: as many as the Gaussian process needs to start
@@ -58,8 +55,7 @@ const CHANCE_MAX: f64 = 0.25;
 /// Random draws that may be rejected for their risk of failing; the next one is taken whatever its risk.
 const DRAWS: usize = 8;
 
-/// Share of proposals among the neighbors of the best points. Set on 2026-11-21; within the noise when left
-/// out (docs/SEARCH.md, `evolve-neighbors`).
+/// Set on 2026-11-21; within the noise when left out (docs/SEARCH.md, `evolve-neighbors`).
 const NEIGHBORS: f64 = 0.1;
 
 /// How many of the best points are asked for neighbors: the first of them that has any left is used.
@@ -91,20 +87,15 @@ pub(crate) struct Evolve<'a> {
     /// Which points of the pool were proposed or told, by canonical index; empty if there is no pool.
     taken: Vec<bool>,
     breeder: Breeder,
-    /// Judges compiled variants, once some were measured.
     facts: Option<FactsModel>,
-    /// Variants that it was asked about.
     reconsidered: u64,
-    /// Outcomes not yet learned.
     backlog: Vec<ToldPoint>,
-    /// Proposals in flight, in order.
     flying: Vec<Genome>,
     hopes: Hopes,
-    /// How many of them, from the first on, the models have taken in.
+    /// How many of `flying`, from the first on, the models have taken in.
     launched: usize,
     /// Proposals, and points told by an earlier run.
     begun: usize,
-    /// Outcomes since the last new best.
     stale: usize,
     patience: usize,
     worth: Vec<f64>,
@@ -162,8 +153,6 @@ impl<'a> Evolve<'a> {
             return self.elsewhere(Origin::Spread, &mut rng);
         }
         self.catch_up();
-        // After nothing but failures, or with more in flight than the opening, there is nothing to choose
-        // by yet.
         if !self.ensemble.as_ref().is_some_and(Ensemble::is_ready) {
             return self.elsewhere(Origin::Spread, &mut rng);
         }
@@ -182,8 +171,7 @@ impl<'a> Evolve<'a> {
         } else {
             self.choose_from_pool(near, judges)
         };
-        // A choice may fail if everything left is expected to fail: then a random point is taken all the
-        // same, because the budget is to be used and the model of failures may be wrong.
+        // If everything left is expected to fail a random point is taken: the model of failures may be wrong.
         match chosen {
             Some((genome, origin)) if self.unseen.claim(&genome) => Some(self.explained(genome, origin)),
             _ => {
@@ -193,19 +181,16 @@ impl<'a> Evolve<'a> {
         }
     }
 
-    /// A proposal with what the models expect of it.
     fn explained(&self, genome: Genome, origin: Origin) -> Proposal {
         let expected = self.ensemble.as_ref().map(|ensemble| ensemble.expectation(&genome));
         Proposal { expected, ..Proposal::new(genome, origin) }
     }
 
-    /// The next point of the low-discrepancy sequence, or any point that is left.
     fn elsewhere(&mut self, origin: Origin, rng: &mut ChaCha8Rng) -> Option<Proposal> {
         let genome = self.spread.next(&mut self.unseen).or_else(|| self.unseen.draw(rng))?;
         Some(Proposal::new(genome, origin))
     }
 
-    /// A random point, but rarely one that is likely to fail.
     fn anywhere(&mut self, rng: &mut ChaCha8Rng) -> Option<Genome> {
         for _ in 0..DRAWS {
             let Some(genome) = self.space.sample(rng) else { break };
@@ -225,7 +210,6 @@ impl<'a> Evolve<'a> {
         }
     }
 
-    /// Learns the time of a variant together with what the compiler reported of it.
     fn learn_facts(&mut self, genome: &Genome, facts: &Facts, objective: f64) {
         self.make_ensemble();
         let Some(ensemble) = &self.ensemble else { return };
@@ -235,8 +219,7 @@ impl<'a> Evolve<'a> {
         model.learn(genome, facts, objective, best);
     }
 
-    /// Lets the models learn all new outcomes. Then they take in what is in flight, as points that will turn out
-    /// as expected.
+    /// What is in flight is taken in last, as points that will turn out as expected.
     fn catch_up(&mut self) {
         self.make_ensemble();
         let Some(ensemble) = &mut self.ensemble else { return };
@@ -258,7 +241,6 @@ impl<'a> Evolve<'a> {
         (0..n).filter_map(chooser).collect()
     }
 
-    /// The share of random proposals, which grows while no new best is found.
     fn chance(&self) -> f64 {
         let rounds = (self.stale / self.patience) as f64;
         (CHANCE * (1.0 + rounds)).min(CHANCE_MAX)
@@ -273,8 +255,7 @@ impl<'a> Evolve<'a> {
         }
     }
 
-    /// The most promising point of the pool; `None` if all are expected to fail. With `near`, a neighbor of
-    /// one of the best points, if one is left.
+    /// `None` if all are expected to fail. With `near`, a neighbor of one of the best points, if one is left.
     fn choose_from_pool(&mut self, near: bool, judges: Judges) -> Option<(Genome, Origin)> {
         self.ensemble.as_ref()?.worth_of_pool(judges, &mut self.worth);
         let (worth, taken) = (&self.worth, &self.taken);
@@ -338,8 +319,7 @@ impl Strategy for Evolve<'_> {
     }
 
     fn tell(&mut self, outcome: &Outcome) {
-        // An outcome of a point that was never proposed comes from a resumed study: it counts as begun, so
-        // that the generators continue where the interrupted run stopped.
+        // Told by a resumed study: the generators continue where the interrupted run stopped.
         self.begun += usize::from(!self.unseen.is_seen(&outcome.genome));
         self.unseen.note(&outcome.genome);
         self.note_taken(&outcome.genome);
@@ -358,12 +338,10 @@ impl Strategy for Evolve<'_> {
         } else {
             self.breeder.fail(&outcome.genome);
         }
-        // Compiled facts are learned at once and not with the backlog: a variant may be judged before the
-        // next proposal is asked for.
+        // A variant may be judged before the next proposal is asked for.
         if let (Some(facts), Some(objective)) = (&outcome.facts, objective) {
             self.learn_facts(&outcome.genome, facts, objective);
         }
-        // A failure of the harness says nothing about the variant, and neither does passing it over.
         let says_nothing = matches!(outcome.class, VerdictClass::Harness | VerdictClass::PassedOver);
         let lesson = match objective {
             Some(objective) => Lesson::Time(objective),
@@ -378,8 +356,7 @@ impl Strategy for Evolve<'_> {
     fn reconsider(&mut self, genome: &Genome, facts: &Facts) -> bool {
         let best = self.ensemble.as_ref().and_then(Ensemble::best);
         let (Some(model), Some(best)) = (&mut self.facts, best) else { return true };
-        // Audits draw from a generator of their own, so that judging variants does not change later
-        // proposals.
+        // A generator of their own, so that judging variants does not change later proposals.
         self.reconsidered += 1;
         let mut rng = seeded(self.seed ^ self.reconsidered.wrapping_mul(0xa24b_aed4_963e_e407));
         model.judge(genome, facts, best, &mut rng).runs()
@@ -397,8 +374,7 @@ impl Strategy for Evolve<'_> {
     }
 
     fn useful_in_flight(&self) -> usize {
-        // What is in flight is proposed without the outcomes of the rest, so at first each further proposal is
-        // one more blind draw.
+        // At first each further proposal in flight is one more blind draw.
         OPENING + (self.begun - self.flying.len()) / OUTCOMES_PER_SLOT
     }
 
@@ -423,23 +399,15 @@ impl Strategy for Evolve<'_> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ingredients {
-    /// Extremely randomized trees among the models.
     pub(crate) trees: bool,
-    /// A Gaussian process among the models.
     pub(crate) process: bool,
-    /// Products and quotients of parameters as features.
     pub(crate) pairs: bool,
-    /// Sub-expressions of the constraints as features.
     pub(crate) expressions: bool,
     /// Targets that are logarithms of logarithms; without it they are logarithms.
     pub(crate) squeeze: bool,
-    /// A share of the proposals chosen by one model alone.
     pub(crate) solo: bool,
-    /// A share of the proposals among the neighbors of the best points.
     pub(crate) neighbors: bool,
-    /// A small share of random proposals.
     pub(crate) chance: bool,
-    /// A model of which points fail.
     pub(crate) validity: bool,
 }
 
@@ -474,7 +442,6 @@ impl Ingredients {
     pub(crate) const TREES: Ingredients =
         Ingredients { process: false, solo: false, neighbors: false, chance: false, ..Ingredients::ALL };
 
-    /// The Gaussian process as the only model, in the same way.
     pub(crate) const PROCESS: Ingredients =
         Ingredients { trees: false, solo: false, neighbors: false, chance: false, ..Ingredients::ALL };
 
@@ -711,8 +678,7 @@ mod tests {
             }
             strategy.tell(&outcome);
         }
-        // Half of the space fails. The optimum is found in the first phase, and the second must not prefer
-        // what fails to what is known to be worse.
+        // Half of the space fails; the second phase must not prefer what fails to what is known to be worse.
         assert!(failures[0] > 0 && failures[1] <= 8, "{failures:?}");
     }
 

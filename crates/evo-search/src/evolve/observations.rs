@@ -11,15 +11,12 @@ use std::collections::HashMap;
 
 use evo_space::genome::Genome;
 
-/// Smallest scale, in natural logarithms of time: a hundredth of a percent, below what timing can tell
-/// apart. The largest is 1.
+/// In natural logarithms of time: a hundredth of a percent, below what timing can tell apart. The largest is 1.
 const SCALE_MIN: f64 = 1e-4;
 
-/// Fewest new observations before the scale is computed again; it waits for a quarter of all known, because
-/// each new scale changes all targets.
+/// It waits for a quarter of all known, because each new scale changes all targets.
 const SCALE_PAUSE: usize = 2;
 
-/// Points and their objectives.
 #[derive(Debug, Default)]
 pub(crate) struct Observations {
     genomes: Vec<Genome>,
@@ -29,9 +26,7 @@ pub(crate) struct Observations {
     squeezed: bool,
     /// The distance from the best, in natural logarithms of time, where the outer logarithm begins to bend.
     scale: f64,
-    /// The number of points from which on the scale is computed again.
     next_scale: usize,
-    /// Whether targets changed since they were last taken.
     stale: bool,
 }
 
@@ -56,7 +51,6 @@ impl Observations {
     /// Adds a point, or replaces its objective. Returns whether the point is new.
     pub(crate) fn put(&mut self, genome: &Genome, objective: f64) -> bool {
         let is_new = self.place(genome, objective);
-        // A new best or a replaced objective changes the distances that the scale is the median of.
         if self.squeezed && (self.stale || self.len() >= self.next_scale) {
             self.rescale();
         }
@@ -108,7 +102,6 @@ impl Observations {
         self.objectives.iter().map(|objective| self.target(*objective)).collect()
     }
 
-    /// Whether targets of older points changed since the last call.
     pub(crate) fn take_stale(&mut self) -> bool {
         std::mem::take(&mut self.stale)
     }

@@ -1,5 +1,4 @@
-//! The Gaussian process of a search: which observations it learns, when its hyperparameters are tuned, and
-//! which points of a pool it screens.
+//! Which observations the Gaussian process of a search learns, when it is tuned, and which points of a pool it screens.
 //!
 //! With `n` observations, each new one takes `O(n²)` time for the process and `O(n)` for every screened
 //! point. So the process learns the best observations and some of the others, and in a large pool it screens
@@ -17,29 +16,22 @@ use crate::model::process_screen::ProcessScreen;
 /// 2026-11-21: it bounds the time of a proposal (docs/SEARCH.md, Why it is cheap).
 const CAPACITY: usize = 256;
 
-/// Fewest observations from which hyperparameters are tuned.
 const FEWEST: usize = 4;
 
-/// Most observations between one tuning and the next. Tuning takes 0.2 to 0.5 s with 1,000 observations known
-/// (docs/SEARCH.md), so it cannot follow each observation.
+/// Tuning takes 0.2 to 0.5 s with 1,000 observations known (docs/SEARCH.md), so it cannot follow each.
 const PAUSE_MAX: usize = 64;
 
-/// Most points that are screened: their whitened covariances take `4 * (CAPACITY + PAUSE_MAX)` bytes each,
-/// 4 MB in all.
+/// The whitened covariances of a point take `4 * (CAPACITY + PAUSE_MAX)` bytes, 4 MB in all.
 const SCREENED_MAX: usize = 3072;
 
 #[derive(Debug)]
 pub(crate) struct ProcessMember {
     process: GaussianProcess,
-    /// The features of all observations.
     rows: Matrix,
-    /// The observations that the process has learned, ascending.
     known: Vec<usize>,
-    /// The number of observations at which hyperparameters are tuned next.
     next_tuning: usize,
     pool: Option<Matrix>,
     screen: Option<ProcessScreen>,
-    /// The points of the pool that are screened, ascending.
     screened: Vec<u32>,
     /// The features of the points in flight, in order, whether or not the process has taken them in.
     flight: Vec<Vec<f64>>,
@@ -63,12 +55,10 @@ impl ProcessMember {
         }
     }
 
-    /// Whether it has learned enough to predict.
     pub(crate) fn is_ready(&self) -> bool {
         !self.known.is_empty()
     }
 
-    /// Adds an observation, which the next `learn` takes in. `place` is its place in flight.
     pub(crate) fn push(&mut self, row: &[f64], place: Option<usize>) {
         if let Some(place) = place {
             self.flight.remove(place);
@@ -77,7 +67,6 @@ impl ProcessMember {
         self.rows.push(row);
     }
 
-    /// Replaces the targets of the observations that it has learned.
     pub(crate) fn retarget(&mut self, targets: &[f64]) {
         if self.is_ready() {
             let known: Vec<f64> = self.known.iter().map(|at| targets[*at]).collect();
@@ -95,8 +84,7 @@ impl ProcessMember {
     ) {
         let all = self.rows.rows();
         if all >= self.next_tuning {
-            // A quarter more observations each time: the total time of tuning stays proportional to the
-            // last one.
+            // The total time of tuning stays proportional to the last one.
             self.next_tuning = all + (all / 4).clamp(2, PAUSE_MAX);
             self.known = chosen(targets, CAPACITY, rng);
             let x = self.rows.select(&self.known);
@@ -109,7 +97,6 @@ impl ProcessMember {
                 self.flight.iter().for_each(|row| self.process.launch(row));
             }
         } else if self.is_ready() {
-            // Observations that were pushed since the last call; `known` ends with the newest learned one.
             let newest = self.known.last().map_or(0, |last| last + 1);
             for (at, target) in targets.iter().enumerate().take(all).skip(newest) {
                 self.known.push(at);
@@ -120,7 +107,6 @@ impl ProcessMember {
         self.follow();
     }
 
-    /// The process learns an observation, beside what is in flight.
     fn take(&mut self, at: usize, target: f64) {
         if self.in_flight() == 0 {
             return self.process.append(self.rows.row(at), target);
@@ -144,7 +130,6 @@ impl ProcessMember {
         }
     }
 
-    /// Takes in points that are being measured, after those that are in flight already.
     pub(crate) fn launch<'r>(&mut self, rows: impl Iterator<Item = &'r [f64]>) {
         for row in rows {
             self.process.launch(row);
@@ -163,7 +148,6 @@ impl ProcessMember {
         }
     }
 
-    /// Takes back all points in flight until `relaunch`.
     pub(crate) fn land(&mut self) {
         self.process.land();
         self.follow();
@@ -193,14 +177,12 @@ impl ProcessMember {
         self.is_ready().then(|| self.process.predict_both(row))
     }
 
-    /// The screened points of the pool, as positions in it, with their predictions.
     pub(crate) fn screened(&self) -> impl Iterator<Item = (usize, ModelPrediction)> + '_ {
         let predictions = self.screen.iter().flat_map(ProcessScreen::predictions);
         self.screened.iter().map(|at| *at as usize).zip(predictions)
     }
 
-    /// The screened points of the pool with what remains of their variance once the points in flight are
-    /// measured, 0 to 1.
+    /// What is left of the variance once the points in flight are measured, 0 to 1.
     pub(crate) fn remaining(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
         let remaining = self.screen.iter().flat_map(ProcessScreen::remaining);
         self.screened.iter().map(|at| *at as usize).zip(remaining)
@@ -209,7 +191,6 @@ impl ProcessMember {
     fn choose_screened(&mut self, promise: impl FnOnce() -> Vec<f64>) {
         let Some(pool) = &self.pool else { return };
         if pool.rows() <= SCREENED_MAX {
-            // The whole pool fits, so the choice of points never changes and the screen keeps its work.
             if self.screen.is_none() {
                 self.screened = (0..pool.rows() as u32).collect();
                 self.screen = Some(ProcessScreen::new(pool));
@@ -229,9 +210,8 @@ impl ProcessMember {
     }
 }
 
-/// Up to `most` observations, ascending: all if there are no more, else two thirds from the best and one
-/// third drawn from the rest. The best are near where the process is asked; the others tell it where not to
-/// look.
+/// Ascending: all if there are no more, else two thirds from the best and one third drawn from the rest. The best are
+/// near where the process is asked; the others tell it where not to look.
 fn chosen(targets: &[f64], most: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
     let mut order: Vec<usize> = (0..targets.len()).collect();
     if order.len() > most {

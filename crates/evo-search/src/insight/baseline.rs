@@ -36,58 +36,40 @@ const SPREAD: f64 = 0.75;
 /// in spaces of unknown size, draws with replacement are a good approximation and need only a power.
 const STEPS: usize = 100_000;
 
-/// What random search is expected to reach with the study's number of evaluations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RandomSearch {
-    /// What the estimate rests on.
     pub basis: Basis,
-    /// How many evaluations random search gets: as many as the study made.
     pub evaluations: usize,
-    /// Median of the best time that random search finds, nanoseconds; `None` if half of all random searches
-    /// find nothing that works.
+    /// Of the best time that random search finds; `None` if half of all random searches find nothing that works.
     pub median_ns: Option<f64>,
-    /// Lower quartile of the best time, nanoseconds.
     pub quarter_ns: Option<f64>,
-    /// Upper quartile of the best time, nanoseconds.
     pub three_quarters_ns: Option<f64>,
-    /// The chance that random search finds a time within 1 % of the study's best.
     pub chance_as_good: f64,
     /// Evaluations after which half of all random searches have found such a time; `None` if it is rarer
     /// than the sample can show.
     pub median_to_match: Option<u64>,
-    /// The best time after fewer evaluations, up to the study's own number. Times are those of a grid of 1 in 128 of
-    /// the logarithm of the range, so that they are coarser than the ones above.
+    /// The best time after fewer evaluations, on a grid of 1 in 128 of the logarithm of the range.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub course: Vec<RandomStep>,
 }
 
-/// What random search is expected to have reached after some evaluations, nanoseconds; `None` where so many of the
-/// searches have found nothing yet that passes within the measured range.
+/// `None` where so many of the searches have found nothing yet that passes within the measured range.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RandomStep {
-    /// Evaluations until then.
     pub evaluations: usize,
-    /// Lower quartile of the best time.
     pub quarter_ns: Option<f64>,
-    /// Median of the best time.
     pub median_ns: Option<f64>,
-    /// Upper quartile of the best time.
     pub three_quarters_ns: Option<f64>,
 }
 
-/// What the estimate rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// Every valid point was evaluated.
     WholeSpace,
-    /// The study's own uniform draws.
     OwnDraws,
-    /// Predictions for a uniform sample of the space.
     Model,
 }
 
-/// The chance that a valid point drawn at random works and takes at most a given time.
 enum Chances {
     /// From points that were drawn: the sorted times of the ones that passed, and how many were drawn.
     Counted { times: Vec<f64>, drawn: usize },
@@ -95,7 +77,6 @@ enum Chances {
     Predicted(Vec<(ModelPrediction, f64)>),
 }
 
-/// Estimates random search; `None` if there are too few evaluations or nothing passed.
 pub(super) fn random_search(
     space: &SearchSpace,
     known: &[Observation<'_>],
@@ -131,10 +112,8 @@ pub(super) fn random_search(
     })
 }
 
-/// Times of the grid on which the course is looked up.
 const GRID: usize = 128;
 
-/// What random search reaches after 1, 2, 3, 4, 6, 8, 12, … evaluations.
 fn course(chances: &Chances, (low, high): (f64, f64), evaluations: usize, points: f64) -> Vec<RandomStep> {
     let time = |at: usize| low * (high / low).powf(at as f64 / (GRID - 1) as f64);
     // Rounding may put the time that equals an end beyond it.
@@ -188,8 +167,7 @@ fn counted<'a, 'b: 'a>(drawn: impl Iterator<Item = &'a Observation<'b>>) -> Chan
 }
 
 fn predicted(space: &SearchSpace, known: &[Observation<'_>], seed: u64) -> Option<Chances> {
-    // Variants that were given up as slow count with their lower bound: leaving them out would make the
-    // space look faster than it is.
+    // With their lower bound: leaving slow variants out would make the space look faster than it is.
     let kept = thinned(known.iter().collect(), MOST);
     let (genomes, targets): (Vec<_>, Vec<f64>) =
         kept.iter().filter_map(|one| Some((&one.genome, one.log_time()?))).unzip();
@@ -232,7 +210,6 @@ impl Chances {
         }
     }
 
-    /// Whether the sample is large enough to tell this chance from 0.
     fn can_tell(&self, chance: f64) -> bool {
         let asked = match self {
             Chances::Counted { drawn, .. } => *drawn,
@@ -264,7 +241,6 @@ fn draws_to_find(share: f64, points: f64) -> u64 {
             return drawn as u64 + 1;
         }
     }
-    // So rare a time is found after so many draws that replacing them hardly matters.
     (0.5_f64.ln() / (-share).ln_1p()).ceil() as u64
 }
 

@@ -9,8 +9,7 @@
 //! The result describes the points that were measured. A search looks where variants are fast, and a
 //! parameter that it settled early varied too little to show its effect.
 //!
-//! The same forest, on all measured points, says what to expect of points that were never tried: its mean and
-//! spread of a point become a time with an interval. It does not depend on the strategy, which may have no model.
+//! The same forest, on all measured points, says what to expect of points that were never tried, whatever the strategy.
 
 use std::collections::HashSet;
 
@@ -31,16 +30,13 @@ use crate::model::matrix::Codes;
 /// Most observations that are learned from, spread evenly over the study; it bounds the time that this takes.
 const MOST: usize = 600;
 
-/// Parts that are held out in turn (cross-validation).
 const FOLDS: usize = 5;
 
-/// About how many predictions of shuffled points each parameter gets: small studies are shuffled more often,
-/// because one shuffle of few points is noisy.
+/// Per parameter, about: small studies are shuffled more often, because one shuffle of few points is noisy.
 const SHUFFLED: usize = 600;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Importance {
-    /// Points that this rests on.
     pub observations: usize,
     /// The share of the variance of log time that the forest explains on held-out points (R²). At 0 or below
     /// it explains nothing, and then the shares mean nothing.
@@ -49,7 +45,6 @@ pub struct Importance {
     pub parameters: Vec<ParameterShare>,
 }
 
-/// How much of the importance of all parameters one has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ParameterShare {
     pub name: String,
@@ -85,7 +80,6 @@ pub(super) fn importance(space: &SearchSpace, known: &[Observation<'_>], seed: u
     Some(Importance { observations, explained: 1.0 - errors.own / scatter, parameters: errors.shares(space) })
 }
 
-/// Squared errors on held-out points: as they are, and with each parameter shuffled.
 struct Errors {
     own: f64,
     shuffled: Vec<f64>,
@@ -109,7 +103,6 @@ impl Errors {
         self.own += own;
         let repeats = (SHUFFLED / points.len()).max(1);
         for (slot, sum) in self.shuffled.iter_mut().enumerate() {
-            // A parameter that is constant among the held-out points cannot be shuffled.
             if held.iter().all(|genome| genome.positions()[slot] == held[0].positions()[slot]) {
                 *sum += own;
                 continue;
@@ -154,7 +147,6 @@ fn squares(forest: &Forest, codes: &Codes, truth: &[f64]) -> f64 {
     rows.map(|(row, truth)| (forest.predict_codes(&codes.row(row)).mean - truth).powi(2)).sum()
 }
 
-/// The points, with the values of one parameter shuffled among them.
 fn shuffled(points: &[&Genome], slot: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
     let mut column: Vec<u16> = points.iter().map(|genome| genome.positions()[slot]).collect();
     for at in (1..column.len()).rev() {
@@ -168,16 +160,11 @@ fn shuffled(points: &[&Genome], slot: usize, rng: &mut ChaCha8Rng) -> Vec<Genome
     points.iter().zip(column).map(with).collect()
 }
 
-/// Most observations that are learned from; it bounds the time that this takes.
 const POINTS_MOST: usize = 600;
-/// Most points that are all candidates.
 const LISTED: u128 = 1 << 12;
-/// Points that are drawn from a larger space.
 const DRAWN: usize = 1 << 11;
-/// How many of the fastest points add their neighbors to those.
 const ELITE: usize = 8;
 
-/// A point that was never tried, and its expected time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExpectedPoint {
     pub configuration: Configuration,
@@ -185,13 +172,11 @@ pub struct ExpectedPoint {
     pub objective_ns: f64,
     /// One standard deviation below, nanoseconds.
     pub low_ns: f64,
-    /// One standard deviation above, nanoseconds.
     pub high_ns: f64,
 }
 
-/// Up to `most` points that no evaluation had, the one that is expected to be fastest first; none where there is too
-/// little to learn from. Of a large space a sample is looked at, with the neighbors of the fastest points. `seed` seeds
-/// the model's draws.
+/// Points that no evaluation had, the one that is expected to be fastest first; none where there is too little to learn
+/// from. Of a large space a sample is looked at, with the neighbors of the fastest points.
 pub fn expected_points(
     space: &SearchSpace,
     evaluations: &[Evaluation],
@@ -229,7 +214,6 @@ pub fn expected_points(
     expected.into_iter().take(most).map(|(point, _)| point).collect()
 }
 
-/// Points to look at: of no evaluation, whatever became of it.
 fn untried(
     space: &SearchSpace,
     evaluations: &[Evaluation],

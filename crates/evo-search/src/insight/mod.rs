@@ -1,9 +1,6 @@
-//! What a finished study says beyond its winner: which parameters decided the time, which values were never tried
-//! or change nothing, when the best variant came, how random search would have done, and whether the model's
-//! expectations were right.
-//!
-//! Everything follows from the evaluations, the space and a seed, whatever strategy proposed the points,
-//! so the same journal gives the same result. Parts that rest on too few evaluations are left out.
+//! What a finished study says beyond its winner. Everything follows from the evaluations, the space and a seed,
+//! whatever strategy proposed the points, so the same journal gives the same result. Parts that rest on too few
+//! evaluations are left out.
 
 mod baseline;
 mod importance;
@@ -30,30 +27,21 @@ pub use crate::seeded::MicroAgreement;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Insight {
-    /// Evaluations that say something about the kernel: all but the ones that failed by our own trouble and
-    /// the ones that were not run.
+    /// All but the ones that failed by our own trouble and the ones that were not run.
     pub evaluations: usize,
-    /// Evaluations among them that are correct and measured.
     pub passing: usize,
-    /// The best measured evaluation; `None` if nothing passed.
     pub best: Option<Best>,
-    /// Which parameters decided the time; `None` if there is too little to learn from.
     pub importance: Option<Importance>,
     /// Values that some valid point has and no evaluation had, by parameter.
     pub untried: Vec<Values>,
-    /// Values that were tried and never passed, by parameter.
     pub never_passed: Vec<Values>,
-    /// Parameters that change neither the machine code nor the launches.
     #[serde(default)]
     pub dead: Vec<DeadParameter>,
-    /// How random search would have done; `None` if there is too little to learn from.
     pub random: Option<RandomSearch>,
     /// How good the model's expectations were; `None` if no proposal came from a model.
     pub calibration: Option<ModelCalibration>,
-    /// Whether a cheap ranking that the search began with holds here; `None` if it began with none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub micro: Option<MicroAgreement>,
-    /// What each operator contributed, by name.
     pub operators: BTreeMap<String, OperatorCounts>,
 }
 
@@ -61,10 +49,8 @@ pub struct Insight {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Best {
     pub number: u64,
-    /// Its measured time, nanoseconds.
     pub objective_ns: f64,
     pub origin: String,
-    /// What the model expected of it, if a model was asked.
     pub expected: Option<Expectation>,
     /// How many verdicts it took, its own included.
     pub after_evaluations: usize,
@@ -75,18 +61,13 @@ pub struct Best {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Values {
     pub parameter: String,
-    /// The values, in the order of the space.
     pub values: Vec<Value>,
 }
 
-/// What an operator of the strategy contributed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorCounts {
-    /// Evaluations that it proposed.
     pub evaluations: usize,
-    /// Evaluations among them that are correct and measured.
     pub passing: usize,
-    /// How often it found a new best.
     pub improvements: usize,
 }
 
@@ -133,7 +114,6 @@ fn best(known: &[Observation<'_>]) -> Option<Best> {
     })
 }
 
-/// Values of valid points that were never tried, and values that were tried and never passed.
 fn untried(space: &SearchSpace, known: &[Observation<'_>]) -> (Vec<Values>, Vec<Values>) {
     let mut all = (Vec::new(), Vec::new());
     for (slot, positions) in space.effective_domains().into_iter().enumerate() {
@@ -174,7 +154,6 @@ fn operators(known: &[Observation<'_>]) -> BTreeMap<String, OperatorCounts> {
 /// Fewest measured evaluations that a model learns from; with fewer, the parts that need one are left out.
 pub const ENOUGH: usize = 20;
 
-/// An evaluation that says something about the kernel.
 struct Observation<'a> {
     genome: Genome,
     evaluation: &'a Evaluation,
@@ -183,7 +162,6 @@ struct Observation<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
-    /// Measured, nanoseconds.
     Measured(f64),
     /// Correct as far as it was checked, and given up because it takes longer than this, nanoseconds.
     Beyond(f64),
@@ -221,7 +199,6 @@ fn observations<'a>(space: &SearchSpace, evaluations: &'a [Evaluation]) -> Vec<O
     evaluations.iter().filter_map(told).collect()
 }
 
-/// At most `most` items, spread evenly over all of them.
 fn thinned<T>(all: Vec<T>, most: usize) -> Vec<T> {
     let count = all.len();
     // The scaled position steps up `most` times, at equal distances.
@@ -229,8 +206,7 @@ fn thinned<T>(all: Vec<T>, most: usize) -> Vec<T> {
     all.into_iter().enumerate().filter(|(at, _)| keeps(*at)).map(|(_, one)| one).collect()
 }
 
-/// Pairs of variants from which a parameter is called dead; fewer say little, since a parameter may matter
-/// in one branch of the source alone.
+/// Fewer pairs say little, since a parameter may matter in one branch of the source alone.
 const PAIRS_MIN: usize = 3;
 
 /// A parameter without effect: whichever of its values is taken, the machine code and the launches are the
@@ -238,8 +214,6 @@ const PAIRS_MIN: usize = 3;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeadParameter {
     pub parameter: String,
-    /// Pairs of evaluated variants that differ in this parameter alone; each had the same machine code and the
-    /// same launches.
     pub pairs: usize,
 }
 
@@ -274,18 +248,15 @@ fn equal_pairs(slot: usize, built: &[&Observation<'_>]) -> Option<usize> {
     Some(groups.values().map(|(_, size)| size * (size - 1) / 2).sum())
 }
 
-/// How good the expectations were, over all evaluations that came with one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelCalibration {
     pub expected: usize,
-    /// Evaluations among them that were measured.
     pub measured: usize,
     /// The share of measured evaluations inside the interval of one spread: 0.68 if spreads are right,
     /// less if the model is overconfident. `None` if nothing was measured.
     pub inside: Option<f64>,
     /// The median factor, up or down, between the measured time and the expected one.
     pub typical_factor: Option<f64>,
-    /// The mean expected probability to fail.
     pub risk_expected: f64,
     pub risk_came: f64,
 }
@@ -319,9 +290,8 @@ fn calibration(known: &[Observation<'_>]) -> Option<ModelCalibration> {
     })
 }
 
-/// The agreement; `None` where nothing was proposed from a ranking.
-///
-/// The place in the ranking needs no file: its configurations are proposed in its order, so their numbers have it.
+/// `None` where nothing was proposed from a ranking. Its configurations are proposed in its order, so their numbers
+/// tell their places.
 fn micro(evaluations: &[Evaluation]) -> Option<MicroAgreement> {
     let own: Vec<&Evaluation> =
         evaluations.iter().filter(|one| one.origin == Origin::Micro.as_str()).collect();

@@ -19,7 +19,6 @@ fn value(configuration: &evo_space::genome::Configuration, name: &str) -> f64 {
     configuration.get(name).and_then(|value| value.as_float()).unwrap()
 }
 
-/// Nanoseconds by rule; none where it fails.
 fn rule(configuration: &evo_space::genome::Configuration) -> Option<f64> {
     let [a, b, c, e] = ["A", "B", "C", "E"].map(|name| value(configuration, name));
     let off = ((a * b).log2() - 6.0).abs();
@@ -137,7 +136,6 @@ fn the_best_is_told_with_its_place_cost_and_operator() {
     assert_eq!(crossover, OperatorCounts { evaluations: 1, passing: 1, improvements: 1 });
 }
 
-/// The exact median of the best of `draws` different random points.
 fn truth(space: &SearchSpace, draws: usize) -> f64 {
     let mut times: Vec<f64> =
         space.iter().map(|genome| rule(&space.configuration(&genome)).unwrap_or(f64::INFINITY)).collect();

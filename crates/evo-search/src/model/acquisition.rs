@@ -47,18 +47,12 @@ fn log_improvement(z: f64) -> f64 {
     scale + inverse.ln() + (-inverse * (3.0 - inverse * (15.0 - 105.0 * inverse))).ln_1p()
 }
 
-/// Steps of the table for each unit of `z`.
 const STEPS: f64 = 64.0;
 
-/// The table covers `z` from minus this to this.
 const Z_MAX: f64 = 16.0;
 
-/// The expected improvements of many points, in their order, by interpolation in a table: within 0.02 % of
-/// the exact value. Below `z` = -16 it gives 0 (the exact value is below 1e-58 spreads), above 16 the gain
-/// itself.
-///
-/// All points of a pool are evaluated at every proposal, and the exact formula takes several exponentials for
-/// each.
+/// In their order, by interpolation in a table, since the exact formula takes several exponentials for each: within
+/// 0.02 %. Below `z` = -16 it gives 0 (the exact value is below 1e-58 spreads), above 16 the gain itself.
 pub fn expected_improvements(
     predictions: impl Iterator<Item = ModelPrediction>,
     best: f64,
@@ -95,11 +89,9 @@ fn between(a: f64, b: f64, share: f64) -> f64 {
     0.5 * (straight + reciprocal)
 }
 
-/// From here on the continued fraction is used; it converges fast for large arguments, the series for small
-/// ones.
+/// The continued fraction converges fast for larger arguments, the series for smaller ones.
 const SWITCH: f64 = 2.0;
 
-/// Logarithm of √(2π).
 pub(crate) const LN_SQRT_2PI: f64 = 0.918_938_533_204_672_8;
 
 pub(crate) fn density(z: f64) -> f64 {
@@ -182,7 +174,6 @@ mod tests {
     #[test]
     fn the_logarithm_is_smooth_into_the_far_tail() {
         let log = log_improvement;
-        // Both sides of both seams.
         for seam in [-1.0, -25.0] {
             assert!((log(seam - 1e-9) - log(seam + 1e-9)).abs() < 1e-6, "{seam}");
         }

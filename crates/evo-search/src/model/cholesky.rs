@@ -6,8 +6,7 @@
 
 use super::matrix::{Matrix, dot};
 
-/// First jitter tried, as a share of the mean diagonal, and ten times more on each failure. It is far below
-/// the noise of a process (`NOISE_FLOOR`), so that it changes predictions only where it is needed.
+/// A share of the mean diagonal, ten times more on each failure; far below the noise of a process (`NOISE_FLOOR`).
 const JITTER: f64 = 1e-10;
 
 /// Jitters tried before giving up; the last one is 1 % of the mean diagonal.
@@ -17,19 +16,16 @@ const TRIES: i32 = 9;
 /// is to be reflected as the factor's columns were.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Reflection {
-    /// The first of the two coordinates.
     pub(crate) at: usize,
     cosine: f64,
     sine: f64,
 }
 
 impl Reflection {
-    /// What becomes of the two coordinates.
     pub(crate) fn of(self, first: f64, second: f64) -> (f64, f64) {
         (self.cosine * first + self.sine * second, self.sine * first - self.cosine * second)
     }
 
-    /// The same for many pairs in single precision.
     pub(crate) fn of_rows(self, first: &mut [f32], second: &mut [f32]) {
         let (cosine, sine) = (self.cosine as f32, self.sine as f32);
         for (first, second) in first.iter_mut().zip(second) {
@@ -38,7 +34,6 @@ impl Reflection {
     }
 }
 
-/// A lower triangle with a positive diagonal.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cholesky {
     packed: Vec<f64>,
@@ -72,17 +67,13 @@ impl Cholesky {
         &self.packed[start..start + row + 1]
     }
 
-    /// Adds a row and a column to the factored matrix, `O(n²)` in place of `O(n³)` for factoring it again.
-    ///
-    /// With covariances `k` to the old rows and variance `v`, the new row of the factor is `(lᵀ, d)` with
-    /// `L l = k` and `d² = v - lᵀ l`: the last step of the row-by-row factorization, whose earlier rows do
-    /// not depend on it. A `d²` that rounding makes too small, as for a duplicate row, is lifted to
-    /// `JITTER v`.
+    /// `O(n²)` in place of `O(n³)` for factoring again. With covariances `k` to the old rows and variance `v`, the new
+    /// row of the factor is `(lᵀ, d)` with `L l = k` and `d² = v - lᵀ l`. A `d²` that rounding makes too small, as for
+    /// a duplicate row, is lifted to `JITTER v`.
     pub(crate) fn append(&mut self, covariances: &[f64], variance: f64) {
         let mut row = covariances.to_vec();
         self.solve_lower(&mut row);
-        // The diagonal of the older rows has the jitter too. Without it the rows would belong to different
-        // matrices.
+        // The diagonal of the older rows has the jitter too.
         let left = variance + self.jitter - dot(&row, &row);
         self.packed.extend_from_slice(&row);
         self.packed.push(left.max(JITTER * variance.abs()).max(f64::MIN_POSITIVE).sqrt());
@@ -95,17 +86,14 @@ impl Cholesky {
         self.packed.truncate(self.size * (self.size + 1) / 2);
     }
 
-    /// Exchanges row and column `at` of the factored matrix with the next ones, `O(n)`.
-    ///
-    /// Exchanging two rows of the factor leaves one number above the diagonal. A reflection of the two columns makes
-    /// it 0 and changes no product of rows, so the result is the factor of the exchanged matrix (Golub and Van Loan,
+    /// Exchanges row and column `at` of the factored matrix with the next ones, `O(n)`. That leaves one number above
+    /// the diagonal; a reflection of the two columns makes it 0 and changes no product of rows (Golub and Van Loan,
     /// section 6.5).
     pub(crate) fn exchange(&mut self, at: usize) -> Reflection {
         let start = |row: usize| row * (row + 1) / 2;
         let (upper, lower) = (start(at), start(at + 1));
         let diagonal = self.packed[upper + at];
         let (left, right) = (self.packed[lower + at], self.packed[lower + at + 1]);
-        // Positive, as both diagonals are, and so are the new ones.
         let length = left.hypot(right);
         let reflection = Reflection { at, cosine: left / length, sine: right / length };
         let (before, after) = self.packed.split_at_mut(lower);
@@ -134,8 +122,7 @@ impl Cholesky {
             let row = self.row(at);
             b[at] /= row[at];
             let value = b[at];
-            // Subtracting from all earlier elements reads a packed row from left to right. An inner product
-            // would walk down a column, which the packed form scatters.
+            // An inner product would walk down a column, which the packed form scatters.
             b[..at].iter_mut().zip(row).for_each(|(b, l)| *b -= l * value);
         }
     }
@@ -146,7 +133,6 @@ impl Cholesky {
         self.solve_upper(b);
     }
 
-    /// The logarithm of the determinant of `K`.
     pub(crate) fn log_determinant(&self) -> f64 {
         2.0 * (0..self.size).map(|at| self.row(at)[at].ln()).sum::<f64>()
     }
@@ -155,8 +141,7 @@ impl Cholesky {
     /// only the gradient of the likelihood needs.
     pub(crate) fn inverse(&self) -> Matrix {
         let size = self.size;
-        // Row `j` holds column `j` of the inverse of `L`, which is 0 above row `j`. Stored this way, both
-        // loops read contiguous memory.
+        // Row `j` holds column `j` of the inverse of `L`: both loops read contiguous memory.
         let mut columns = Matrix::zero(size, size);
         for column in 0..size {
             let x = columns.row_mut(column);
@@ -203,7 +188,6 @@ fn factor(matrix: &Matrix, jitter: f64) -> Option<Cholesky> {
 mod tests {
     use super::*;
 
-    /// The example of most textbooks: integers all the way.
     fn example() -> Matrix {
         Matrix::from_rows(&[[4.0, 12.0, -16.0], [12.0, 37.0, -43.0], [-16.0, -43.0, 98.0]])
     }
@@ -242,7 +226,6 @@ mod tests {
         for at in 0..3 {
             assert_eq!(grown.row(at), whole.row(at));
         }
-        // Dropped rows leave no trace either.
         grown.truncate(1);
         grown.append(&example().row(1)[..1], example().at(1, 1));
         assert_eq!((grown.size(), grown.row(1)), (2, whole.row(1)));

@@ -1,10 +1,9 @@
 //! Whether a compiled variant is worth running, judged by what the compiler reported about it.
 //!
-//! A forest over the features of the space and the compiled facts learns logarithms of times. A variant is
-//! passed over only if its expected time, less several standard deviations, still lies beyond a margin of the
-//! best. The observations come from a search that avoids slow variants, so the forest's rejections are
-//! audited: some rejected variants are run all the same, and each audit that proves the forest wrong makes
-//! it more careful.
+//! A forest over the features of the space and the compiled facts learns logarithms of times. A variant is passed over
+//! only if its expected time, less several standard deviations, still lies beyond a margin of the best. The
+//! observations come from a search that avoids slow variants, so the forest's rejections are audited: some rejected
+//! variants are run all the same, and each audit that proves the forest wrong makes it more careful.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,8 +19,7 @@ use super::forest::{Forest, ForestOptions};
 use crate::model::ModelPrediction;
 use crate::model::matrix::ColumnScale;
 
-/// Compiled and measured variants before the first one is passed over. This and the next numbers were set on
-/// 2026-11-21, with the model.
+/// Before the first variant is passed over. This and the next numbers were set on 2026-11-21.
 const OBSERVATIONS_MIN: usize = 30;
 
 /// A variant is passed over only if it is expected to take more than this many times the best.
@@ -38,11 +36,9 @@ const SPREADS_FOR_RIGHT: f64 = 0.125;
 /// One in this many variants that would be passed over is run all the same.
 const AUDIT: u32 = 16;
 
-/// Smallest standard deviation of a prediction, in natural logarithms of time: leaves of one member have
-/// none.
+/// In natural logarithms of time: leaves of one member have no deviation.
 const SPREAD_MIN: f64 = 0.05;
 
-/// The weight of the newest squared error in their running mean.
 const FORGETTING: f64 = 0.05;
 
 /// Bytes are coded by their logarithm to the base 2, in steps of a sixteenth, up to 4 GB.
@@ -52,7 +48,6 @@ const DOUBLINGS: u32 = 32;
 /// Stands for a fact that is not known; below all known values.
 const UNKNOWN: f64 = -1.0;
 
-/// What to do with a compiled variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgment {
     Run,
@@ -83,7 +78,6 @@ impl FactsModel {
     pub fn new(features: impl Into<Arc<Features>>) -> FactsModel {
         let features = features.into();
         let scales = scales();
-        // Facts come after the features, here as in every row.
         let all: Vec<ColumnScale> = features.scales().iter().chain(&scales).cloned().collect();
         FactsModel {
             features,
@@ -100,11 +94,9 @@ impl FactsModel {
         self.forest.observations()
     }
 
-    /// Learns a measured variant. `best` is the best objective so far, this one included. Objectives that
-    /// are not finite and positive are ignored.
+    /// `best` is the best objective so far, this one included. Objectives that are not finite and positive are ignored.
     pub fn learn(&mut self, genome: &Genome, facts: &Facts, objective: f64, best: f64) {
-        // Removed before the check below: an audited variant without a time settles nothing, and must not
-        // be settled later.
+        // An audited variant without a time settles nothing, and must not be settled later.
         let audited = self.audits.remove(genome);
         if !(objective.is_finite() && objective > 0.0) {
             return;
@@ -113,8 +105,7 @@ impl FactsModel {
             self.settle_audit(objective <= best * MARGIN);
         }
         let row = self.row(genome, facts);
-        // The model is scored on each variant before it learns it. The first predictions of a small forest
-        // would only distort the running mean.
+        // Scored before it is learned. The first predictions of a small forest would only distort the mean.
         if self.observations() >= OBSERVATIONS_MIN / 2 {
             let expected = self.predict_row(&row);
             let z = (objective.ln() - expected.mean) / expected.spread;
@@ -132,7 +123,6 @@ impl FactsModel {
         ModelPrediction { mean: raw.mean, spread: raw.spread * self.surprise.max(1.0).sqrt() }
     }
 
-    /// Judges a compiled variant, where `best` is the best objective so far.
     pub fn judge(&mut self, genome: &Genome, facts: &Facts, best: f64, rng: &mut ChaCha8Rng) -> Judgment {
         // On the host most facts are unknown; without any there is nothing to judge by beyond the parameters.
         if self.observations() < OBSERVATIONS_MIN || facts.is_empty() {
@@ -152,8 +142,7 @@ impl FactsModel {
         if was_wrong {
             self.spreads += SPREADS_FOR_WRONG;
         } else {
-            // Right rejections only take back what wrong ones added. They never make the model bolder than
-            // at the start.
+            // Right rejections never make the model bolder than at the start.
             self.spreads = (self.spreads - SPREADS_FOR_RIGHT).max(SPREADS);
         }
     }
@@ -172,22 +161,19 @@ impl FactsModel {
     }
 }
 
-/// Whether a variant may be worth running: not if even `spreads` standard deviations below the expected
-/// logarithm of its time it takes more than `margin` times the best. Without a best, or with a prediction
-/// of NaN, it may.
+/// Not if even `spreads` standard deviations below the expected logarithm of its time it takes more than `margin` times
+/// the best. Without a best, or with a prediction of NaN, it may.
 fn would_run(expected: ModelPrediction, best: f64, margin: f64, spreads: f64) -> bool {
     let optimistic = expected.mean - spreads * expected.spread;
     let is_beyond = optimistic > best.ln() + margin.ln();
     !is_beyond || best <= 0.0
 }
 
-/// How the values of a fact are rounded.
 #[derive(Clone, Copy)]
 enum Rounding {
     /// Registers of a thread: whole numbers up to 256.
     Registers,
-    /// Resident warps over the device's maximum. A multiprocessor has at most 64 warps, on some devices 48;
-    /// 192 is the least common multiple.
+    /// Resident warps over the device's maximum: 64 or, on some devices, 48; 192 is the least common multiple.
     Occupancy,
     /// Sizes, by logarithm.
     Bytes,
@@ -210,8 +196,7 @@ fn scaled(fact: usize, value: f64) -> f64 {
     }
 }
 
-/// The values that facts are rounded to. They are fixed, so that the forest can grow by one observation at
-/// a time.
+/// Fixed, so that the forest can grow by one observation at a time.
 fn scales() -> [ColumnScale; Facts::COUNT] {
     let grid = |steps: u32, per_unit: u32| -> Vec<f64> {
         let own = (0..=steps).map(|step| f64::from(step) / f64::from(per_unit));
@@ -268,7 +253,6 @@ mod tests {
         registers(genome) > 128.0
     }
 
-    /// A model of `count` measured points, and the best of them.
     fn trained(space: &SearchSpace, count: usize, facts: fn(&Genome) -> Facts) -> (FactsModel, f64) {
         let mut model = FactsModel::new(Features::new(space));
         let mut best = f64::INFINITY;
@@ -280,7 +264,6 @@ mod tests {
         (model, best)
     }
 
-    /// Points passed over, of those beyond the cliff and of the fastest twentieth; and audits.
     fn passed_over(
         space: &SearchSpace,
         model: &mut FactsModel,

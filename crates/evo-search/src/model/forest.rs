@@ -11,8 +11,6 @@
 //! Mean and variance of a prediction follow from the law of total variance over the trees: the variance is
 //! the mean of the leaves' variances plus the variance of their means (Hutter, Xu, Hoos and Leyton-Brown,
 //! "Algorithm runtime prediction", 2014).
-//!
-//! The settings of a forest.
 
 use std::sync::Arc;
 
@@ -23,7 +21,6 @@ pub use crate::model::tree::ForestOptions;
 use crate::model::tree::{Growth, Moments, RegressionTree, Splitter, Sums, TrainingSet};
 use crate::model::{ModelPrediction, Regressor, clipped};
 
-/// Trees over codes, and the watched points, whose predictions are kept up to date.
 #[derive(Debug)]
 pub struct Forest {
     options: ForestOptions,
@@ -42,8 +39,7 @@ impl Forest {
         Forest { options, data, points: None, sums, trees: Vec::new(), splitter }
     }
 
-    /// Keeps predictions for these points from the next `learn` or `add` on. It takes about `4 trees + 16`
-    /// bytes a point.
+    /// From the next `learn` or `add` on. It takes about `4 trees + 16` bytes a point.
     pub fn watch(&mut self, points: Arc<Codes>) {
         assert_eq!(points.columns(), self.data.scales.len(), "points are coded by the forest's scales");
         self.points = Some(points);
@@ -55,8 +51,7 @@ impl Forest {
         self.data.targets.len()
     }
 
-    /// Replaces all observations by rows of codes with their targets and weights (1 if none are given), and
-    /// grows all trees.
+    /// Rows of codes with their targets and weights (1 if none are given).
     pub fn learn(&mut self, codes: Codes, targets: &[f64], weights: Option<&[f64]>, rng: &mut ChaCha8Rng) {
         assert_eq!(codes.rows(), targets.len(), "each row has a target");
         self.data.codes = codes;
@@ -91,8 +86,7 @@ impl Forest {
         }
     }
 
-    /// Replaces all targets, for example because they are relative to a best that changed. Trees keep their
-    /// splits and get new means.
+    /// Trees keep their splits and get new means.
     pub fn retarget(&mut self, targets: &[f64]) {
         assert_eq!(targets.len(), self.data.targets.len(), "each row has a target");
         self.data.targets = clipped(targets);
@@ -109,7 +103,6 @@ impl Forest {
         total_variance(sums, self.trees.len())
     }
 
-    /// The predictions for the watched points, in their order.
     pub fn watched(&self) -> impl ExactSizeIterator<Item = ModelPrediction> + '_ {
         self.sums.iter().map(|sums| total_variance(*sums, self.trees.len()))
     }

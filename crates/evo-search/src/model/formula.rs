@@ -1,5 +1,3 @@
-//! Formulas over the parameters of a space: what features are computed by.
-//!
 //! A formula is an expression tree whose names are the slots of the space's parameters; evo-space's
 //! compiled expressions evaluate it. Parameters and results are floats. Where a formula has no value
 //! (a division by zero) the result is NaN, and the feature gives that a value of its own.
@@ -11,14 +9,12 @@ use evo_space::program::{CompiledExpr, Scratch};
 use evo_space::space::Parameter;
 use evo_space::value::{Operator, Value};
 
-/// The numbers that stand for the values of each parameter: the values themselves, or their positions
-/// where one of them is a text.
+/// For each parameter: the values themselves, or their positions where one of them is a text.
 ///
 /// All are floats, so that a product of sizes that exceeds 64-bit integers still orders the points.
 #[derive(Clone, Debug)]
 pub struct Numbers {
     floats: Vec<Vec<f64>>,
-    /// The same as values of expressions.
     domains: Vec<Vec<Value>>,
 }
 
@@ -39,7 +35,6 @@ impl Numbers {
     }
 }
 
-/// An expression over slots.
 #[derive(Clone, Debug)]
 pub struct Formula(Tree);
 
@@ -54,10 +49,8 @@ impl Formula {
         Formula(Kind::Compare(Box::new(Kind::Name(slot).into()), vec![(Relation::Equal, position)]).into())
     }
 
-    /// `first operator second`.
     pub fn pair(first: Formula, operator: Operator, second: Formula) -> Formula {
-        // A chain is evaluated from left to right whatever its operators are, so it can grow in place:
-        // the prefixes of a long sum stay flat.
+        // A chain is evaluated from left to right: the prefixes of a long sum stay flat.
         let (start, mut rest) = match first.0.kind {
             Kind::Chain(start, rest) => (start, rest),
             _ => (Box::new(first.0), Vec::new()),
@@ -72,7 +65,6 @@ impl Formula {
         Translation { slots, parameters }.tree(tree).map(Formula)
     }
 
-    /// The parameters it reads, ascending.
     pub fn slots(&self) -> Vec<usize> {
         fn visit(tree: &Tree, slots: &mut Vec<usize>) {
             if let Kind::Name(slot) = &tree.kind {
@@ -87,7 +79,6 @@ impl Formula {
         slots
     }
 
-    /// The form that is evaluated.
     pub fn compile(&self, numbers: &Numbers) -> CompiledFormula {
         CompiledFormula(CompiledExpr::new(&self.0, &numbers.domains))
     }
@@ -99,24 +90,20 @@ impl Formula {
     }
 }
 
-/// A formula in the form that is evaluated.
 #[derive(Clone, Debug)]
 pub struct CompiledFormula(CompiledExpr);
 
 impl CompiledFormula {
-    /// The value at a point; `numbers` are those that it was compiled with.
     pub fn evaluate(&self, positions: &[u16], numbers: &Numbers, scratch: &mut Scratch) -> f64 {
         self.0.evaluate_floats(|slot| numbers.at(slot, positions[slot]), scratch).unwrap_or(f64::NAN)
     }
 }
 
-/// The slot of each of an expression's names; `None` if one is not a parameter.
 pub fn slots_of(names: &[Arc<str>], parameters: &[Parameter]) -> Option<Vec<usize>> {
     let slot = |name: &Arc<str>| parameters.iter().position(|parameter| parameter.name == *name);
     names.iter().map(slot).collect()
 }
 
-/// From an expression over names to one over slots and numbers.
 struct Translation<'a> {
     slots: &'a [usize],
     parameters: &'a [Parameter],
@@ -154,7 +141,6 @@ impl Translation<'_> {
         trees.iter().map(|tree| self.tree(tree)).collect()
     }
 
-    /// `a < b < c` is `a < b and b < c`.
     fn comparisons(&self, first: &Tree, rest: &[(Relation, Tree)]) -> Option<Kind> {
         // Split into pairs, because texts become positions of the parameter on the other side of each.
         let lefts = std::iter::once(first).chain(rest.iter().map(|(_, right)| right));
@@ -186,8 +172,7 @@ impl Translation<'_> {
         Some(Kind::Compare(Box::new(left), vec![(comparison, right)]))
     }
 
-    /// A parameter with texts compared with literals: the slot, and the positions of the literals
-    /// (-1 for one that it does not have).
+    /// The slot, and the positions of the literals (-1 for one that it does not have).
     fn text_comparison(&self, left: &Tree, items: &[Tree]) -> Option<(Tree, Vec<Tree>)> {
         let Kind::Name(name) = &left.kind else { return None };
         let slot = self.slots[*name];
@@ -210,7 +195,6 @@ impl Translation<'_> {
     }
 }
 
-/// A tree with brackets around what has an operator between its parts.
 fn text(tree: &Tree, parameters: &[Parameter]) -> String {
     let one = |tree: &Tree| text(tree, parameters);
     let joined = |trees: &[Tree], between: &str| trees.iter().map(one).collect::<Vec<_>>().join(between);
@@ -259,7 +243,6 @@ mod tests {
     const SPACE: &str =
         "[parameters]\nA = [1, 2, 3, 8]\nB = [0, 1, 5]\nC = [\"x\", \"y\", \"z\"]\nD = [true, false]\n";
 
-    /// At every point the formula says what the expression says; where that fails, no number.
     #[track_caller]
     fn check(text: &str, shown: &str) {
         let space = space_of(SPACE);

@@ -30,10 +30,9 @@ pub(crate) const NOISE_FLOOR: f64 = 1e-6;
 pub struct Hyperparameters(Vec<f64>);
 
 impl Hyperparameters {
-    /// The medians of the priors for `columns` features that lie in 0 to 1: length scales of
-    /// `√columns / 2`, a signal of 1, a noise of 0.001. Distances grow with the square root of the number
-    /// of features, so the expected length scale does too (Hvarfner, Hellsten and Nardi,
-    /// arxiv.org/abs/2402.02229).
+    /// The medians of the priors for `columns` features that lie in 0 to 1: length scales of `√columns / 2`, a signal
+    /// of 1, a noise of 0.001. Distances grow with the square root of the number of features, so the expected length
+    /// scale does too (Hvarfner, Hellsten and Nardi, arxiv.org/abs/2402.02229).
     pub(crate) fn expected(columns: usize) -> Hyperparameters {
         let length = 0.5 * (columns.max(1) as f64).ln() - 2f64.ln();
         let mut logs = vec![length; columns];
@@ -41,7 +40,6 @@ impl Hyperparameters {
         Hyperparameters(logs)
     }
 
-    /// From logarithms in their order.
     pub(crate) fn from_logs(logs: Vec<f64>) -> Hyperparameters {
         assert!(logs.len() >= 2, "signal and noise are always there");
         Hyperparameters(logs)
@@ -55,7 +53,6 @@ impl Hyperparameters {
         self.0.len() - 2
     }
 
-    /// The length scale of each feature.
     pub(crate) fn lengths(&self) -> impl Iterator<Item = f64> + '_ {
         self.0[..self.columns()].iter().map(|log| log.exp())
     }
@@ -71,12 +68,10 @@ impl Hyperparameters {
     }
 }
 
-/// Standard deviations of the priors of the logarithms: length scales, signal, noise. They are wide on
-/// purpose (one standard deviation of a length scale is a factor of 2.7), so that observations soon
-/// outweigh them.
+/// Of the logarithms: length scales, signal, noise. They are wide on purpose (one standard deviation of a length scale
+/// is a factor of 2.7), so that observations soon outweigh them.
 const PRIOR_DEVIATIONS: [f64; 3] = [1.0, 0.7, 1.5];
 
-/// Observations prepared for many evaluations of the likelihood.
 #[derive(Debug)]
 pub(crate) struct Likelihood<'a> {
     kernel: Kernel,
@@ -87,11 +82,9 @@ pub(crate) struct Likelihood<'a> {
 }
 
 impl<'a> Likelihood<'a> {
-    /// Prepares rows of features and standardized targets.
     pub(crate) fn new(kernel: Kernel, x: &Matrix, targets: &'a [f64]) -> Likelihood<'a> {
         let pairs = (0..x.rows()).flat_map(|a| (0..a).map(move |b| (a, b)));
-        // Squared differences are needed at every evaluation, for the distances and for the gradient, and
-        // do not depend on hyperparameters.
+        // They do not depend on hyperparameters.
         let squares = pairs.flat_map(|(a, b)| x.row(a).iter().zip(x.row(b)).map(|(a, b)| (a - b) * (a - b)));
         Likelihood { kernel, targets, columns: x.columns(), squares: squares.collect() }
     }
@@ -124,8 +117,7 @@ impl<'a> Likelihood<'a> {
         let fit = 0.5 * dot(self.targets, &alpha);
         let mut value = fit + 0.5 * factor.log_determinant() + n as f64 * LN_SQRT_2PI;
 
-        // The trace of `K⁻¹ - α αᵀ` times a symmetric derivative: twice the sum below the diagonal, which
-        // cancels the factor ½, plus half of the diagonal.
+        // Twice the sum below the diagonal, which cancels the factor ½, plus half of the diagonal.
         let inverse = factor.inverse();
         let mut gradient = vec![0.0; d + 2];
         let mut at = 0;
@@ -135,8 +127,7 @@ impl<'a> Likelihood<'a> {
                 let slope = weight * signal * self.kernel.slope(distances[at]);
                 let squares = &self.squares[at * d..(at + 1) * d];
                 gradient.iter_mut().zip(squares).for_each(|(g, square)| *g += slope * square);
-                // A covariance is proportional to the signal, so it is its own derivative by the signal's
-                // logarithm.
+                // A covariance is its own derivative by the signal's logarithm.
                 gradient[d] += weight * covariance.at(a, b);
                 at += 1;
             }
@@ -145,14 +136,11 @@ impl<'a> Likelihood<'a> {
             // Only the learned part of the noise varies with its logarithm.
             gradient[d + 1] += weight * (noise - NOISE_FLOOR);
         }
-        // A feature's precision is the same for all pairs, so it is multiplied once and not in the loop
-        // above.
         gradient.iter_mut().zip(&precisions).for_each(|(slope, precision)| *slope *= precision);
         value += add_priors(logs, &mut gradient);
         value.is_finite().then_some((value, gradient))
     }
 
-    /// The squared scaled distance of each pair.
     fn distances(&self, precisions: &[f64]) -> Vec<f64> {
         // `chunks_exact` takes no size of 0.
         if self.columns == 0 {
@@ -181,7 +169,6 @@ fn add_priors(logs: &[f64], gradient: &mut [f64]) -> f64 {
 /// Largest exponent that is computed: `exp(-200)` is 0 in single precision.
 const FAR: f32 = 200.0;
 
-/// How smooth the target is assumed to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
     /// Once differentiable: `(1 + √3 r) exp(-√3 r)`. The default, since run times have kinks and cliffs
@@ -240,8 +227,7 @@ impl Kernel {
 /// and a rest between -0.5 and 0.5, for which the Taylor series of degree 6 is enough.
 #[inline]
 fn decay(x: f32) -> f32 {
-    /// `1.5 · 2²³`: adding and subtracting it rounds to a whole number, because no bits are left for
-    /// fractions.
+    /// `1.5 · 2²³`: adding and subtracting it rounds to a whole number.
     const ROUNDER: f32 = 12_582_912.0;
     // Stops above the smallest normal number, whose exponent is -126, so that the bits below stay valid.
     let power = (-x * std::f32::consts::LOG2_E).max(-120.0);
@@ -263,13 +249,11 @@ const MEMORY: usize = 6;
 /// steps may leave the region where the likelihood can be evaluated.
 const STEP_MAX: f64 = 1.5;
 
-/// Times a step is shortened before the search ends.
 const SHORTENINGS: i32 = 10;
 
 pub(crate) type Evaluated = (f64, Vec<f64>);
 
-/// Minimizes from `start` in at most `iterations` steps; `None` if the function has no value there.
-/// Ends early when a step gains less than `tolerance`.
+/// From `start`; `None` if the function has no value there. Ends early when a step gains less than `tolerance`.
 pub(crate) fn minimize(
     start: &[f64],
     iterations: usize,

@@ -1,12 +1,8 @@
-//! The tables in which models take their inputs: numbers row after row, and for trees the values of each column,
-//! coded by their rank among the values it can have.
-//!
-//! Trees only compare values, so ranks serve as well, take two bytes and compare as integers. The scale of a
-//! column holds its ascending values; a value's code is its position among them.
+//! The tables in which models take their inputs: numbers row after row, and for trees the values of each column, coded
+//! by their rank among the values it can have: two bytes, which compare as integers.
 
 use std::sync::Arc;
 
-/// Rows of equal length.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Matrix {
     rows: usize,
@@ -23,7 +19,6 @@ impl Matrix {
         Matrix { rows: 0, columns, values: Vec::new() }
     }
 
-    /// From rows, which must be of one length.
     pub fn from_rows<R: AsRef<[f64]>>(rows: &[R]) -> Matrix {
         let mut matrix = Matrix::with_columns(rows.first().map_or(0, |row| row.as_ref().len()));
         rows.iter().for_each(|row| matrix.push(row.as_ref()));
@@ -36,7 +31,6 @@ impl Matrix {
         self.rows += 1;
     }
 
-    /// Keeps the first `rows` rows.
     pub fn truncate(&mut self, rows: usize) {
         self.rows = self.rows.min(rows);
         self.values.truncate(self.rows * self.columns);
@@ -64,7 +58,6 @@ impl Matrix {
         &mut self.values[row * self.columns..(row + 1) * self.columns]
     }
 
-    /// All rows; a matrix without columns has empty ones.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[f64]> {
         (0..self.rows).map(|row| self.row(row))
     }
@@ -73,7 +66,6 @@ impl Matrix {
         self.values[row * self.columns + column]
     }
 
-    /// The named rows, in that order.
     pub fn select(&self, rows: &[usize]) -> Matrix {
         let mut chosen = Matrix::with_columns(self.columns);
         rows.iter().for_each(|row| chosen.push(self.row(*row)));
@@ -81,8 +73,7 @@ impl Matrix {
     }
 }
 
-/// The inner product of two equally long rows. Four partial sums let the processor overlap additions, which
-/// would wait for each other in one sum. The order of additions is part of the result to the last bit, so a
+/// Four partial sums let the processor overlap additions. Their order is part of the result to the last bit, so a
 /// change here changes search traces.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; 4];
@@ -146,12 +137,9 @@ impl ColumnScale {
         self.values[usize::from(code)]
     }
 
-    /// The threshold at `share` (0 to below 1) of the way from the value of `low` to the value of the
-    /// larger code `high`, as a code: codes up to it lie below the threshold. Both sides keep at least one
-    /// value.
-    ///
-    /// Drawing between values, not between codes, is how extremely randomized trees draw thresholds: a wide
-    /// gap between two values is split more often.
+    /// The threshold at `share` (0 to below 1) of the way from the value of `low` to the value of the larger code
+    /// `high`, as a code: codes up to it lie below the threshold. Both sides keep at least one value. Extremely
+    /// randomized trees draw between values, not between codes: a wide gap between two values is split more often.
     pub fn threshold(&self, low: u16, high: u16, share: f64) -> u16 {
         let (from, to) = (usize::from(low), usize::from(high));
         let (a, b) = (self.values[from], self.values[to]);
@@ -175,13 +163,11 @@ impl Codes {
         Codes { columns: vec![Vec::new(); columns], rows: 0 }
     }
 
-    /// From columns of `rows` values each.
     pub fn from_columns(columns: Vec<Vec<u16>>, rows: usize) -> Codes {
         assert!(columns.iter().all(|column| column.len() == rows), "columns are equally long");
         Codes { columns, rows }
     }
 
-    /// The codes of a matrix, each value by the nearest value of its column's scale.
     pub fn of_matrix(matrix: &Matrix, scales: &[ColumnScale]) -> Codes {
         let column = |(at, scale): (usize, &ColumnScale)| {
             (0..matrix.rows()).map(|row| scale.code(matrix.at(row, at))).collect()
@@ -195,7 +181,6 @@ impl Codes {
         self.rows += 1;
     }
 
-    /// Adds a column at the right.
     pub fn push_column(&mut self, column: Vec<u16>) {
         assert_eq!(column.len(), self.rows, "columns are equally long");
         self.columns.push(column);

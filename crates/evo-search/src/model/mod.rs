@@ -1,10 +1,9 @@
 //! Surrogate models: from what was measured to what the rest of a space may give.
 //!
-//! They are pure numbers: no clock, no file, no name of a parameter. The same seed and the same
-//! observations in the same order give the same predictions. [`features`] turns points into numbers. Two
-//! models that err differently learn from them: [`forest`], extremely randomized trees, and [`process`], a
-//! Gaussian process. [`validity`] learns which points fail, [`facts`] what the compiler's report says about
-//! the time, and [`acquisition`] says which points are worth measuring.
+//! The same seed and the same observations in the same order give the same predictions. [`features`] turns points into
+//! numbers. Two models that err differently learn from them: [`forest`], extremely randomized trees, and [`process`], a
+//! Gaussian process. [`validity`] learns which points fail, [`facts`] what the compiler's report says about the time,
+//! and [`acquisition`] says which points are worth measuring.
 //!
 //! A model is asked about all valid points before each proposal. So each has two forms: one predicts
 //! the points it is given, the other holds its predictions for a fixed set of points and corrects them when
@@ -35,7 +34,6 @@ pub struct ModelPrediction {
     pub spread: f64,
 }
 
-/// A model that learns numbers from rows of numbers.
 pub trait Regressor {
     /// Forgets all observations and learns target `y[i]` for row `i` of `x`. Targets that are not finite
     /// are clipped to the finite ones. There may be no rows.
@@ -44,9 +42,8 @@ pub trait Regressor {
     fn predict(&self, x: &Matrix) -> Vec<ModelPrediction>;
 }
 
-/// Targets that arithmetic survives: infinite ones become the largest or smallest finite target, NaN
-/// becomes the largest (a missing time counts as a bad one), and nothing is beyond `1e100`, so that squares
-/// are finite.
+/// Infinite targets become the largest or smallest finite one, NaN becomes the largest (a missing time counts as a bad
+/// one), and nothing is beyond `1e100`, so that squares are finite.
 pub(crate) fn clipped(targets: &[f64]) -> Vec<f64> {
     const LIMIT: f64 = 1e100;
     let finite = targets.iter().copied().filter(|target| target.is_finite());
@@ -55,8 +52,7 @@ pub(crate) fn clipped(targets: &[f64]) -> Vec<f64> {
     targets.iter().map(|target| if target.is_nan() { high } else { target.clamp(low, high) }).collect()
 }
 
-/// The mean and standard deviation of a mixture of predictions, by the law of total variance. Weights sum
-/// to 1.
+/// Mean and standard deviation of a mixture, by the law of total variance. Weights sum to 1.
 pub(crate) fn mixed(predictions: &[ModelPrediction], weights: &[f64]) -> ModelPrediction {
     let pairs = || predictions.iter().zip(weights);
     let mean: f64 = pairs().map(|(prediction, weight)| weight * prediction.mean).sum();

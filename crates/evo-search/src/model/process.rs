@@ -9,16 +9,14 @@
 //! `L` and one number each to `z` and `v`, and changes none of the old numbers. So a mean and a variance
 //! are updated by one product each.
 //!
-//! Learning takes time with the cube of the observations, so beyond a capacity the process learns a part of
-//! them: the best, because it is asked about points near them, and a random draw of the others, which tell
-//! it where not to look.
+//! Learning takes time with the cube of the observations, so beyond a capacity the process learns a part of them: the
+//! best, because it is asked about points near them, and a random draw of the others, which tell it where not to look.
 //!
 //! Points that are being measured are the last rows of the factor. Their measurements are taken for the present
 //! expectations, which moves no mean and narrows what is expected around them. When one of them is measured, it is
-//! exchanged with those before it until it is the first of them, and becomes an observation: the factor of the same
-//! points in another order, which takes a reflection of two columns for each exchange (`Cholesky::exchange`).
-//! Taking all of them back, learning one and taking the others in anew gives the same to rounding, at `O(n²)` for
-//! each of them.
+//! exchanged with those before it until it is the first of them, and becomes an observation (`Cholesky::exchange`).
+//! Taking all of them back, learning one and taking the others in anew gives the same to rounding, at `O(n²)` for each
+//! of them.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -30,25 +28,19 @@ use crate::model::{ModelPrediction, Regressor, clipped};
 
 pub use crate::model::likelihood::{Hyperparameters, Kernel};
 
-/// The kernel of a process, and how much time it may take.
 #[derive(Clone, Debug)]
 pub struct ProcessOptions {
     pub kernel: Kernel,
-    /// Most observations that `fit` learns from.
     pub capacity: usize,
-    /// Most observations that the hyperparameters are tuned on: each evaluation of the likelihood takes the
-    /// cube of their number.
+    /// Each evaluation of the likelihood takes the cube of their number.
     pub tuning_rows: usize,
-    /// Most steps of each search for hyperparameters.
     pub iterations: usize,
-    /// Searches for hyperparameters beside the one that starts at the present ones. The first starts at the
-    /// medians of the priors.
+    /// Beside the search that starts at the present hyperparameters. The first starts at the medians of the priors.
     pub restarts: usize,
 }
 
 impl Default for ProcessOptions {
-    /// Settings of 2026-11-21. With them tuning takes 0.2 to 0.5 s once 1,000 observations are known
-    /// (docs/SEARCH.md).
+    /// Of 2026-11-21: tuning takes 0.2 to 0.5 s once 1,000 observations are known (docs/SEARCH.md).
     fn default() -> ProcessOptions {
         let kernel = Kernel::Matern32;
         ProcessOptions { kernel, capacity: 400, tuning_rows: 96, iterations: 20, restarts: 1 }
@@ -108,8 +100,7 @@ impl GaussianProcess {
         }
     }
 
-    /// Searches for hyperparameters that explain the observations, starting at the present ones. `learn`
-    /// must be called next, because the factor belongs to the old hyperparameters.
+    /// `learn` must be called next, because the factor belongs to the old hyperparameters.
     pub fn tune(&mut self, x: &Matrix, y: &[f64], rng: &mut ChaCha8Rng) {
         assert_eq!(x.rows(), y.len(), "each row has a target");
         if self.hyperparameters.columns() != x.columns() {
@@ -127,9 +118,8 @@ impl GaussianProcess {
             start.iter_mut().take(if restart == 0 { 0 } else { x.columns() }).for_each(jump);
             starts.push(start);
         }
-        // The posterior may have several maxima; starting at the present hyperparameters keeps what was
-        // found, and starting at the priors leaves a bad maximum. Steps that gain less than 1e-3 in log
-        // posterior do not change predictions noticeably.
+        // Starting at the present hyperparameters keeps what was found, and starting at the priors leaves a bad
+        // maximum. Gains below 1e-3 in log posterior do not change predictions noticeably.
         let iterations = self.options.iterations;
         let end = |start: &[f64]| minimize(start, iterations, 1e-3, |logs| likelihood.evaluate(logs));
         // Each start by itself, so the result is the same in whichever order they end.
@@ -149,7 +139,6 @@ impl GaussianProcess {
         );
     }
 
-    /// Sets the hyperparameters. `learn` must be called next.
     pub fn set(&mut self, hyperparameters: Hyperparameters) {
         self.hyperparameters = hyperparameters;
     }
@@ -166,7 +155,6 @@ impl GaussianProcess {
             "the shape of observations"
         );
         self.inputs = Matrix::with_columns(x.columns());
-        // Scaled once, so that a covariance takes a plain distance.
         x.iter().for_each(|row| self.inputs.push(&self.scaled(row)));
         let mut covariance = Matrix::zero(x.rows(), x.rows());
         // The factorization reads the lower triangle only.
@@ -186,14 +174,12 @@ impl GaussianProcess {
         self.retarget(&y[..self.factor.size()]);
     }
 
-    /// Replaces all targets, for example because they are relative to a best that changed. `O(n²)`: the
-    /// factor does not depend on targets, so only `L z = y` is solved again.
+    /// `O(n²)`: the factor does not depend on targets, so only `L z = y` is solved again.
     pub fn retarget(&mut self, y: &[f64]) {
         assert_eq!(y.len() + self.in_flight, self.factor.size(), "each row has a target");
         self.targets = clipped(y);
         (self.whitened, self.center, self.scale) = standardized(&self.targets);
         self.factor.solve_lower(&mut self.whitened);
-        // Points in flight are still to be measured as expected.
         self.whitened.resize(self.factor.size(), 0.0);
         self.target_generation += 1;
     }
@@ -211,7 +197,6 @@ impl GaussianProcess {
         self.take_target(y);
     }
 
-    /// Takes in the target of the first row that has none.
     fn take_target(&mut self, y: f64) {
         let worst = self.targets.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         // A missing time counts as the worst so far.
@@ -230,8 +215,7 @@ impl GaussianProcess {
         self.inputs.push(&scaled);
     }
 
-    /// The prediction for a point: the signal, without the noise of measuring it. Points in flight do not
-    /// count.
+    /// The signal, without the noise of measuring it. Points in flight do not count.
     pub fn predict_row(&self, row: &[f64]) -> ModelPrediction {
         self.predict_both(row).0
     }
@@ -270,7 +254,6 @@ impl GaussianProcess {
         covariances
     }
 
-    /// Converts a mean and a variance of standardized targets into a prediction in units of the target.
     pub(super) fn in_units(&self, mean: f64, variance: f64) -> ModelPrediction {
         ModelPrediction {
             mean: self.center + self.scale * mean,
@@ -282,7 +265,6 @@ impl GaussianProcess {
         row.iter().zip(self.hyperparameters.lengths()).map(|(value, length)| value / length).collect()
     }
 
-    /// The covariances of a scaled point with the first `count` observations.
     fn covariances(&self, scaled: &[f64], count: usize) -> Vec<f64> {
         let signal = self.hyperparameters.signal();
         let covariance = |other| {
@@ -294,7 +276,6 @@ impl GaussianProcess {
 }
 
 impl Regressor for GaussianProcess {
-    /// Tunes the hyperparameters and learns at most `capacity` observations.
     fn fit(&mut self, x: &Matrix, y: &[f64], rng: &mut ChaCha8Rng) {
         self.tune(x, y, rng);
         let rows = best_and_random(y, self.options.capacity, rng);
@@ -307,8 +288,7 @@ impl Regressor for GaussianProcess {
     }
 }
 
-/// Up to `most` rows in ascending order: half of them have the lowest targets, the others are drawn
-/// uniformly from the rest.
+/// Ascending: half have the lowest targets, the others are drawn uniformly from the rest.
 fn best_and_random(y: &[f64], most: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
     let mut rows: Vec<usize> = (0..y.len()).collect();
     if rows.len() > most {
@@ -322,22 +302,19 @@ fn best_and_random(y: &[f64], most: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
     rows
 }
 
-/// The targets with mean 0 and variance 1, and their original mean and standard deviation. Equal targets
-/// become 0.
+/// Mean 0 and variance 1, with the original mean and standard deviation. Equal targets become 0.
 fn standardized(targets: &[f64]) -> (Vec<f64>, f64, f64) {
     let count = targets.len().max(1) as f64;
     let center = targets.iter().sum::<f64>() / count;
     let square = targets.iter().map(|target| (target - center).powi(2)).sum::<f64>() / count;
-    // Below this the variance is the rounding error of targets of this size, and dividing by it would make
-    // noise of them.
+    // Below this the variance is the rounding error of targets of this size.
     let scale = if square > 1e-24 * (1.0 + center * center) { square.sqrt() } else { 1.0 };
     (targets.iter().map(|target| (target - center) / scale).collect(), center, scale)
 }
 
 impl GaussianProcess {
-    /// Takes in a point that is being measured, after those that are in flight already. Its measurement is taken for
-    /// the present expectation, so that no mean changes, and the variance falls around the point. In whitened form that
-    /// is a `z` of 0. `land` takes all such points back.
+    /// Takes in a point that is being measured, after those that are in flight already: a whitened target of 0, so that
+    /// no mean changes, and the variance falls around the point. `land` takes all such points back.
     pub fn launch(&mut self, row: &[f64]) {
         if self.targets.is_empty() {
             return;
@@ -367,8 +344,7 @@ impl GaussianProcess {
         reflections
     }
 
-    /// Takes back the point in flight at `place` alone: it becomes the last one and is dropped. The answer is that
-    /// of `measure`.
+    /// Takes back the point at `place` alone: it becomes the last one and is dropped. The answer is that of `measure`.
     pub(crate) fn abandon(&mut self, place: usize) -> Vec<Reflection> {
         assert!(place < self.in_flight, "it is in flight");
         let (first, last) = (self.observations() + place, self.factor.size() - 1);
@@ -393,7 +369,6 @@ mod tests {
 
     use super::*;
 
-    /// Little noise, lengths and signal of 1.
     pub(super) fn plain(columns: usize) -> GaussianProcess {
         let mut process = GaussianProcess::new(ProcessOptions::default(), columns);
         let mut logs = vec![0.0; columns + 1];
@@ -402,8 +377,7 @@ mod tests {
         process
     }
 
-    /// A smooth function over a grid of `side` by `side` in the unit square; the second feature hardly
-    /// counts.
+    /// In the unit square; the second feature hardly counts.
     pub(super) fn grid(side: usize) -> (Matrix, Vec<f64>) {
         let axis = |at: usize| at as f64 / (side - 1) as f64;
         let rows: Vec<[f64; 2]> = (0..side * side).map(|at| [axis(at / side), axis(at % side)]).collect();
@@ -418,7 +392,6 @@ mod tests {
         let k = Kernel::Matern32.correlation(0.25);
         let v = 1.0 + process.hyperparameters().noise();
         let there = process.predict_row(&[0.5]);
-        // One target is its own mean, so the expected mean is that everywhere.
         assert!((there.mean - 3.0).abs() < 1e-12);
         assert!((there.spread - (1.0 - k * k / v).sqrt()).abs() < 1e-12);
     }

@@ -1,12 +1,10 @@
 //! The predictions of a Gaussian process for a fixed set of points, kept up to date.
 //!
-//! Each point keeps its whitened covariances `v = L⁻¹ k` with the observations (see `process`). A new
-//! observation appends one number to them by a step of forward substitution, `vₙ = (kₙ - Σ lₙᵢ vᵢ) / lₙₙ`:
-//! `n` multiplications a point, where solving again would take `n²`. The mean then grows by `vₙ zₙ`, and
-//! the variance falls by `vₙ²`.
-//!
-//! All this happens in single precision, block by block, in loops that compilers vectorize: 4,000 points with
-//! 1,000 observations take about a millisecond and 16 MB.
+//! Each point keeps its whitened covariances `v = L⁻¹ k` with the observations (see `process`). A new observation
+//! appends one number to them by a step of forward substitution, `vₙ = (kₙ - Σ lₙᵢ vᵢ) / lₙₙ`: `n` multiplications a
+//! point, where solving again would take `n²`. The mean then grows by `vₙ zₙ`, and the variance falls by `vₙ²`. All
+//! this happens in single precision, block by block, in loops that compilers vectorize: 4,000 points with 1,000
+//! observations take about a millisecond and 16 MB.
 
 use super::cholesky::Reflection;
 use super::matrix::Matrix;
@@ -17,7 +15,6 @@ use crate::model::ModelPrediction;
 /// loop reads and writes stay in the first-level cache.
 const BLOCK: usize = 512;
 
-/// Some of the points, with what is known of them.
 #[derive(Clone, Debug)]
 struct ScreenBlock {
     /// The features of the points, feature after feature.
@@ -41,10 +38,8 @@ pub struct ProcessScreen {
     in_flight: usize,
     generation: u64,
     target_generation: u64,
-    /// How often the process had taken back what was in flight.
     landings: u64,
-    /// Mean and standard deviation of the targets, and the variance of the signal, as of the last update:
-    /// they turn standardized numbers into predictions.
+    /// As of the last update: mean and standard deviation of the targets, and the variance of the signal.
     center: f64,
     scale: f64,
     signal: f64,
@@ -67,7 +62,6 @@ impl ProcessScreen {
             signal: 1.0,
         };
         // The last block is filled up with points at 0, so that every loop has a fixed length.
-        // `predictions` leaves them out.
         for _ in 0..points.rows().div_ceil(BLOCK) {
             screen.blocks.push(ScreenBlock {
                 features: vec![0.0; columns * BLOCK],
@@ -94,8 +88,7 @@ impl ProcessScreen {
             self.taken = 0;
             self.blocks.iter_mut().for_each(|block| block.whitened.clear());
         }
-        // Means depend on all whitened targets, so a change of older targets makes them start at 0 again. The
-        // whitened covariances and the explained variance depend on points only and stay.
+        // Means start at 0 again; the whitened covariances and the explained variance depend on points only and stay.
         let old = if target_generation == self.target_generation { self.taken } else { 0 };
         if old == 0 {
             for block in &mut self.blocks {
@@ -128,7 +121,6 @@ impl ProcessScreen {
         (self.center, self.scale, self.signal) = (zero.mean, zero.spread, process.hyperparameters().signal());
     }
 
-    /// The predictions for the points as of the last update, in their order.
     pub fn predictions(&self) -> impl Iterator<Item = ModelPrediction> + '_ {
         let lanes = self.blocks.iter().flat_map(|block| block.means.iter().zip(&block.explained));
         lanes.take(self.points).map(|(mean, explained)| ModelPrediction {
@@ -137,7 +129,6 @@ impl ProcessScreen {
         })
     }
 
-    /// What remains of each point's variance once the points in flight are measured, 0 to 1.
     pub fn remaining(&self) -> impl Iterator<Item = f64> + '_ {
         let lanes = self.blocks.iter().flat_map(|block| block.explained.iter().zip(&block.awaited));
         lanes.take(self.points).map(|(explained, awaited)| {
@@ -146,13 +137,11 @@ impl ProcessScreen {
         })
     }
 
-    /// Follows `GaussianProcess::measure`. The screen must have seen all points in flight by then, and `update` must be
-    /// next.
+    /// The screen must have seen all points in flight by then, and `update` must be next.
     pub(crate) fn measure(&mut self, reflections: &[Reflection]) {
         self.reflect(reflections);
     }
 
-    /// Follows `GaussianProcess::abandon` in the same way.
     pub(crate) fn abandon(&mut self, reflections: &[Reflection]) {
         self.reflect(reflections);
         self.in_flight -= 1;
@@ -185,7 +174,6 @@ impl ProcessScreen {
         }
     }
 
-    /// Appends the whitened covariances with one observation.
     fn take(&mut self, observation: usize, process: &GaussianProcess, lengths: &[f32]) {
         let input: Vec<f32> = process.inputs.row(observation).iter().map(|value| *value as f32).collect();
         let row: Vec<f32> = process.factor.row(observation).iter().map(|value| *value as f32).collect();
@@ -193,8 +181,7 @@ impl ProcessScreen {
         let (signal, inverse) = (process.hyperparameters().signal() as f32, 1.0 / diagonal);
         let mut covariances = [0f32; BLOCK];
         for block in &mut self.blocks {
-            // One buffer, which stays in the cache, holds squared distances, then covariances, then
-            // whitened ones.
+            // One buffer, which stays in the cache, holds squared distances, then covariances, then whitened ones.
             covariances.fill(0.0);
             for column in 0..self.columns {
                 let features = &block.features[column * BLOCK..(column + 1) * BLOCK];
@@ -227,8 +214,7 @@ impl ProcessScreen {
     }
 }
 
-/// Subtracts `weights[i]` times row `i` of `rows` from `out`, four rows at a time, so that `out` is read
-/// and written a quarter as often.
+/// `weights[i]` times row `i` of `rows`, four rows at a time, so that `out` is read and written a quarter as often.
 fn subtract(out: &mut [f32; BLOCK], weights: &[f32], rows: &[f32]) {
     let mut fours = weights.chunks_exact(4);
     let mut chunks = rows.chunks_exact(4 * BLOCK);
@@ -270,7 +256,6 @@ mod tests {
         assert_eq!(screen.predictions().count(), points.rows());
         for (fast, row) in screen.predictions().zip(points.iter()) {
             let exact = process.predict_row(row);
-            // The screen computes in single precision.
             assert!((fast.mean - exact.mean).abs() < 2e-3, "{fast:?} is not {exact:?}");
             assert!((fast.spread - exact.spread).abs() < 6e-3, "{fast:?} is not {exact:?}");
         }
@@ -278,7 +263,6 @@ mod tests {
 
     #[test]
     fn a_screen_follows_its_process_through_everything() {
-        // More than one block of points, and not a whole number of blocks.
         let (points, seen) = (random(700, 1), random(60, 2));
         let targets: Vec<f64> = seen.iter().map(target).collect();
         let mut process = GaussianProcess::new(ProcessOptions::default(), 3);
@@ -299,7 +283,6 @@ mod tests {
         agrees(&screen, &process, &points);
         let free: Vec<ModelPrediction> = screen.predictions().collect();
         for round in 0..3 {
-            // Rows of later rounds come beside those that are in flight already.
             process.launch(points.row(7 * round));
             process.launch(points.row(7 * round + 1));
             screen.update(&process);

@@ -1,20 +1,17 @@
 //! A regression tree that can grow by one observation at a time.
 //!
-//! Each node also owns a range of the watched points, the points whose predictions the forest keeps up to
-//! date. The points are stored in an order in which every node's points are contiguous, like the keys of
-//! quicksort. A change below a node then reorders only that node's range, and a leaf whose mean changes
-//! knows which predictions to correct.
+//! Each node also owns a range of the watched points, whose predictions the forest keeps up to date. They are stored in
+//! an order in which every node's points are contiguous, like the keys of quicksort: a change below a node reorders
+//! only that node's range, and a leaf whose mean changes knows which predictions to correct.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use crate::model::matrix::{Codes, Scales};
 
-/// Stands for the absence of a node or a member.
 const NONE: u32 = u32::MAX;
 
-/// Weight, mean and sum of squared deviations of some targets. Unlike sums of squares, they lose no digits
-/// when the mean is large.
+/// Unlike sums of squares, these lose no digits when the mean is large.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moments {
     pub(crate) weight: f64,
@@ -41,7 +38,6 @@ impl Moments {
         }
     }
 
-    /// The mean squared deviation.
     pub(crate) fn variance(&self) -> f64 {
         if self.weight > 0.0 { self.scatter / self.weight } else { 0.0 }
     }
@@ -52,11 +48,8 @@ struct TreeNode {
     split: NodeSplit,
     left: u32,
     right: u32,
-    /// The first member of a leaf.
     head: u32,
-    /// Number of members in the whole subtree.
     count: u32,
-    /// The node's range in the order of watched points.
     start: u32,
     end: u32,
     moments: Moments,
@@ -65,7 +58,6 @@ struct TreeNode {
 /// For each watched point, the sums over all trees of the leaf means and of the leaf mean squares.
 pub(crate) type Sums = Vec<[f64; 2]>;
 
-/// What the trees of a forest share while they grow.
 #[derive(Debug)]
 pub(crate) struct Growth<'a> {
     pub(crate) data: &'a TrainingSet,
@@ -81,15 +73,12 @@ pub(crate) struct RegressionTree {
     nodes: Vec<TreeNode>,
     /// Places in `nodes` that regrowing left unused.
     free: Vec<u32>,
-    /// For each member the next one in its leaf: leaves are linked lists, so growing a leaf allocates
-    /// nothing.
+    /// For each member the next one in its leaf: growing a leaf allocates nothing.
     next: Vec<u32>,
-    /// The watched points, each node's together.
     order: Vec<u32>,
 }
 
 impl RegressionTree {
-    /// Grows a tree from the given rows, with all watched points below its root.
     pub(crate) fn new(members: &mut [u32], growth: &mut Growth<'_>) -> RegressionTree {
         let points = growth.points.map_or(0, Codes::rows) as u32;
         let root = TreeNode::leaf(0, points);
@@ -114,7 +103,6 @@ impl RegressionTree {
         let mut at = 0;
         loop {
             let node = &mut self.nodes[at as usize];
-            // A leaf is always regrown: that is how it is split.
             let chance = growth.options.refresh / f64::from(node.count + 1);
             if node.left == NONE || growth.rng.random_bool(chance.clamp(0.0, 1.0)) {
                 return self.regrow(at, member, growth);
@@ -126,7 +114,6 @@ impl RegressionTree {
         }
     }
 
-    /// The moments of the leaf that a row of codes falls into.
     pub(crate) fn predict(&self, row: &[u16]) -> Moments {
         let mut node = &self.nodes[0];
         while node.left != NONE {
@@ -136,8 +123,7 @@ impl RegressionTree {
         node.moments
     }
 
-    /// Computes all moments again after targets changed, and adds them to `sums`, which the caller has
-    /// cleared.
+    /// After targets changed; `sums` must be cleared.
     pub(crate) fn retarget(&mut self, data: &TrainingSet, sums: &mut Sums) {
         // Parents come before children, so going backwards visits children first.
         let mut visited = vec![0];
@@ -167,7 +153,6 @@ impl RegressionTree {
         let mut stack = vec![at];
         while let Some(at) = stack.pop() {
             let node = &self.nodes[at as usize];
-            // No watched point lies below this node, so nothing there needs correcting.
             if node.start == node.end {
                 continue;
             }
@@ -185,7 +170,6 @@ impl RegressionTree {
         }
     }
 
-    /// Replaces the subtree below a node by a new one that is grown from the old members and one more.
     fn regrow(&mut self, at: u32, member: u32, growth: &mut Growth<'_>) {
         // The sums of watched points are corrected by difference. Rounding errors add up, but far below the
         // differences between predictions (a test compares them with exact sums).
@@ -208,7 +192,6 @@ impl RegressionTree {
         self.contribute(at, 1.0, growth.sums);
     }
 
-    /// Makes a node the root of a new subtree.
     fn grow(&mut self, at: u32, members: &mut [u32], growth: &mut Growth<'_>) {
         // A stack instead of recursion: degenerate trees may be as deep as they have members.
         let mut stack = vec![(at, 0, members.len())];
@@ -230,7 +213,6 @@ impl RegressionTree {
         }
     }
 
-    /// Gives a node two children, each with its watched points.
     fn divide(&mut self, at: u32, split: NodeSplit, points: Option<&Codes>) -> [u32; 2] {
         let (start, end) = (self.nodes[at as usize].start, self.nodes[at as usize].end);
         let own = &mut self.order[start as usize..end as usize];
@@ -257,7 +239,6 @@ impl RegressionTree {
         }
     }
 
-    /// Links the members of a leaf and returns the first.
     fn link(&mut self, members: &[u32]) -> u32 {
         let mut head = NONE;
         // Backwards, so that the list keeps the given order: sums of floats depend on it.
@@ -308,9 +289,8 @@ fn choose(members: &[u32], moments: &Moments, growth: &mut Growth<'_>) -> Option
     growth.splitter.split(growth.data, members, moments.mean, growth.options, growth.rng)
 }
 
-/// Moves the rows whose code is at most `code` to the front and returns how many there are. Both sides keep
-/// their order, which makes results reproducible. The loop has no branch, because the side of a row is
-/// unpredictable.
+/// Moves the rows whose code is at most `code` to the front and returns their number. Both sides keep their order,
+/// which makes results reproducible. The loop has no branch, because the side of a row is unpredictable.
 fn partition(rows: &mut [u32], codes: &[u16], code: u16) -> usize {
     let mut right = vec![0u32; rows.len()];
     let (mut lefts, mut rights) = (0, 0);
@@ -353,10 +333,9 @@ pub(crate) struct Splitter {
 }
 
 impl Splitter {
-    /// The best of some random candidates by reduction of variance: one threshold for each of a few
-    /// columns, drawn uniformly between the least and the largest value of the members (Geurts, Ernst and
-    /// Wehenkel 2006). `None` if no column separates the members, or no candidate leaves enough of them on
-    /// both sides.
+    /// The best of some random candidates by reduction of variance: one threshold for each of a few columns, drawn
+    /// uniformly between the least and the largest value of the members (Geurts, Ernst and Wehenkel 2006). `None` if no
+    /// column separates the members, or no candidate leaves enough of them on both sides.
     pub(crate) fn split(
         &mut self,
         data: &TrainingSet,
@@ -407,8 +386,7 @@ impl Splitter {
         let (mut left, mut left_weight, mut left_sum) = (0usize, 0.0, 0.0);
         let (mut weight_all, mut sum_all) = (0.0, 0.0);
         for (member, (weight, sum)) in members.iter().zip(&self.terms) {
-            // Selects instead of branches, as in `partition`: this loop runs for every candidate of every
-            // node.
+            // Selects instead of branches, as in `partition`.
             let is_left = codes[*member as usize] <= code;
             left += usize::from(is_left);
             left_weight += if is_left { *weight } else { 0.0 };
@@ -429,25 +407,20 @@ fn worth(left_weight: f64, left_sum: f64, weight: f64, sum: f64) -> f64 {
     square(left_sum, left_weight) + square(sum - left_sum, weight - left_weight)
 }
 
-/// How many trees are grown, and how.
 #[derive(Clone, Debug)]
 pub struct ForestOptions {
     pub trees: usize,
     /// Columns tried at a node; `None` tries all.
     pub features_at_node: Option<usize>,
-    /// Fewest members of a leaf.
     pub min_leaf: usize,
-    /// Fewest members of a node that is split.
     pub min_split: usize,
-    /// How eagerly nodes are regrown when observations arrive: an observation that arrives at a node of
-    /// `n` members regrows it with chance `refresh / n`.
+    /// An observation that arrives at a node of `n` members regrows it with chance `refresh / n`.
     pub refresh: f64,
 }
 
 impl ForestOptions {
-    /// Extremely randomized trees with the settings that their paper recommends for regression (Geurts,
-    /// Ernst and Wehenkel 2006, section 3: all columns at a node, nodes of fewer than five members are not
-    /// split), but nodes of three and four are split too, because kernel timings repeat well. 32 trees,
+    /// The settings that the paper recommends for regression (Geurts, Ernst and Wehenkel 2006, section 3: all columns
+    /// at a node), but nodes of three and four members are split too, because kernel timings repeat well. 32 trees,
     /// less than the paper's 100, since each adds to the time of a proposal (2026-11-21).
     pub fn extra_trees() -> ForestOptions {
         ForestOptions { trees: 32, features_at_node: None, min_leaf: 1, min_split: 3, refresh: 2.0 }

@@ -1,9 +1,8 @@
 //! How likely a variant is to fail, learned from variants that failed and variants that did not.
 //!
-//! A forest learns 0 and 1; its mean estimates the probability. Trees that are grown to single members are
-//! sure after one failure, so the estimate is shrunk toward the overall rate of failures with the weight of
-//! one observation (the m-estimate of Cestnik 1990; Provost and Domingos, "Tree induction for
-//! probability-based ranking", 2003). Before the first failure the rate itself is nearly 0.
+//! A forest learns 0 and 1; its mean estimates the probability. Trees that are grown to single members are sure after
+//! one failure, so the estimate is shrunk toward the overall rate of failures with the weight of one observation (the
+//! m-estimate of Cestnik 1990; Provost and Domingos, "Tree induction for probability-based ranking", 2003).
 
 use std::sync::Arc;
 
@@ -12,8 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use super::forest::{Forest, ForestOptions};
 use crate::model::matrix::{Codes, Scales};
 
-/// Failures and observations that the overall rate starts with: one variant in twenty is expected to fail,
-/// and one measurement counts as much as this assumption (2026-11-21).
+/// One variant in twenty is expected to fail, and one measurement counts as much as this assumption (2026-11-21).
 const PRIOR_FAILURES: f64 = 0.05;
 const PRIOR_OBSERVATIONS: f64 = 1.0;
 
@@ -27,19 +25,16 @@ pub struct ValidityModel {
 }
 
 impl ValidityModel {
-    /// A model without observations. It has 16 trees, half of what the model of times has, to
-    /// save time.
+    /// 16 trees, half of what the model of times has, to save time.
     pub fn new(scales: Scales) -> ValidityModel {
         let options = ForestOptions { trees: 16, min_split: 2, ..ForestOptions::extra_trees() };
         ValidityModel { forest: Forest::new(options, scales), failures: 0 }
     }
 
-    /// Keeps probabilities for these points from the next `learn` or `add` on.
     pub fn watch(&mut self, points: Arc<Codes>) {
         self.forest.watch(points);
     }
 
-    /// Replaces all observations by rows of codes and whether each failed.
     pub fn learn(&mut self, codes: Codes, failed: &[bool], rng: &mut ChaCha8Rng) {
         let targets: Vec<f64> = failed.iter().map(|failed| f64::from(u8::from(*failed))).collect();
         self.failures = failed.iter().filter(|failed| **failed).count();
@@ -51,25 +46,21 @@ impl ValidityModel {
         self.forest.add(row, f64::from(u8::from(failed)), 1.0, rng);
     }
 
-    /// The share of failures so far, with the prior.
     fn rate(&self) -> f64 {
         let observations = self.forest.observations() as f64;
         (self.failures as f64 + PRIOR_FAILURES) / (observations + PRIOR_OBSERVATIONS)
     }
 
-    /// The probability that the point of these codes fails.
     pub fn failure(&self, row: &[u16]) -> f64 {
         self.calibrated(self.forest.predict_codes(row).mean)
     }
 
-    /// The probabilities of the watched points, in their order.
     pub fn watched(&self) -> impl ExactSizeIterator<Item = f64> + '_ {
         self.forest.watched().map(|prediction| self.calibrated(prediction.mean))
     }
 
     fn calibrated(&self, mean: f64) -> f64 {
         let observations = self.forest.observations() as f64;
-        // The forest's mean counts for as many observations as it has learned.
         let drawn = (mean * observations + self.rate() * RATE_WEIGHT) / (observations + RATE_WEIGHT);
         drawn.clamp(0.0, 1.0)
     }

@@ -14,23 +14,19 @@ const LATELY: usize = 32;
 /// After so many proposals in a row that brought nothing, what is left counts for half.
 const PATIENCE: f64 = 16.0;
 
-/// A problem's chance is never less than this share of the best chance: bounds may be wrong, and a search that has
-/// stopped gaining may be in a local optimum.
+/// Least share of the best chance: bounds may be wrong, and a search may sit in a local optimum.
 const LEAST: f64 = 0.1;
 
 /// A best time that is less than 1 % below the one before is within what two measurements differ by.
 const GAIN: f64 = 0.99;
 
-/// How far the search for one problem has come.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProblemProgress {
     bound_ns: Option<f64>,
     best_ns: Option<f64>,
     /// The best after each of the last outcomes, the oldest first.
     lately: VecDeque<f64>,
-    /// The best that last counted as a gain.
     mark_ns: Option<f64>,
-    /// Proposals since then that were aimed at this problem.
     fruitless: u32,
 }
 
@@ -40,7 +36,6 @@ impl ProblemProgress {
         ProblemProgress { bound_ns, ..ProblemProgress::default() }
     }
 
-    /// Takes in an outcome: its time where it passed, and whether it was aimed at this problem.
     pub(super) fn tell(&mut self, time_ns: Option<f64>, is_target: bool) {
         self.fruitless += u32::from(is_target);
         if let Some(time) = time_ns.filter(|time| time.is_finite() && *time > 0.0) {
@@ -68,13 +63,11 @@ impl ProblemProgress {
         Some(ratio.ln().max(0.0))
     }
 
-    /// How much what is left counts for.
     fn patience(&self) -> f64 {
         PATIENCE / (PATIENCE + f64::from(self.fruitless))
     }
 }
 
-/// Each problem's chance to be the target; they add up to 1.
 pub(super) fn shares<'p>(problems: impl Iterator<Item = &'p ProblemProgress> + Clone) -> Vec<f64> {
     // Where nothing passed yet, as much is left as anywhere.
     let most = problems.clone().filter_map(ProblemProgress::left).fold(0.0, f64::max);
@@ -89,7 +82,6 @@ pub(super) fn shares<'p>(problems: impl Iterator<Item = &'p ProblemProgress> + C
     raised.iter().map(|weight| weight / sum).collect()
 }
 
-/// The problem that a ticket from 0 to 1 draws.
 pub(super) fn pick(shares: &[f64], ticket: f64) -> usize {
     let mut left = ticket;
     for (problem, share) in shares.iter().enumerate() {
@@ -106,7 +98,6 @@ pub(super) fn pick(shares: &[f64], ticket: f64) -> usize {
 mod tests {
     use super::*;
 
-    /// A problem with these times that passed, then so many proposals that brought nothing.
     fn after(bound_ns: Option<f64>, times: &[f64], fruitless: usize) -> ProblemProgress {
         let mut own = ProblemProgress::new(bound_ns);
         times.iter().for_each(|time| own.tell(Some(*time), false));

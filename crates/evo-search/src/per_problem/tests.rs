@@ -47,7 +47,6 @@ fn apart<'a>(name: &str, space: &'a SearchSpace, seed: u64) -> PerProblem<'a> {
     PerProblem::new(vec![search(500.0), search(4500.0)], seed).unwrap()
 }
 
-/// What a search proposes with so many evaluations, up to three in flight.
 fn run(strategy: &mut dyn Strategy, evaluations: usize) -> Vec<Proposal> {
     let (mut all, mut told) = (Vec::<Proposal>::new(), 0);
     loop {
@@ -60,7 +59,6 @@ fn run(strategy: &mut dyn Strategy, evaluations: usize) -> Vec<Proposal> {
     }
 }
 
-/// The best time on each problem over the least there is.
 fn found(proposals: &[Proposal]) -> [f64; 2] {
     [0, 1].map(|problem| {
         let own = proposals.iter().map(|one| times(&one.genome)[problem]);
@@ -127,10 +125,8 @@ fn every_point_is_proposed_once_and_then_it_is_done() {
     }
 }
 
-/// Class and objective of each outcome.
 type Heard = Rc<RefCell<Vec<(VerdictClass, Option<f64>)>>>;
 
-/// Keeps what it is told.
 #[derive(Default)]
 struct Listener(Heard);
 

@@ -1,8 +1,5 @@
-//! The merged depth-first search: all valid points of a group of linked parameters as a diagram,
-//! without listing them.
-//!
-//! Partial points with the same state (see `plan`) have the same completions and are searched once.
-//! Equal nodes are shared on the way back, so the diagram is reduced.
+//! All valid points of a group of linked parameters as a diagram, by a depth-first search that merges partial points
+//! with the same state (see `plan`) and shares equal nodes on the way back, so that the diagram is reduced.
 
 use rustc_hash::FxHashMap;
 
@@ -14,8 +11,7 @@ use crate::program::{Atom, Registers};
 use crate::value::Number;
 use crate::watch::SpaceWatch;
 
-/// All valid points of a group as layers of nodes; edges lead from each layer to the next, the last
-/// layer's lead to the one end, 0.
+/// Edges lead from each layer to the next, the last layer's lead to the one end, 0.
 #[derive(Clone, Debug)]
 pub struct Layers {
     pub slots: Vec<usize>,
@@ -38,9 +34,7 @@ const PLAN_PER_STEP: u64 = 64;
 
 #[derive(Clone, Copy, Debug)]
 pub struct SearchLimits {
-    /// Values tried.
     pub steps: u64,
-    /// Words of remembered states.
     pub words: u64,
 }
 
@@ -68,13 +62,11 @@ pub fn search(problem: &Problem, order: &[usize], limits: SearchLimits) -> Resul
 }
 
 struct DepthMemory {
-    /// By the state before conjuncts without table are turned into allowed values; unused where there
-    /// are none.
+    /// By the state before conjuncts without table are turned into allowed values; unused where there are none.
     before_closing: KeyTable,
     states: KeyTable,
     shared: FxHashMap<Edges, u32>,
     nodes: Vec<Edges>,
-    /// Edges of the node under way, kept for its memory.
     edges: Vec<(u16, u32)>,
 }
 
@@ -89,7 +81,6 @@ impl DepthMemory {
         }
     }
 
-    /// The number of the node with these edges.
     fn share(&mut self, edges: &[(u16, u32)]) -> u32 {
         if edges.is_empty() {
             return DEAD;
@@ -97,8 +88,6 @@ impl DepthMemory {
         if let Some(node) = self.shared.get(edges) {
             return *node;
         }
-        // Equal edges mean equal completions. Sharing them on the way back makes the diagram reduced
-        // without a pass of its own.
         let node = self.nodes.len() as u32;
         self.nodes.push(edges.into());
         self.shared.insert(edges.into(), node);
@@ -108,21 +97,17 @@ impl DepthMemory {
 
 struct MergeSearch<'a> {
     steps: &'a [SearchStep],
-    /// The state before each step on the way to the current partial point.
     states: Vec<Vec<u64>>,
     registers: Registers,
     memory: Vec<DepthMemory>,
     steps_left: u64,
     words_left: u64,
     edges_left: usize,
-    /// Steps since the clock was looked at.
     unwatched: u64,
     watch: &'a SpaceWatch,
 }
 
 impl MergeSearch<'_> {
-    /// The node of the current partial point, which has `depth` slots.
-    ///
     /// The recursion is as deep as the group has parameters, which the reader of files limits. Buffers
     /// of each depth are taken out and put back, so that a step allocates only what it remembers.
     fn go(&mut self, depth: usize) -> Result<u32, OverBudget> {
@@ -145,7 +130,6 @@ impl MergeSearch<'_> {
             }
         }
         self.edges_left = self.edges_left.checked_sub(edges.len()).ok_or(OverBudget)?;
-        // Only nodes whose subtree is finished get here, so children already have their final numbers.
         let node = self.memory[depth].share(&edges);
         self.memory[depth].edges = edges;
         self.states[depth] = state;
@@ -190,8 +174,6 @@ impl MergeSearch<'_> {
             next.truncate(step.width);
         }
         let empty = step.closings.iter().any(|closing| is_empty(mask_of(step, closing, next)));
-        // A slot without allowed values makes the subtree empty. Testing here saves a search that finds
-        // nothing.
         let child = if empty { DEAD } else { self.remembered(depth)? };
         if let Some(entry) = before {
             self.memory[depth].before_closing.set(entry, child);
@@ -199,17 +181,15 @@ impl MergeSearch<'_> {
         Ok(child)
     }
 
-    /// The node of the state after step `depth`, searched if it is new.
     fn remembered(&mut self, depth: usize) -> Result<u32, OverBudget> {
-        // Merging is sound because the state holds everything that the completions depend on (see `plan`):
-        // equal states have the same completions, so the first search answers for all.
+        // Sound because the state holds everything that the completions depend on (see `plan`). The entry has no value
+        // until the search returns; nothing looks it up before: states of one depth are only entered from the depth
+        // above.
         match self.memory[depth].states.entry(&self.states[depth + 1]) {
             KeyEntry::Known(child) => Ok(child),
             KeyEntry::New(entry) => {
                 let words = self.states[depth + 1].len() as u64 + 2;
                 self.words_left = self.words_left.checked_sub(words).ok_or(OverBudget)?;
-                // The entry has no value until the search returns. Nothing can look it up before: states of
-                // one depth are only entered from the depth above.
                 let child = self.go(depth + 1)?;
                 self.memory[depth].states.set(entry, child);
                 Ok(child)
@@ -298,8 +278,7 @@ fn mask_of<'n>(step: &SearchStep, closing: &Closing, next: &'n [u64]) -> &'n [u6
     &next[mask.to..mask.to + mask.words]
 }
 
-/// A register without a value fails whatever reads it in the same way, so that it needs no more than
-/// its mark.
+/// A register without a value fails whatever reads it in the same way, so its mark is enough.
 fn write_registers(field: &RegisterField, registers: &Registers, next: &mut Vec<u64>) {
     let tags = next.len();
     next.resize(tags + field.registers.len().div_ceil(32), 0);
@@ -314,8 +293,7 @@ fn write_registers(field: &RegisterField, registers: &Registers, next: &mut Vec<
 fn atom_words(atom: Atom) -> (u64, u64) {
     match atom {
         Atom::Number(Number::Int(value)) => (0, value as u64),
-        // Bits rather than values: 0.0 and -0.0 then count as different states, which costs a merge but is
-        // never wrong.
+        // Bits: 0.0 and -0.0 then count as different states, which costs a merge but is never wrong.
         Atom::Number(Number::Float(value)) => (1, value.to_bits()),
         Atom::Text(rank) => (2, u64::from(rank)),
     }

@@ -1,15 +1,10 @@
-//! From constraints to diagrams: all valid points of each group of linked parameters, without listing
-//! them.
+//! From constraints to diagrams: `problem` lowers the constraints, tries out the small ones in full and removes values
+//! that no valid point can have. `order` chooses in which order a group's parameters are decided, `plan` works out what
+//! each step then has to do, and `merge` searches. Where that takes too much, `relax` counts as many conjuncts as a
+//! modest budget allows and leaves the rest to be checked point by point.
 //!
-//! `problem` lowers the constraints, tries out the small ones in full and removes values that no valid
-//! point can have. `order` chooses in which order a group's parameters are decided, `plan` works out
-//! what each step then has to do, and `merge` searches, sharing partial points that have the same
-//! completions. Where that takes too much, `relax` counts as many conjuncts as a modest budget allows
-//! and leaves the rest to be checked point by point.
-//!
-//! Conjuncts are taken in order, those that read the fewest slots and combine the fewest values
-//! first. They are tried in halves, so that one bad conjunct among many costs a logarithm of trials;
-//! the number of trials is limited, and what is untried then is left out too.
+//! `relax` takes conjuncts in order, those that read the fewest slots and combine the fewest values first, and tries
+//! them in halves, so that one bad conjunct among many costs a logarithm of trials.
 
 pub mod merge;
 pub mod order;
@@ -37,12 +32,9 @@ impl Default for RelaxLimits {
     }
 }
 
-/// A group with some conjuncts left out.
 #[derive(Debug)]
 pub(crate) struct Relaxed {
-    /// The diagrams of the groups into which it falls.
     pub diagrams: Vec<Layers>,
-    /// The conjuncts that these do not cover.
     pub left_out: Vec<Conjunct>,
 }
 
@@ -52,8 +44,6 @@ pub(crate) fn relax(problem: &Problem, group: &[usize], limits: RelaxLimits) -> 
     let combinations = |conjunct: &Conjunct| {
         conjunct.slots.iter().map(|slot| problem.values[*slot].len()).fold(1usize, usize::saturating_mul)
     };
-    // Conjuncts of few slots and few combinations tend to make small diagrams, so the budget covers more of
-    // them.
     conjuncts.sort_by_key(|conjunct| (conjunct.slots.len(), combinations(conjunct)));
     let mut choice = Choice {
         part: Problem { conjuncts: Vec::new(), ..problem.clone() },
@@ -70,17 +60,14 @@ pub(crate) fn relax(problem: &Problem, group: &[usize], limits: RelaxLimits) -> 
 }
 
 struct Choice<'a> {
-    /// The whole problem, with the conjuncts that are taken.
     part: Problem,
     group: &'a [usize],
-    /// What they leave, together deciding the slots of the group.
     diagrams: Vec<Layers>,
     left_out: Vec<Conjunct>,
     limits: RelaxLimits,
 }
 
 impl Choice<'_> {
-    /// Takes as many as the budget allows, earlier ones first.
     fn add(&mut self, mut batch: Vec<Conjunct>) {
         if batch.is_empty() || self.take(&batch) {
             return;
@@ -110,8 +97,7 @@ impl Choice<'_> {
         let is_replaced = |layers: &Layers| replaced[layers.slots[0]];
         let kept: usize = self.diagrams.iter().filter(|layers| !is_replaced(layers)).map(edges).sum();
         let Some(built) = self.build(&groups, self.limits.edges.saturating_sub(kept)) else {
-            // Leaving a conjunct out only adds points. The diagrams stay a superset of the valid points, and
-            // checks remove the rest.
+            // Leaving a conjunct out only adds points, which checks remove.
             self.part.conjuncts.truncate(taken);
             return false;
         };

@@ -23,7 +23,6 @@ pub const MAX_STEPS: u64 = 1 << 24;
 /// Words of remembered states per search: 64 MiB.
 const MAX_WORDS: u64 = 8 << 20;
 
-/// Edges of a diagram while its layers are being sorted.
 const MAX_EDGES: usize = 4 << 20;
 
 /// Paths of all swaps of a sort together: some seconds of work.
@@ -66,8 +65,7 @@ pub fn diagram(problem: &Problem, group: &[usize], max_steps: u64) -> Result<Lay
     }
 }
 
-/// The constraint that a person would look at first if a group is too much: the one whose conjunct reads the
-/// most parameters, and of those the one with the most combinations.
+/// To look at first if a group is too much: its conjunct reads the most parameters, with the most combinations.
 fn costliest(problem: &Problem, group: &[usize]) -> Option<usize> {
     let mine = problem.conjuncts.iter().filter(|conjunct| group.binary_search(&conjunct.slots[0]).is_ok());
     let combinations = |conjunct: &Conjunct| {
@@ -77,14 +75,12 @@ fn costliest(problem: &Problem, group: &[usize]) -> Option<usize> {
     worst.map(|conjunct| conjunct.origin)
 }
 
-/// The diagram of a slot that no conjunct reads.
 pub fn single(problem: &Problem, slot: usize) -> Layers {
     let edges: Edges = problem.positions[slot].iter().map(|position| (*position, 0)).collect();
     Layers { slots: vec![slot], nodes: vec![vec![edges]] }
 }
 
-/// The diagram of two slots whose tables say everything: a common case, and a search for it would be
-/// mostly preparation.
+/// A common case, for which a search would be mostly preparation.
 fn pair(problem: &Problem, group: &[usize]) -> Option<Layers> {
     let [first, second] = group else { return None };
     let mine = problem.conjuncts.iter().filter(|conjunct| conjunct.slots == group);
@@ -117,8 +113,7 @@ fn greedy(problem: &Problem, group: &[usize]) -> Vec<usize> {
     let mut counts = GreedyCounts::new(problem, group);
     let mut order = Vec::with_capacity(group.len());
     while !left.is_empty() {
-        // A completed conjunct drops out of the state, an opened one adds to it. Small states mean more
-        // merging.
+        // A completed conjunct drops out of the state, an opened one adds to it; small states merge more.
         let score =
             |slot: usize| (Reverse(counts.completes[slot]), counts.opens[slot], problem.values[slot].len());
         // Ties go to the declared order, so that the same file always gives the same diagram.
@@ -130,18 +125,13 @@ fn greedy(problem: &Problem, group: &[usize]) -> Vec<usize> {
     order
 }
 
-/// What deciding each slot next would do, kept up to date: counting anew for each slot would take the square
-/// of the slots times the conjuncts.
+/// Kept up to date: counting anew for each slot would take the square of the slots times the conjuncts.
 struct GreedyCounts<'a> {
     conjuncts: Vec<&'a [usize]>,
-    /// The conjuncts that read each slot.
     reading: Vec<Vec<usize>>,
-    /// How many slots of each conjunct are open.
     open: Vec<usize>,
     assigned: Vec<bool>,
-    /// Conjuncts whose only open slot this is.
     completes: Vec<usize>,
-    /// Conjuncts of which no slot is decided.
     opens: Vec<usize>,
 }
 
@@ -186,7 +176,6 @@ impl<'a> GreedyCounts<'a> {
     }
 }
 
-/// The same points with layers in ascending order of slots.
 fn sorted(mut layers: Layers, max_paths: u64, watch: &SpaceWatch) -> Result<Layers, OverBudget> {
     // A bubble sort, because swapping neighbors is the only cheap move on a diagram: it touches the two
     // layers and no others (Rudell, Dynamic variable ordering for ordered BDDs, ICCAD 1993).
@@ -219,11 +208,9 @@ fn swap(layers: &mut Layers, upper: usize) -> Result<u64, OverBudget> {
             let inner = layers.nodes[upper + 1][*child as usize].iter();
             paths.extend(inner.map(|(second, grandchild)| (*second, *first, *grandchild)));
         }
-        // A diagram that is small in one order can be exponentially larger in another, so sorting has a limit
-        // too.
+        // A diagram that is small in one order can be exponentially larger in another.
         edges_left = edges_left.checked_sub(paths.len()).ok_or(OverBudget)?;
-        // Sorted by the second slot and then by the first: nodes keep their edges ascending, which sharing by
-        // equality and binary search both need.
+        // So that edges ascend, which sharing by equality and binary search both need.
         paths.sort_unstable();
         let by_second = paths.chunk_by(|a, b| a.0 == b.0).map(|chunk| {
             let edges: Edges = chunk.iter().map(|(_, first, grandchild)| (*first, *grandchild)).collect();

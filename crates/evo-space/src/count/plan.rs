@@ -1,17 +1,12 @@
 //! What the merged search does at each slot of an order, worked out beforehand.
 //!
-//! The state of a partial point is a run of words that says everything about its completions: for open
-//! slots the values still allowed, for small tables the node of their diagram, for the rest the
-//! registers that open conjuncts read. A conjunct with one open slot left has been turned into that
-//! slot's allowed values, so nothing is checked later, and permutations of equal consequences (as in
-//! pairwise-different parameters) are one state.
+//! The state of a partial point is a run of words that says everything about its completions: for open slots the values
+//! still allowed, for small tables the node of their diagram, for the rest the registers that open conjuncts read. A
+//! conjunct with one open slot left has been turned into that slot's allowed values, so nothing is checked later, and
+//! permutations of equal consequences (as in pairwise-different parameters) are one state.
 //!
-//! What is left of a conjunct when some slots are decided: the decided parts are computed once, into
-//! registers, and the rest reads those.
-//!
-//! Two partial points whose registers agree have the same completions, so the registers are also what
-//! the search compares partial points by: of `x * y * z <= 64` with `x` and `y` decided it is the
-//! product that counts, not its factors.
+//! The decided parts of a conjunct are computed once, into registers: of `x * y * z <= 64` with `x` and `y` decided it
+//! is the product that partial points are compared by, not its factors.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -37,9 +32,7 @@ pub struct SearchStep {
     pub carried: Vec<(usize, usize)>,
     pub nodes: Vec<NodeMove>,
     pub parts: Vec<Precomputed>,
-    /// Registers that open conjuncts read.
     pub registers: RegisterField,
-    /// Registers that only the closings read.
     pub closing_registers: RegisterField,
     pub closings: Vec<Closing>,
     /// Words of the state after this step.
@@ -48,15 +41,12 @@ pub struct SearchStep {
     pub weight: u64,
 }
 
-/// Where the allowed values of a slot are.
 #[derive(Debug)]
 pub enum Source {
     State(usize),
-    /// Not touched yet: all of them.
     Full(Vec<u64>),
 }
 
-/// Allowed values of an open slot.
 #[derive(Debug)]
 pub struct MaskMove {
     slot: usize,
@@ -67,7 +57,6 @@ pub struct MaskMove {
     pub rows: Option<Vec<u64>>,
 }
 
-/// A table of three or more slots follows its diagram.
 #[derive(Debug)]
 pub struct NodeMove {
     pub from: Option<usize>,
@@ -77,20 +66,12 @@ pub struct NodeMove {
     pub then: Then,
 }
 
-/// What the next node is for.
 #[derive(Debug)]
 pub enum Then {
-    Keep {
-        to: usize,
-    },
-    /// One open slot is left: its values.
-    Restrict {
-        mask: usize,
-        rows: Vec<u64>,
-    },
+    Keep { to: usize },
+    Restrict { mask: usize, rows: Vec<u64> },
 }
 
-/// A conjunct without a table that has one open slot left.
 #[derive(Debug)]
 pub struct Closing {
     pub slot: usize,
@@ -113,18 +94,14 @@ impl RegisterField {
 }
 
 impl SearchStep {
-    /// Words of the state with the registers that closings read.
     pub fn width_before_closing(&self) -> usize {
         self.width + self.closing_registers.words()
     }
 }
 
-/// Words, table nodes and programs of a state that count as one step.
 const STEP_PARTS: usize = 64;
 
 impl SearchPlan {
-    /// About how much planning has to do, and keep: each conjunct is carried along from its first slot to its
-    /// last.
     pub fn cost(problem: &Problem, order: &[usize]) -> u64 {
         let mut depths = vec![usize::MAX; problem.values.len()];
         order.iter().enumerate().for_each(|(depth, slot)| depths[*slot] = depth);
@@ -146,22 +123,16 @@ impl SearchPlan {
 struct Planner<'a> {
     problem: &'a Problem,
     order: &'a [usize],
-    /// When each slot is decided; slots of other groups never are.
     depths: Vec<usize>,
     registers: Registers,
     tracks: Vec<Track>,
-    /// The tracks that take in each depth's slot.
     touching: Vec<Vec<usize>>,
-    /// Where each open slot's mask is in the state before the step.
     masks: Vec<Option<usize>>,
 }
 
-/// One conjunct on its way through the order.
 struct Track {
-    /// When its slots are decided, ascending.
     depths: Vec<usize>,
     diagram: Option<TableDiagram>,
-    /// Where its node is in the state before the step.
     node: Option<usize>,
     residual: Code,
 }
@@ -175,10 +146,7 @@ impl Track {
         self.depths.len() - self.depths.partition_point(|own| *own <= depth)
     }
 
-    /// Open slots remain after `depth`, and it has begun.
     fn is_pending(&self, depth: usize) -> bool {
-        // With one open slot left the conjunct has become that slot's allowed values and takes no more room
-        // in the state.
         self.depths[0] <= depth && self.open_after(depth) > 1
     }
 }
@@ -187,8 +155,7 @@ impl<'a> Planner<'a> {
     fn new(problem: &'a Problem, order: &'a [usize]) -> Planner<'a> {
         let mut depths = vec![usize::MAX; problem.values.len()];
         order.iter().enumerate().for_each(|(depth, slot)| depths[*slot] = depth);
-        // A conjunct links all of its slots into one group, so its first slot decides whether it belongs
-        // here.
+        // A conjunct's slots are all in one group.
         let mine = problem.conjuncts.iter().filter(|conjunct| depths[conjunct.slots[0]] != usize::MAX);
         let tracks: Vec<Track> = mine.map(|conjunct| track(conjunct, &depths)).collect();
         let mut touching = vec![Vec::new(); order.len()];
@@ -207,8 +174,7 @@ impl<'a> Planner<'a> {
     fn step(&mut self, depth: usize) -> SearchStep {
         let slot = self.order[depth];
         let allowed = self.source(slot);
-        // Before masks and registers are laid out: what the residuals compute early decides which
-        // registers are still read.
+        // What the residuals compute early decides which registers are still read.
         let parts = self.advance_residuals(depth);
         let mut masks = self.mask_moves(depth);
         let mut width = 0;
@@ -243,7 +209,6 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The tracks that have one open slot left after a step that takes one of theirs in.
     fn closing(&self, depth: usize) -> impl Iterator<Item = &Track> {
         let touching = self.touching[depth].iter().map(|number| &self.tracks[*number]);
         touching.filter(move |track| track.open_after(depth) == 1)
@@ -260,7 +225,6 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Tells conjuncts without a table about the new slot. Parts that become computable are computed once.
     fn advance_residuals(&mut self, depth: usize) -> Vec<Precomputed> {
         let mut parts = Vec::new();
         let Planner { depths, registers, tracks, touching, problem, .. } = self;
@@ -269,8 +233,7 @@ impl<'a> Planner<'a> {
             |at: usize| at >= problem.values.len() || depths[at] <= depth || problem.values[at].len() == 1;
         for number in &touching[depth] {
             let track = &mut tracks[*number];
-            // A conjunct's last slot needs no residual: closing has tried all of that slot's values
-            // already.
+            // Closing has tried all values of a conjunct's last slot already.
             if track.diagram.is_none() && track.open_after(depth) > 0 {
                 track.residual = extract(&track.residual, &decided, &mut parts, registers);
             }
@@ -278,18 +241,15 @@ impl<'a> Planner<'a> {
         parts
     }
 
-    /// The open slots that are restricted after this step.
     fn mask_moves(&self, depth: usize) -> Vec<MaskMove> {
         let mut moves: Vec<MaskMove> = Vec::new();
-        // The tracks that close at this step, by the depth of the slot that they close on.
         let mut closing: FxHashMap<usize, Vec<&Track>> = FxHashMap::default();
         for track in self.closing(depth) {
             closing.entry(track.last_depth()).or_default().push(track);
         }
         for (at, slot) in self.order.iter().enumerate().skip(depth + 1) {
             let closing = closing.remove(&at);
-            // A slot that nothing has restricted yet takes no words, which would be the same in every
-            // state.
+            // A slot that nothing has restricted yet takes no words.
             if self.masks[*slot].is_none() && closing.is_none() {
                 continue;
             }
@@ -297,8 +257,7 @@ impl<'a> Planner<'a> {
             // A table of two slots has no node to remember, because the first value alone gives the row.
             let diagrams = closing.iter().flatten().filter_map(|track| track.diagram.as_ref());
             let pairs = diagrams.filter(|diagram| diagram.steps.len() == 1);
-            // Several tables may close on the same slot at this step; their rows are intersected once here
-            // instead of at every visit.
+            // Tables that close on the same slot are intersected once here instead of at every visit.
             let rows = pairs.map(pair_rows).reduce(|mut all, more| {
                 all.iter_mut().zip(more).for_each(|(word, other)| *word &= other);
                 all
@@ -308,7 +267,6 @@ impl<'a> Planner<'a> {
         moves
     }
 
-    /// Tables of three and more slots: those that wait, and those that take in the new slot.
     fn node_moves(
         &mut self,
         depth: usize,
@@ -337,8 +295,7 @@ impl<'a> Planner<'a> {
                         then: Then::Keep { to },
                     });
                 }
-                // With one open slot left the table is spent: its last node becomes that slot's allowed
-                // values and leaves the state.
+                // The table is spent: its last node becomes the slot's allowed values and leaves the state.
                 (Some(level), _, _) if track.open_after(depth) == 1 => {
                     let open = self.order[track.depths[level + 1]];
                     let mask = masks.iter().position(|mask| mask.slot == open);
@@ -352,7 +309,6 @@ impl<'a> Planner<'a> {
         (carried, moves)
     }
 
-    /// The registers that open conjuncts read, and those that only this step's closings read.
     fn register_fields(&self, depth: usize, width: &mut usize) -> (RegisterField, RegisterField) {
         let slots = self.problem.values.len();
         let open = |register: usize| {
@@ -377,8 +333,7 @@ impl<'a> Planner<'a> {
                 closing.registers.push(register);
             }
         }
-        // These come before the registers that only closings read, so that truncating the state drops just
-        // the latter.
+        // Before the registers that only closings read, so that truncating the state drops just the latter.
         key.to = *width;
         *width += key.words();
         closing.to = *width;
@@ -394,7 +349,6 @@ impl<'a> Planner<'a> {
             Closing {
                 slot,
                 mask: mask.expect("a slot that a conjunct closes on has a mask"),
-                // Compiled only now: the residual reads nothing but registers and the one open slot.
                 program: Program::new(&track.residual, registers),
                 values: problem.values[slot].clone(),
             }
@@ -415,20 +369,17 @@ fn track(conjunct: &Conjunct, depths: &[usize]) -> Track {
     }
 }
 
-/// The second slot's values for each value of the first.
 fn pair_rows(diagram: &TableDiagram) -> Vec<u64> {
     let row = |node: &u32| match usize::try_from(*node)
         .ok()
         .and_then(|node| diagram.rows.get(node * diagram.words..))
     {
         Some(rows) => rows[..diagram.words].to_vec(),
-        // Nothing completes this value.
         None => vec![0; diagram.words],
     };
     diagram.steps[0].iter().flat_map(row).collect()
 }
 
-/// A computation that a step of the search has to do once for each value.
 #[derive(Debug)]
 pub struct Precomputed {
     code: Code,
@@ -445,13 +396,11 @@ pub fn extract(
     registers: &mut Registers,
 ) -> Code {
     match reads(code, is_decided) {
-        // Constants stay where they are, and so does what reads nothing decided.
         (false, _) => code.clone(),
         (true, false) => Code::Slot(part(code, parts, registers) as usize),
         (true, true) => match code {
             Code::Sum(terms) => {
-                // Terms of a flat sum may be gathered, whatever their positions: lowering made it flat only
-                // where no order can overflow.
+                // Lowering made the sum flat only where no order can overflow.
                 let (ready, open) = split(terms, |(_, term)| !reads(term, is_decided).1);
                 let open =
                     open.iter().map(|(sign, term)| (*sign, extract(term, is_decided, parts, registers)));
@@ -461,7 +410,6 @@ pub fn extract(
                 Code::Sum(ready.into_iter().chain(open).collect())
             }
             Code::Product(factors) => {
-                // Likewise the factors of a flat product.
                 let (ready, open) = split(factors, |factor| !reads(factor, is_decided).1);
                 let open = open.iter().map(|factor| extract(factor, is_decided, parts, registers));
                 let open: Vec<Code> = open.collect();

@@ -13,15 +13,13 @@ use crate::watch::SpaceWatch;
 /// A constraint with at most this many combinations of values is tried out in full beforehand.
 const MAX_TABLE: usize = 1 << 14;
 
-/// Removing values makes smaller tables possible, which may remove more; combinations tried in all
-/// before the search has to do the rest.
+/// Combinations tried in all before the search has to do the rest: removing values makes smaller tables possible.
 const MAX_TRIED: usize = 1 << 21;
 
 /// A conjunct and the slots that it reads, ascending; at least two, each with at least two values.
 #[derive(Clone, Debug)]
 pub struct Conjunct {
     pub code: Code,
-    /// The number of the constraint that it is part of.
     pub origin: usize,
     pub slots: Vec<usize>,
     /// Its truth for all combinations of the slots' remaining values, if these are few.
@@ -31,14 +29,10 @@ pub struct Conjunct {
 /// Slots are parameters in declared order.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// Remaining value positions of each slot, ascending.
     pub positions: Vec<Vec<u16>>,
-    /// The same as atoms.
     pub values: Vec<Vec<Atom>>,
     pub conjuncts: Vec<Conjunct>,
-    /// Already known to have no valid point.
     pub impossible: bool,
-    /// Ends the work on the problem, the search included.
     pub watch: SpaceWatch,
 }
 
@@ -59,8 +53,6 @@ impl Problem {
         // One budget for all rounds, so that lowering again cannot multiply the work.
         let mut tried = 0;
         while !problem.impossible && !watch.is_over() {
-            // A slot that filtering left with one value is a constant to the next round, in which more
-            // folds and smaller tables are possible.
             problem.lower(parameters, constraints, &texts);
             let single = problem.singles();
             problem.filter(&mut tried);
@@ -71,7 +63,6 @@ impl Problem {
         problem
     }
 
-    /// Translates the constraints with what is known about the slots now.
     fn lower(&mut self, parameters: &[Parameter], constraints: &[&Constraint], texts: &Texts) {
         let domains = Domains::new(&self.values, texts);
         let places: FxHashMap<&str, usize> =
@@ -97,7 +88,6 @@ impl Problem {
         self.values.iter().map(|values| values.len() == 1).collect()
     }
 
-    /// Whether a conjunct that has to be evaluated reads a slot that has become a constant.
     fn worth_lowering_again(&self, single_before: &[bool]) -> bool {
         let new = |slot: &usize| self.values[*slot].len() == 1 && !single_before[*slot];
         let evaluated = |conjunct: &&Conjunct| conjunct.table.is_none();
@@ -105,8 +95,7 @@ impl Problem {
             && self.conjuncts.iter().filter(evaluated).any(|conjunct| conjunct.code.slots().iter().any(new))
     }
 
-    /// Removes conjuncts and values that small tables decide, and keeps the tables. The smallest come
-    /// first, because what they remove makes the others smaller.
+    /// The smallest tables come first, because what they remove makes the others smaller.
     fn filter(&mut self, tried: &mut usize) {
         let mut registers = Registers::new(self.values.len());
         for (slot, values) in self.values.iter().enumerate() {
@@ -118,12 +107,10 @@ impl Problem {
         let programs: Vec<Program> =
             self.conjuncts.iter().map(|conjunct| Program::new(&conjunct.code, &mut registers)).collect();
         let mut changed = true;
-        // Generalized arc consistency: values without support go, which shrinks other tables, until no table
-        // changes.
+        // Generalized arc consistency.
         while changed && !self.impossible {
             changed = false;
             let mut numbers: Vec<usize> = (0..self.conjuncts.len()).collect();
-            // Sorted anew in each pass, because removed values change which tables are small.
             numbers.sort_by_key(|number| self.combinations(&self.conjuncts[*number]));
             for number in numbers {
                 if self.watch.is_over() {
@@ -132,8 +119,7 @@ impl Problem {
                 let combinations = self.combinations(&self.conjuncts[number]);
                 let cost = combinations.saturating_mul(programs[number].weight() as usize);
                 let few = combinations <= MAX_TABLE && tried.saturating_add(cost) <= MAX_TRIED;
-                // A conjunct that reads one slot or none is always tabulated: the search only plans
-                // conjuncts of two or more slots.
+                // The search only plans conjuncts of two or more slots.
                 let wanted = few || self.conjuncts[number].slots.len() < 2;
                 if wanted && !self.impossible && !self.is_current(&self.conjuncts[number]) {
                     *tried = tried.saturating_add(cost);
@@ -148,7 +134,6 @@ impl Problem {
         conjunct.slots.iter().map(|slot| self.values[*slot].len()).fold(1, usize::saturating_mul)
     }
 
-    /// Whether the table has the slots' present values.
     fn is_current(&self, conjunct: &Conjunct) -> bool {
         let sizes = conjunct.slots.iter().map(|slot| self.values[*slot].len());
         conjunct.table.as_ref().is_some_and(|table| sizes.eq(table.sizes.iter().copied()))
@@ -183,12 +168,10 @@ impl Problem {
         self.positions[slot].retain(|_| each.next() == Some(&true));
     }
 
-    /// Drops conjuncts that always hold now, and slots that have become constants from the others.
     fn drop_what_is_decided(&mut self) {
         let mut conjuncts = std::mem::take(&mut self.conjuncts);
         for conjunct in &mut conjuncts {
-            // Another table may have removed values after this one was made, so its rows no longer match the
-            // slots.
+            // Another table may have removed values after this one was made.
             if !self.is_current(conjunct) {
                 conjunct.table = None;
             }
@@ -220,8 +203,7 @@ impl Problem {
         for conjunct in &self.conjuncts {
             for slot in &conjunct.slots[1..] {
                 let (a, b) = (find(&mut leader, conjunct.slots[0]), find(&mut leader, *slot));
-                // The smaller slot leads, so that a group is found under its first slot and groups come out
-                // in declared order.
+                // So that a group is found under its first slot.
                 leader[a.max(b)] = a.min(b);
             }
         }
@@ -235,26 +217,20 @@ impl Problem {
     }
 }
 
-/// Steps between two looks at the clock.
 pub const WATCH_STEPS: u64 = 1 << 12;
 
-/// Marks a partial combination that has no completion.
 pub const DEAD: u32 = u32::MAX;
 
-/// A conjunct's truth for every combination of its slots' values, as it was when they were tried.
 #[derive(Clone, Debug)]
 pub struct TruthTable {
-    /// Number of values of each slot, in the conjunct's order.
     sizes: Vec<usize>,
     /// Row-major over `sizes`.
     bits: Vec<bool>,
-    /// How many combinations it holds for.
     pub holding: usize,
 }
 
 impl TruthTable {
-    /// Tries `program` on all combinations, unless `watch` ends that. `slots` are registers; `set(slot, at)`
-    /// sets one.
+    /// Tries all combinations, unless `watch` ends that. `slots` are registers; `set(slot, at)` sets one.
     pub fn new(
         sizes: Vec<usize>,
         program: &Program,
@@ -277,7 +253,6 @@ impl TruthTable {
                 }
             }
             bits.push(program.holds(registers));
-            // Counts up like an odometer with the last slot fastest, because `bits` is row-major.
             let Some(step) = (0..at.len()).rev().find(|digit| at[*digit] + 1 < sizes[*digit]) else { break };
             at[step] += 1;
             at[step + 1..].fill(0);
@@ -296,7 +271,6 @@ impl TruthTable {
         self.bits[combination]
     }
 
-    /// For each slot, which values occur in a combination that it holds for.
     pub fn supported(&self) -> Vec<Vec<bool>> {
         let mut supported: Vec<Vec<bool>> = self.sizes.iter().map(|size| vec![false; *size]).collect();
         let mut stride = self.bits.len();
@@ -313,7 +287,6 @@ impl TruthTable {
         supported
     }
 
-    /// Keeps only the values that are flagged.
     pub fn keep(&mut self, flags: &[Vec<bool>]) {
         let mut kept = vec![true];
         for flags in flags {
@@ -324,7 +297,6 @@ impl TruthTable {
         self.sizes = flags.iter().map(|flags| flags.iter().filter(|flag| **flag).count()).collect();
     }
 
-    /// Forgets slots that have one value; the truth does not depend on them.
     pub fn drop_single_values(&mut self) {
         self.sizes.retain(|size| *size > 1);
     }
@@ -356,7 +328,6 @@ pub struct TableDiagram {
     pub steps: Vec<Vec<u32>>,
     /// For the nodes at the last slot: the values that complete the combination, as a set of words.
     pub rows: Vec<u64>,
-    /// Words of one row.
     pub words: usize,
 }
 
@@ -366,8 +337,6 @@ impl TableDiagram {
         let table = table.reordered(order);
         let last = table.sizes[table.sizes.len() - 1];
         let words = words_for(last);
-        // From the last slot up, so that equal completions have one number before their parents are
-        // compared; this is how decision diagrams are reduced.
         let mut rows = KeyTable::new(words);
         let mut row = vec![0u64; words];
         let mut nodes: Vec<u32> = Vec::with_capacity(table.bits.len() / last);
@@ -383,7 +352,6 @@ impl TableDiagram {
             let above = nodes.chunks_exact(*size).map(|children| {
                 key.iter_mut().zip(children).for_each(|(word, child)| *word = u64::from(*child));
                 let dead = children.iter().all(|child| *child == DEAD);
-                // Two nodes with the same children admit the same completions, so one number stands for both.
                 if dead { DEAD } else { shared.intern(&key) }
             });
             nodes = above.collect();
@@ -391,7 +359,6 @@ impl TableDiagram {
                 (0..shared.len()).flat_map(|node| shared.key(node).iter().map(|word| *word as u32)).collect(),
             );
         }
-        // The levels were built from the last slot up; the search reads them from the first slot down.
         steps.reverse();
         let rows = (0..rows.len()).flat_map(|row| rows.key(row).to_vec()).collect();
         TableDiagram { steps, rows, words }
@@ -402,7 +369,6 @@ impl TableDiagram {
 mod tests {
     use super::*;
 
-    /// A table of a function of three positions.
     fn table(sizes: [usize; 3], holds: impl Fn([usize; 3]) -> bool) -> TruthTable {
         let mut bits = Vec::new();
         for a in 0..sizes[0] {
@@ -414,7 +380,6 @@ mod tests {
         TruthTable { sizes: sizes.to_vec(), bits, holding }
     }
 
-    /// Follows the diagram for positions that are given in the diagram's order.
     fn follow(diagram: &TableDiagram, sizes: [usize; 3], at: [usize; 3]) -> bool {
         let mut node = 0;
         for level in 0..2 {
@@ -448,7 +413,6 @@ mod tests {
 
     #[test]
     fn equal_futures_are_one_node() {
-        // Only whether the sum so far is odd matters.
         let diagram =
             TableDiagram::new(&table([6, 6, 6], |at| at.iter().sum::<usize>() % 2 == 0), &[0, 1, 2]);
         assert_eq!(diagram.steps.iter().map(Vec::len).collect::<Vec<_>>(), [6, 2 * 6]);

@@ -1,11 +1,9 @@
-//! Runs of 64-bit words: sets of a slot's remaining values, a bit for each, and memo keys with small numbers for
-//! them. Keys of one table are equally long and lie one after the other, so that an entry costs its words and a
-//! few bytes.
+//! Runs of 64-bit words: sets of a slot's remaining values, a bit for each, and memo keys with small numbers for them.
+//! Keys of one table are equally long and lie one after the other.
 //!
-//! Keys are short runs of small integers and masks from our own search, so nobody can aim for collisions
-//! and a simple hash will do. With `rustc-hash` and `hashbrown` the twelve public spaces of other tuners
-//! are built in 20.8 ms together, with the table and the hash that stood here before in 21.9 ms
-//! (November 2026, least of many runs on a busy machine: no slower).
+//! Keys come from our own search, so nobody can aim for collisions and a simple hash will do. With `rustc-hash` and
+//! `hashbrown` the twelve public spaces of other tuners are built in 20.8 ms together, with the table and the hash that
+//! stood here before in 21.9 ms (November 2026).
 
 use std::hash::Hasher;
 
@@ -15,19 +13,15 @@ use rustc_hash::FxHasher;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyEntry {
-    /// The value that was set for this key.
     Known(u32),
-    /// A new entry, whose value is to be set.
     New(u32),
 }
 
-/// Keys of `stride` words each, and a number for each.
 #[derive(Debug)]
 pub struct KeyTable {
     stride: usize,
     keys: Vec<u64>,
     values: Vec<u32>,
-    /// Entry numbers, by the hash of their keys.
     entries: HashTable<u32>,
 }
 
@@ -48,16 +42,13 @@ impl KeyTable {
     pub fn entry(&mut self, key: &[u64]) -> KeyEntry {
         let KeyTable { stride, keys, values, entries } = self;
         let key_of = |entry: &u32| &keys[*entry as usize * *stride..(*entry as usize + 1) * *stride];
-        // The table holds entry numbers only. Growing it hashes the keys again, which costs less memory
-        // than a stored hash per entry.
+        // Hashing keys again when the table grows costs less memory than a stored hash per entry.
         match entries.entry(hash(key), |entry| key_of(entry) == key, |entry| hash(key_of(entry))) {
             Entry::Occupied(found) => KeyEntry::Known(values[*found.get() as usize]),
             Entry::Vacant(place) => {
                 let number = values.len() as u32;
                 place.insert(number);
                 keys.extend_from_slice(key);
-                // An entry stays without a value only if the search runs out of budget, and then the table
-                // is dropped.
                 values.push(u32::MAX);
                 KeyEntry::New(number)
             }
@@ -86,16 +77,13 @@ fn hash(key: &[u64]) -> u64 {
     hasher.finish()
 }
 
-/// Words for a set of values out of `size`.
 pub fn words_for(size: usize) -> usize {
     size.div_ceil(64)
 }
 
-/// Adds to `words` the set of all `size` values.
 pub fn push_full(words: &mut Vec<u64>, size: usize) {
     words.extend(std::iter::repeat_n(u64::MAX, size / 64));
-    // Bits beyond the last value stay clear, because sets are compared and tested for emptiness by whole
-    // words.
+    // Sets are compared and tested for emptiness by whole words.
     if !size.is_multiple_of(64) {
         words.push((1 << (size % 64)) - 1);
     }
@@ -105,7 +93,6 @@ pub fn is_empty(words: &[u64]) -> bool {
     words.iter().all(|word| *word == 0)
 }
 
-/// The members, ascending.
 pub fn members(words: &[u64]) -> impl Iterator<Item = usize> + '_ {
     words.iter().enumerate().flat_map(|(number, word)| {
         let mut left = *word;

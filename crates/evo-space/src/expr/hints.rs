@@ -1,20 +1,15 @@
-//! What to write instead: a hint for every way in which a text is not an expression. People bring habits
-//! from C, Python, SQL and mathematics; each is answered with the word of this language.
+//! What to write instead: habits from C, Python, SQL and mathematics are answered with the word of this language.
 
 use super::tree::Function;
 use crate::diagnostic::nearest;
 use crate::expr::ExprTokenKind;
 
-/// The form of a choice, which several mistakes lead to.
 pub const IF: &str = "write `a if condition else b`";
 
-/// The form of a membership.
 pub const MEMBERS: &str = "write `A in [1, 2]`";
 
-/// Where an expression is too large.
 pub const SPLIT: &str = "split it into several constraints";
 
-/// For a character that begins nothing.
 pub fn character(character: char) -> String {
     let instead = match character {
         '×' | '·' | '⋅' | '∗' => "write `*`",
@@ -44,7 +39,6 @@ pub fn character(character: char) -> String {
     instead.to_string()
 }
 
-/// For a text that begins like a number and is not one, or does not fit.
 pub fn number(text: &str) -> String {
     let lower = text.to_lowercase();
     let after_digits = lower.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '_');
@@ -83,8 +77,7 @@ pub fn number(text: &str) -> String {
     }
 }
 
-/// For something that stands where a value belongs. `before` is the text of the token before it,
-/// empty at the start.
+/// `before` is the text of the token before it, empty at the start.
 pub fn value(found: &ExprTokenKind, before: &str) -> String {
     let hint = match found {
         ExprTokenKind::Word(word) => match word.as_str() {
@@ -108,7 +101,6 @@ pub fn value(found: &ExprTokenKind, before: &str) -> String {
     hint.to_string()
 }
 
-/// For something that stands where an operator or the end belongs, after `before`.
 pub fn operator(found: &ExprTokenKind, before: &str) -> String {
     let between = "put an operator between the two, or `and` between two conditions";
     let hint = match found {
@@ -152,7 +144,6 @@ fn operator_word(word: &str, before: &str) -> Option<String> {
     Some(hint.to_string())
 }
 
-/// For a function that does not exist.
 pub fn function(name: &str) -> String {
     let instead = match name {
         "sqrt" => Some("write `a ** 0.5`"),
@@ -177,7 +168,6 @@ pub fn function(name: &str) -> String {
     }
 }
 
-/// For a call with too few or too many arguments.
 pub fn arguments(function: Function) -> &'static str {
     match function {
         Function::Min => "write `min(a, b)`",

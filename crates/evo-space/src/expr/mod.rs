@@ -1,8 +1,7 @@
-//! The expression language of constraints, launch plans and shapes: Python's meaning.
-//!
-//! `and or not`, comparisons (also chained, `in`, `not in`), `+ - * / // % **`, `a if c else b`,
-//! `min max abs ceil_div`, numbers, quoted texts, booleans, names. Arithmetic is checked: an overflow
-//! or a division by zero is an error with its place, never a wrapped number.
+//! The expression language of constraints, launch plans and shapes, with Python's meaning: `and or not`, comparisons
+//! (also chained, `in`, `not in`), `+ - * / // % **`, `a if c else b`, `min max abs ceil_div`, numbers, quoted texts,
+//! booleans, names. Arithmetic is checked: an overflow or a division by zero is an error with its place, never a
+//! wrapped number.
 
 mod hints;
 mod parse;
@@ -18,9 +17,7 @@ use crate::value::Value;
 pub use crate::expr::parse::is_name;
 pub use crate::expr::tree::Scope;
 
-/// A parsed expression. Cloning is cheap.
-///
-/// `evaluate` walks the tree and explains what goes wrong; to evaluate one expression at many points,
+/// Cheap to clone. `evaluate` walks the tree and explains what goes wrong; to evaluate one expression at many points,
 /// compile it (`Expr::compile`).
 ///
 /// ```
@@ -54,8 +51,7 @@ impl Expr {
         &self.text
     }
 
-    /// Names that are read, with their places, in order of appearance; one that is read twice is
-    /// listed twice.
+    /// With their places, in order of appearance; one that is read twice is listed twice.
     pub fn names(&self) -> Vec<(String, Span)> {
         let uses = self.parsed.uses.iter();
         uses.map(|(slot, span)| (self.parsed.names[*slot].to_string(), span.clone())).collect()
@@ -70,7 +66,6 @@ impl Expr {
         &self.parsed.root
     }
 
-    /// The number of operations, names and constants.
     pub fn size(&self) -> usize {
         fn nodes(tree: &Tree) -> usize {
             let mut sum = 1;
@@ -80,7 +75,6 @@ impl Expr {
         nodes(&self.parsed.root)
     }
 
-    /// The value; checked arithmetic, so overflow and division by zero are errors.
     pub fn evaluate(&self, scope: &dyn Scope) -> Result<Value, ExprError> {
         tree::evaluate(&self.parsed.root, &tree::Context { names: &self.parsed.names, scope })
     }
@@ -119,7 +113,6 @@ impl ExprError {
         self
     }
 
-    /// The same error, `by` bytes further to the right.
     pub(crate) fn shifted(mut self, by: usize) -> ExprError {
         self.span = self.span.start + by..self.span.end + by;
         self
@@ -134,12 +127,10 @@ struct ExprToken {
 
 #[derive(Clone, Debug, PartialEq)]
 enum ExprTokenKind {
-    /// A number or a quoted text.
     Literal(Value),
     /// A name or a word of the language (`and`, `if`, …).
     Word(String),
     Symbol(&'static str),
-    /// After the last token.
     End,
 }
 
@@ -166,7 +157,6 @@ mod tests {
         assert_eq!(format!("{} {value}", value.kind()), expected, "{text}");
     }
 
-    /// The error's message and the text it points at.
     fn check_value_error(text: &str, expected: &str) {
         let error = Expr::parse(text).unwrap().evaluate(&scope).unwrap_err();
         assert_eq!(format!("{} @ {}", error.message, &text[error.span.clone()]), expected, "{text}");

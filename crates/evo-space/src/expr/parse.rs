@@ -12,24 +12,19 @@ use crate::value::{Operator, Value};
 /// Nesting beyond this is refused, so that no input overflows the stack, here or in evaluation.
 const MAX_DEPTH: usize = 50;
 
-/// Longer texts are refused; the longest sensible constraint is far below.
 const MAX_LENGTH: usize = 100_000;
 
-/// Words that cannot be names.
 const RESERVED: [&str; 14] =
     ["and", "or", "not", "in", "if", "else", "True", "False", "true", "false", "is", "lambda", "for", "None"];
 
-/// A tree and the names that it reads.
 #[derive(Debug)]
 pub struct Parsed {
     pub root: Tree,
-    /// Each name once, in order of first appearance.
     pub names: Vec<Arc<str>>,
     /// Each appearance: position in `names` and place in the text.
     pub uses: Vec<(usize, Span)>,
 }
 
-/// Whether a text can be the name of a parameter or of a problem size.
 pub fn is_name(text: &str) -> bool {
     let first = text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     first
@@ -39,7 +34,6 @@ pub fn is_name(text: &str) -> bool {
 
 pub fn parse(text: &str) -> Result<Parsed, ExprError> {
     if text.len() > MAX_LENGTH {
-        // Only the first character is marked. Marking the whole text would fill the screen.
         let start = text.char_indices().nth(1).map_or(text.len(), |(at, _)| at);
         let message = format!("an expression longer than {MAX_LENGTH} bytes");
         return Err(ExprError::new(0..start, message).hint(hints::SPLIT));
@@ -64,7 +58,6 @@ struct Parser<'a> {
     at: usize,
     depth: usize,
     names: Vec<Arc<str>>,
-    /// Where each name is in `names`; nothing while there are few.
     places: HashMap<Arc<str>, usize>,
     uses: Vec<(usize, Span)>,
     text: &'a str,
@@ -107,8 +100,7 @@ impl Parser<'_> {
         kind: fn(Vec<Tree>) -> Kind,
         operand: impl Fn(&mut Self) -> Parse,
     ) -> Parse {
-        // Operands of one kind are one flat list: a long conjunction then nests no deeper than a short one,
-        // and only real nesting counts against the depth limit.
+        // One flat list for operands of one kind, so that only real nesting counts against the depth limit.
         let first = operand(self)?;
         let mut operands = vec![first];
         while self.take_word(word) {
@@ -177,7 +169,6 @@ impl Parser<'_> {
         Ok(None)
     }
 
-    /// `[a, b]` or `(a, b)`.
     fn members(&mut self) -> Parse {
         let open = self.peek().span.clone();
         let close = if self.take("[") {
@@ -191,7 +182,6 @@ impl Parser<'_> {
         Ok(Tree { kind: Kind::List(items), span: open.start..self.last_end() })
     }
 
-    /// Comma-separated expressions up to the bracket that closes `open`.
     fn items(&mut self, open: Span, close: &'static str) -> Result<Vec<Tree>, ExprError> {
         let mut items = Vec::new();
         while !self.take(close) {
@@ -274,9 +264,7 @@ impl Parser<'_> {
                 if !self.take(")") {
                     return Err(self.unclosed(token.span, ")", false));
                 }
-                // Brackets need no node: a comparison inside them is an operand of its own and cannot be
-                // taken for a link of a chain. The span includes them, so that messages point at all of the
-                // operand.
+                // Brackets need no node; the span includes them, so that messages point at all of the operand.
                 return Ok(Tree { kind: inner.kind, span: token.span.start..self.last_end() });
             }
             ExprTokenKind::Symbol("[") => {
@@ -308,7 +296,6 @@ impl Parser<'_> {
         Ok(Tree { kind: Kind::Name(slot), span })
     }
 
-    /// The place of a name among those of the expression, which is new if need be.
     fn slot(&mut self, word: &str) -> usize {
         let known = match self.places.is_empty() {
             true => self.names.iter().position(|name| &**name == word),
@@ -377,15 +364,13 @@ impl Parser<'_> {
         found
     }
 
-    /// Where the last taken token ends.
     fn last_end(&self) -> usize {
         self.tokens[self.at - 1].span.end
     }
 }
 
 impl Parser<'_> {
-    /// Where the next token stands; at the end, the last one before it, so that there is something to
-    /// point at.
+    /// At the end the last token, so that there is something to point at.
     fn place(&self) -> Span {
         match (self.peek().kind == ExprTokenKind::End, self.at.checked_sub(1)) {
             (true, Some(before)) => self.tokens[before].span.clone(),
@@ -394,7 +379,6 @@ impl Parser<'_> {
         }
     }
 
-    /// The text of the token before the next one; empty at the start.
     fn before(&self) -> &str {
         self.at.checked_sub(1).map_or("", |before| &self.text[self.tokens[before].span.clone()])
     }
@@ -436,7 +420,6 @@ impl Parser<'_> {
     }
 }
 
-/// Symbols of the language; longer ones first.
 const SYMBOLS: [&str; 18] =
     ["//", "**", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "(", ")", "[", "]", ","];
 
@@ -485,7 +468,6 @@ pub fn tokens(text: &str) -> (Vec<ExprToken>, Option<ExprError>) {
             }
         }
     }
-    // A token for the end spares the parser a check wherever it looks ahead.
     list.push(ExprToken { kind: ExprTokenKind::End, span: text.len()..text.len() });
     (list, broken)
 }
@@ -529,8 +511,7 @@ fn number(rest: &str) -> Result<(ExprTokenKind, usize), ExprError> {
     let bytes = rest.as_bytes();
     let mut length = 0;
     while let Some(byte) = bytes.get(length) {
-        // `1e-3` is one number, but `0x1e-3` is a difference. A number never begins with a sign, so
-        // `length` is at least 1 wherever the sign matters.
+        // `1e-3` is one number, but `0x1e-3` is a difference.
         let exponent_sign = matches!(byte, b'+' | b'-')
             && matches!(bytes[length - 1], b'e' | b'E')
             && !rest.starts_with("0x")

@@ -11,7 +11,6 @@ use crate::value::{Number, NumberError, Operator, Value};
 #[derive(Clone, Debug)]
 pub struct Tree {
     pub kind: Kind,
-    /// Its bytes in the expression's text.
     pub span: Span,
 }
 
@@ -38,7 +37,6 @@ impl Tree {
     }
 }
 
-/// A node that was made and not read from a text: its place is empty.
 impl From<Kind> for Tree {
     fn from(kind: Kind) -> Tree {
         Tree { kind, span: 0..0 }
@@ -47,7 +45,6 @@ impl From<Kind> for Tree {
 
 #[derive(Clone, Debug)]
 pub enum Kind {
-    /// A number, a text, `True` or `False`.
     Literal(Value),
     /// Position among the expression's names.
     Name(usize),
@@ -55,7 +52,6 @@ pub enum Kind {
     List(Vec<Tree>),
     Not(Box<Tree>),
     Negate(Box<Tree>),
-    /// Operators of one precedence, from left to right.
     Chain(Box<Tree>, Vec<(Operator, Tree)>),
     /// `a < b <= c` means `a < b and b <= c`.
     Compare(Box<Tree>, Vec<(Relation, Tree)>),
@@ -102,12 +98,9 @@ impl Relation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Function {
-    /// `min(a, b, …)`: the least; the first of equals.
     Min,
-    /// `max(a, b, …)`: the greatest; the first of equals.
     Max,
     Abs,
-    /// `ceil_div(a, b)`: `a / b` rounded up.
     CeilDiv,
 }
 
@@ -123,7 +116,6 @@ impl Function {
         }
     }
 
-    /// Fewest and most arguments.
     pub fn arity(self) -> (usize, usize) {
         match self {
             Function::Min | Function::Max => (1, usize::MAX),
@@ -225,8 +217,7 @@ fn compare_all(first: &Tree, rest: &[(Relation, Tree)], context: &Context<'_>) -
 }
 
 fn is_member(value: &Value, items: &[Tree], context: &Context<'_>) -> Result<bool, ExprError> {
-    // As in Python the whole list is made first: an item without a value is an error even behind one
-    // that is equal.
+    // As in Python: an item without a value is an error even behind one that is equal.
     let items =
         items.iter().map(|item| evaluate(item, context)).collect::<Result<Vec<Value>, ExprError>>()?;
     Ok(items.contains(value))

@@ -1,5 +1,4 @@
-//! The points of one group of linked parameters: a reduced diagram whose nodes know how many
-//! completions they have.
+//! The points of one group of linked parameters: a reduced diagram whose nodes know how many completions they have.
 //!
 //! Counts are 128 bits wide and stop at `u128::MAX`, which then means "that many or more". Index
 //! lookups stay exact below it, because every skipped block that fits is smaller. Where a count did
@@ -18,17 +17,14 @@ use rand_chacha::ChaCha8Rng;
 use crate::count::merge::{Edges, Layers};
 use crate::index::Index;
 
-/// A way from a node to the next layer.
 #[derive(Clone, Copy, Debug)]
 pub struct Edge {
     pub position: u16,
-    /// Node of the next layer.
     pub child: u32,
     /// Completions of the node's earlier edges; `u128::MAX` for that many or more.
     pub before: u128,
 }
 
-/// All nodes at which one parameter is decided.
 #[derive(Debug)]
 pub struct Layer {
     pub slot: usize,
@@ -41,10 +37,8 @@ pub struct Layer {
 
 #[derive(Debug)]
 pub struct Diagram {
-    /// In ascending order of slots.
     pub layers: Vec<Layer>,
     pub total: BigUint,
-    /// Set only where a count reached `u128::MAX`.
     shares: Option<EdgeShares>,
 }
 
@@ -54,7 +48,6 @@ pub struct Diagram {
 struct EdgeShares(Vec<Vec<f64>>);
 
 impl Layer {
-    /// The edges of a node, ascending by position.
     #[inline]
     pub fn edges_of(&self, node: u32) -> &[Edge] {
         &self.edges[self.range(node)]
@@ -65,8 +58,7 @@ impl Layer {
         self.starts[node as usize] as usize..self.starts[node as usize + 1] as usize
     }
 
-    /// The edge of a node for a value position. Inlined into every descent: a call for each layer makes `contains` half as
-    /// slow again.
+    /// Inlined into every descent: a call for each layer makes `contains` half as slow again.
     #[inline]
     pub fn find(&self, node: u32, position: u16) -> Option<Edge> {
         let edges = self.edges_of(node);
@@ -91,8 +83,6 @@ impl Diagram {
             for node in nodes {
                 let mut count = 0u128;
                 for (position, child) in node {
-                    // Edges are ascending by position, so the completions before an edge are its offset in
-                    // lexicographic order.
                     layer.edges.push(Edge { position, child, before: count });
                     count = count.saturating_add(below[child as usize]);
                 }
@@ -105,8 +95,7 @@ impl Diagram {
         layers.reverse();
         let count = below.first().copied().unwrap_or(0);
         let mut diagram = Diagram { layers, total: BigUint::from(count), shares: None };
-        // A node below the root cannot have more completions than the root, since every node lies on a path
-        // from it. So the root alone tells whether any count saturated.
+        // Every node lies on a path from the root, so it alone tells whether any count saturated.
         if count == u128::MAX {
             diagram.total = diagram.exact_counts().swap_remove(0).swap_remove(0);
             diagram.shares = Some(EdgeShares::new(&diagram.layers));
@@ -114,7 +103,6 @@ impl Diagram {
         diagram
     }
 
-    /// Completions of a node; `u128::MAX` for that many or more.
     pub fn node_count(&self, depth: usize, node: u32) -> u128 {
         self.layers.get(depth).map_or(1, |layer| layer.counts[node as usize])
     }
@@ -129,7 +117,6 @@ impl Diagram {
         next.map_or(layer.counts[node as usize], |edge| edge.before) as f64
     }
 
-    /// Completions of each node of each layer, and of the end, at any size.
     fn exact_counts(&self) -> Vec<Vec<BigUint>> {
         let mut counts = vec![vec![BigUint::from(1u8)]];
         for layer in self.layers.iter().rev() {
@@ -177,7 +164,6 @@ impl Diagram {
         }
     }
 
-    /// For each layer and node, and for the end, the least cost from there on.
     pub fn least_costs(&self, cost: &impl Fn(usize, u16) -> u64) -> Vec<Vec<u64>> {
         let mut costs = vec![vec![0]];
         for layer in self.layers.iter().rev() {
@@ -206,8 +192,6 @@ impl Diagram {
                 for edge in edges {
                     let child = edge.child as usize;
                     sum += paths * &below[child] * weight(layer.slot, edge.position);
-                    // Paths into an edge times completions below it: the number of points that pass through
-                    // the edge.
                     next[child] += paths;
                 }
             }
@@ -259,19 +243,16 @@ impl EdgeShares {
 /// For each slot the allowed value positions, ascending; `None` allows all.
 pub type Allowed = Vec<Option<Vec<u16>>>;
 
-/// The mark of a node without completion.
 const DEAD: u32 = u32::MAX;
 
 impl Index {
-    /// The valid points whose positions are all allowed.
     pub fn restricted(&self, allowed: &Allowed) -> Index {
         let diagrams = self.diagrams.iter().map(|diagram| diagram.restricted(allowed));
         // Edges keep their positions, so the checks of the whole space serve its parts unchanged.
         Index::of(diagrams.collect(), self.places.len(), self.is_empty(), Arc::clone(&self.checks))
     }
 
-    /// Value positions that occur in some valid point, ascending, for each slot. If the space is not
-    /// exact, positions that occur in the diagrams.
+    /// Ascending, for each slot; if the space is not exact, positions that occur in the diagrams.
     pub fn domains(&self) -> &[Vec<u16>] {
         self.domains.get_or_init(|| {
             let mut domains = vec![Vec::new(); self.places.len()];
@@ -299,16 +280,13 @@ impl Diagram {
     fn restricted(&self, allowed: &Allowed) -> Diagram {
         let reached = self.reached(allowed);
         let mut nodes: Vec<Vec<Edges>> = Vec::with_capacity(self.layers.len());
-        // The new number of each node of the layer below, by the order in which it was reached.
         let mut below = vec![0];
-        // Bottom up over the reached nodes only: a node without an allowed completion disappears, and
-        // with it the edges that lead to it.
+        // Bottom up over the reached nodes only.
         for (depth, layer) in self.layers.iter().enumerate().rev() {
             let mut own = Vec::new();
             let numbers = reached[depth].nodes.iter().map(|node| {
                 let edges = kept(layer, *node, allowed).filter_map(|edge| {
-                    // `below` is ordered as `reached`, because both list nodes in the order in which the pass
-                    // down met them.
+                    // Both list nodes in the order in which the pass down met them.
                     let child = below[reached[depth + 1].order_of(edge.child)];
                     (child != DEAD).then_some((edge.position, child))
                 });
@@ -345,7 +323,6 @@ impl Diagram {
     }
 }
 
-/// A node's edges at allowed positions.
 fn kept<'a>(layer: &'a Layer, node: u32, allowed: &'a Allowed) -> impl Iterator<Item = &'a Edge> {
     let edges = layer.edges_of(node);
     let allowed = allowed[layer.slot].as_deref();
@@ -359,7 +336,6 @@ fn kept<'a>(layer: &'a Layer, node: u32, allowed: &'a Allowed) -> impl Iterator<
     few.unwrap_or_default().iter().filter_map(find).chain(many.iter().filter(is_allowed))
 }
 
-/// Some nodes of a layer.
 struct ReachedNodes {
     nodes: Vec<u32>,
     /// For each node of the layer its place in `nodes`, from 1 on; 0 if it is not there. Fresh zeros

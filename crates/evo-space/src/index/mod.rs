@@ -1,13 +1,9 @@
-//! The index of valid points: exact counts, and index ⇄ point in canonical order.
+//! The index of valid points: exact counts, and index ⇄ point in canonical order, which is lexicographic in the
+//! declared order of all parameters. Groups of linked parameters may interleave there: a step at one parameter
+//! therefore skips its group's completions times those of every other group from where it stands.
 //!
-//! Each group of linked parameters has a reduced diagram whose nodes know how many completions they
-//! have. The canonical order is lexicographic in the declared order of all parameters, which groups
-//! may interleave: a step at one parameter therefore skips that group's completions times those of
-//! every other group from where it stands.
-//!
-//! A group that takes too much work is counted with some conjuncts left out (`relax`). Those become
-//! checks: the points of the diagrams are then a superset of the valid points, and indices run over
-//! the superset, with holes.
+//! A group that takes too much work is counted with some conjuncts left out (`relax`). Those become checks: the points
+//! of the diagrams are then a superset of the valid points, and indices run over the superset, with holes.
 
 pub mod diagram;
 mod nearest;
@@ -36,14 +32,12 @@ pub struct Index {
     diagrams: Vec<Diagram>,
     /// Group and layer of each slot.
     places: Vec<(usize, usize)>,
-    /// Number of points of the diagrams.
     total: BigUint,
     /// Positions that occur in the diagrams, for each slot, computed on first use.
     domains: OnceLock<Vec<Vec<u16>>>,
     /// The short way between index and point where there is one, computed on first use.
     route: OnceLock<Option<Route>>,
     checks: Arc<Checks>,
-    /// For each slot the checks that read no later one.
     closes: Vec<Vec<usize>>,
     /// What is independent of each other; only kept if there are checks.
     parts: Vec<Part>,
@@ -53,7 +47,6 @@ pub struct Index {
 pub struct Limits {
     /// Values tried for each group before conjuncts are left out.
     pub steps: u64,
-    /// What choosing them may take, for each group.
     pub relax: RelaxLimits,
 }
 
@@ -64,14 +57,12 @@ impl Default for Limits {
 }
 
 impl Index {
-    /// Counts a prepared space, or as much of it as the limits allow.
     pub fn new(problem: &Problem, limits: Limits) -> Index {
         let groups = if problem.impossible { Vec::new() } else { problem.groups() };
         let (mut diagrams, mut left_out) = (Vec::new(), Vec::new());
         for group in &groups {
             match order::diagram(problem, group, limits.steps) {
                 Ok(layers) => diagrams.push(Diagram::new(layers)),
-                // Only this group is relaxed. The others stay exact, and so do their parts of every answer.
                 Err(_) => {
                     let relaxed = relax(problem, group, limits.relax);
                     diagrams.extend(relaxed.diagrams.into_iter().map(Diagram::new));
@@ -83,7 +74,6 @@ impl Index {
         Index::of(diagrams, problem.values.len(), problem.impossible, Arc::new(checks))
     }
 
-    /// Counts a prepared space, if that takes at most `steps` values tried for each group.
     pub fn exact(problem: &Problem, steps: u64) -> Option<Index> {
         let groups = if problem.impossible { Vec::new() } else { problem.groups() };
         let layers = groups.iter().map(|group| order::diagram(problem, group, steps).map(Diagram::new));
@@ -91,13 +81,11 @@ impl Index {
         Some(Index::of(diagrams, problem.values.len(), problem.impossible, Arc::default()))
     }
 
-    /// The index of one diagram that decides all `slots`.
     pub fn listed(layers: Layers, slots: usize) -> Index {
         Index::of(vec![Diagram::new(layers)], slots, slots == 0, Arc::default())
     }
 
-    /// The index of diagrams that decide all `slots` together, and of checks on their points; of
-    /// nothing when it is `impossible`.
+    /// Diagrams that decide all `slots` together, and checks on their points; of nothing when it is `impossible`.
     fn of(diagrams: Vec<Diagram>, slots: usize, impossible: bool, checks: Arc<Checks>) -> Index {
         let mut places = vec![(0, 0); slots];
         let mut total = BigUint::from(u8::from(!impossible));
@@ -107,7 +95,6 @@ impl Index {
                 places[layer.slot] = (group, depth);
             }
         }
-        // Without a point there is nothing to check, and the emptiness is proven.
         let checks = if total == BigUint::ZERO { Arc::default() } else { checks };
         let (mut closes, mut parts) = (vec![Vec::new(); slots], Vec::new());
         if !checks.is_empty() {
@@ -126,8 +113,7 @@ impl Index {
         }
     }
 
-    /// Number of points of the diagrams: of valid points, if the space is exact, else of at least as
-    /// many.
+    /// Points of the diagrams: an upper bound if the space is not exact.
     pub fn total(&self) -> &BigUint {
         &self.total
     }
@@ -147,18 +133,15 @@ impl Index {
         &self.diagrams
     }
 
-    /// Whether the diagrams hold the valid points and no others.
     pub fn is_exact(&self) -> bool {
         self.checks.is_empty()
     }
 
-    /// Whether it is proven that there is no valid point.
     pub fn is_empty(&self) -> bool {
         self.total == BigUint::ZERO
     }
 
-    /// The sum of `weight(slot, position)` over all slots of all points of the diagrams, without
-    /// listing them.
+    /// The sum of `weight(slot, position)` over all slots of all points of the diagrams.
     pub fn weighted_sum(&self, weight: impl Fn(usize, u16) -> BigUint) -> BigUint {
         let mut sum = BigUint::ZERO;
         for diagram in self.diagrams.iter().filter(|_| !self.is_empty()) {
@@ -171,8 +154,7 @@ impl Index {
 }
 
 impl Index {
-    /// The point at an index below the total; the very last index of 128 bits is out of reach. If the
-    /// space is not exact, `None` also where the diagrams have a point that is not valid.
+    /// The very last index of 128 bits is out of reach. If the space is not exact, `None` also for a hole.
     pub fn point(&self, index: u128) -> Option<Vec<u16>> {
         self.candidate(index).filter(|positions| self.admits(positions))
     }
@@ -198,12 +180,9 @@ impl Index {
         self.admits(positions).then_some(index)
     }
 
-    /// The point at an index below the total and the largest number.
     fn wide_point(&self, mut index: u128) -> Vec<u16> {
         let mut walk = IndexWalk::new(self);
         for slot in 0..self.places.len() {
-            // Groups may interleave in the declared order: a step at this slot skips its own completions
-            // times those of every other group.
             let rest = walk.completions_elsewhere(slot);
             let edges = walk.edges(slot);
             // Products beyond 128 bits saturate, which is as good as exact: the index is below.
@@ -215,13 +194,11 @@ impl Index {
         walk.positions
     }
 
-    /// The index of a point, below the largest number.
     fn wide_index(&self, positions: &[u16]) -> Option<u128> {
         let mut walk = IndexWalk::new(self);
         let mut index = 0u128;
         for (slot, position) in positions.iter().enumerate() {
             let edge = walk.find(slot, *position)?;
-            // What does not fit 128 bits saturates, and stays so.
             let skipped = edge.before.saturating_mul(walk.completions_elsewhere(slot));
             index = index.saturating_add(skipped);
             walk.follow(slot, edge);
@@ -229,7 +206,6 @@ impl Index {
         (index < u128::MAX).then_some(index)
     }
 
-    /// Whether a point of the diagrams is valid.
     pub fn admits(&self, positions: &[u16]) -> bool {
         self.checks.all_hold(positions)
     }
@@ -246,10 +222,8 @@ impl Index {
     }
 }
 
-/// A descent through all diagrams in declared order.
 struct IndexWalk<'a> {
     index: &'a Index,
-    /// The next layer and the node there, for each diagram.
     at: Vec<(usize, u32)>,
     positions: Vec<u16>,
 }
@@ -305,8 +279,7 @@ enum PointsState {
 }
 
 impl Index {
-    /// All valid points in canonical order. If the space is not exact, the way from one to the next
-    /// can be long.
+    /// In canonical order. If the space is not exact, the way from one to the next can be long.
     pub fn iter(&self) -> Points<&Index> {
         Points::new(self)
     }
@@ -325,7 +298,6 @@ impl<I: Borrow<Index>> Points<I> {
         index.diagrams[group].layers[depth].edges_of(node)
     }
 
-    /// The node at which `slot` is decided, given the choices at earlier slots.
     fn node(&self, slot: usize) -> u32 {
         let index = self.index.borrow();
         let (group, depth) = index.places[slot];
@@ -336,7 +308,6 @@ impl<I: Borrow<Index>> Points<I> {
         self.edges(previous, node)[edge as usize].child
     }
 
-    /// Moves the last slot that can move; the later ones start over.
     fn advance(&mut self) -> bool {
         // Later slots are dropped and chosen again by `next`, because their nodes depend on this choice.
         while let Some((node, edge)) = self.chosen.pop() {
@@ -348,7 +319,6 @@ impl<I: Borrow<Index>> Points<I> {
         false
     }
 
-    /// Whether the checks hold that the last choice completes.
     fn passes(&mut self) -> bool {
         let index = self.index.borrow();
         let Some((node, edge)) = self.chosen.last().filter(|_| !index.is_exact()) else { return true };
@@ -369,7 +339,6 @@ impl<I: Borrow<Index>> Iterator for Points<I> {
             PointsState::Done => false,
         };
         while going {
-            // A failed check rules out every completion of the prefix, so the search moves on at this slot.
             if !self.passes() {
                 going = self.advance();
             } else if self.chosen.len() < self.index.borrow().places.len() {

@@ -21,8 +21,7 @@ const STEPS: u64 = 1 << 21;
 const STEPS_TO_FOLLOW: u64 = 8;
 
 impl Index {
-    /// The valid point of least total `cost(slot, position)`; ties are broken by `rng`. `None` for an
-    /// empty space.
+    /// Of least total `cost(slot, position)`; ties are broken by `rng`. `None` for an empty space.
     ///
     /// If the space is not exact the search is bounded: beyond that it takes the cheapest point that
     /// it met, and `None` also if it met none.
@@ -31,7 +30,6 @@ impl Index {
             return None;
         }
         let mut positions = vec![0; self.places.len()];
-        // An exact index keeps no parts, so the loop below has nothing to do then.
         if self.is_exact() {
             self.diagrams.iter().for_each(|diagram| diagram.cheapest(&cost, rng, &mut positions));
         }
@@ -64,14 +62,12 @@ impl Index {
             part.steps.iter().for_each(|step| positions[step.slot] = found[step.slot]);
             return Some(());
         }
-        // If everything was tried, nothing found proves that the part is empty. Otherwise a random draw may
-        // still hit a point.
+        // If everything was tried, the part is empty. Otherwise a random draw may still hit a point.
         (!tried_all && self.draw(part, rng, positions, &mut self.checks.scratch())).then_some(())
     }
 }
 
 impl Diagram {
-    /// Writes the point of least cost.
     fn cheapest(&self, cost: &impl Fn(usize, u16) -> u64, rng: &mut ChaCha8Rng, positions: &mut [u16]) {
         let costs = self.least_costs(cost);
         let mut node = 0;
@@ -98,9 +94,7 @@ struct CheapestSearch<'a, C> {
     /// For each step, the least cost from each node of the layer after it to its diagram's end, and
     /// that of all later diagrams.
     least: Vec<(Vec<u64>, u64)>,
-    /// Estimated costs above this are left for the next round.
     limit: u64,
-    /// The least that was left.
     left: u64,
     best: Option<(u64, Vec<u16>)>,
     positions: Vec<u16>,
@@ -125,8 +119,6 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
             part,
             cost,
             least,
-            // No point can cost less than the least that the diagrams allow, so the first round starts
-            // there.
             limit: later,
             left: later,
             best: None,
@@ -136,7 +128,6 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
         }
     }
 
-    /// Raises the limit until a point is found or there is nothing left to find.
     fn deepen(&mut self, rng: &mut ChaCha8Rng) -> Result<(), OutOfSteps> {
         while self.best.is_none() && self.left < u64::MAX {
             // A little more than necessary, because costs come close together; the best point within
@@ -172,7 +163,6 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
         Ok(())
     }
 
-    /// Edges within the limit with their estimates, cheapest first, ties in random order.
     fn candidates(
         &mut self,
         step: usize,
@@ -187,13 +177,11 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
         let mut found = Vec::new();
         for edge in edges {
             let own = (self.cost)(place.slot, edge.position);
-            // The estimate never exceeds the true cost: the diagrams hold a superset of the valid points, so
-            // their least cost is a lower bound.
+            // A lower bound, because the diagrams hold a superset of the valid points.
             let estimate = spent + own + after[edge.child as usize] + later;
             if estimate <= self.limit {
                 found.push((estimate, rng.random(), *edge));
             } else {
-                // The smallest estimate beyond the limit is where the next round has to begin.
                 self.left = self.left.min(estimate);
             }
         }
@@ -202,17 +190,13 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
     }
 }
 
-/// No node: the path ended before.
 const NONE: u32 = u32::MAX;
 
-/// A point, valid or not, and its path through the diagrams.
 #[derive(Debug)]
 pub struct Around<'a> {
     index: &'a Index,
     positions: Vec<u16>,
-    /// For each slot the node at which it is decided.
     nodes: Vec<u32>,
-    /// Whether each group's part of the point is valid.
     valid: Vec<bool>,
     invalid: usize,
 }
@@ -244,8 +228,7 @@ impl<'a> Around<'a> {
         Some(Around { index, positions: positions.to_vec(), nodes, valid, invalid })
     }
 
-    /// The ways to change one slot, on one side of the point's own value, ascending. Each has to be
-    /// asked for with `accepts`.
+    /// Changes on one side of the point's own value, ascending. Each has to be asked for with `accepts`.
     pub fn edges(&self, slot: usize, side: Side) -> &'a [Edge] {
         let (group, depth) = self.index.places[slot];
         let others_invalid = self.invalid - usize::from(self.valid.get(group) == Some(&false));
@@ -261,7 +244,6 @@ impl<'a> Around<'a> {
         }
     }
 
-    /// Whether the point is valid with that change.
     pub fn accepts(&self, slot: usize, edge: &Edge) -> bool {
         let (group, depth) = self.index.places[slot];
         let mut node = edge.child;

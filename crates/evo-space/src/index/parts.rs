@@ -1,8 +1,6 @@
-//! Diagrams that checks link. Parts are independent of each other: a point is valid exactly if each
-//! part of it is, so each is sampled, repaired and estimated on its own.
-//!
-//! Conjuncts that the diagrams do not cover. They are checked at points, or at partial points as soon
-//! as their last parameter is decided.
+//! Diagrams that checks link. Parts are independent: a point is valid exactly if each part of it is, so each is
+//! sampled, repaired and estimated on its own. Checks are conjuncts that the diagrams do not cover; they are made at
+//! points, or at partial points as soon as their last parameter is decided.
 
 use std::sync::OnceLock;
 
@@ -10,18 +8,15 @@ use crate::count::problem::{Conjunct, Problem};
 use crate::index::diagram::Diagram;
 use crate::program::{Atom, Program, Register, Registers};
 
-/// Some diagrams and the checks that read only their slots.
 #[derive(Debug)]
 pub struct Part {
     pub diagrams: Vec<usize>,
     pub checks: Vec<usize>,
-    /// All layers, one diagram after the other.
     pub steps: Vec<PartStep>,
     /// How often a drawn point of the diagrams passes the checks, computed on first use.
     pub(super) trial: OnceLock<Trial>,
 }
 
-/// Drawn points of a part's diagrams, and those of them that pass the checks.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
     pub drawn: u32,
@@ -33,20 +28,16 @@ pub struct PartStep {
     pub diagram: usize,
     pub depth: usize,
     pub slot: usize,
-    /// Checks whose last slot this is.
     pub closes: Vec<usize>,
 }
 
 impl Part {
-    /// Whether every point of the diagrams is valid.
     pub fn is_exact(&self) -> bool {
         self.checks.is_empty()
     }
 
-    /// The node to go on from after an edge of a step was taken.
     pub fn next_node(&self, diagrams: &[Diagram], step: usize, child: u32) -> u32 {
         let PartStep { diagram, depth, .. } = self.steps[step];
-        // A finished diagram hands over to the next one, which begins at its root.
         if depth + 1 < diagrams[diagram].layers.len() { child } else { 0 }
     }
 }
@@ -78,8 +69,7 @@ pub fn parts(diagrams: &[Diagram], places: &[(usize, usize)], checks: &Checks) -
     found.map(|(members, mine)| part(diagrams, places, members, checks, mine)).collect()
 }
 
-/// Puts next the diagram that completes most checks, then the one that most of the begun checks wait
-/// for, so that a wrong turn shows early.
+/// Next the diagram that completes most checks, then the one that most begun checks wait for: a wrong turn shows early.
 fn part(
     diagrams: &[Diagram],
     places: &[(usize, usize)],
@@ -91,7 +81,6 @@ fn part(
     let mut waiting = Waiting::new(diagrams.len(), places, checks, &part.checks);
     let mut step_of = vec![0; places.len()];
     while !left.is_empty() {
-        // The first of the best.
         let score = |at: &usize| (waiting.closed[left[*at]], waiting.awaited[left[*at]]);
         let best = (0..left.len()).rev().max_by_key(score).unwrap_or(0);
         let diagram = left.remove(best);
@@ -113,10 +102,8 @@ fn part(
 struct Waiting {
     diagrams: Vec<Vec<usize>>,
     checks: Vec<Vec<usize>>,
-    /// How many diagrams of each check are open.
     open: Vec<usize>,
     decided: Vec<bool>,
-    /// Checks whose only open diagram this is.
     closed: Vec<usize>,
     /// Checks that have begun, and are open, and read this diagram.
     awaited: Vec<usize>,
@@ -162,7 +149,6 @@ impl Waiting {
     }
 }
 
-/// The conjuncts and what it takes to evaluate them.
 #[derive(Debug, Default)]
 pub struct Checks {
     checks: Vec<CompiledConjunct>,
@@ -177,12 +163,10 @@ struct CompiledConjunct {
     slots: Vec<usize>,
 }
 
-/// Values of a partial point, as far as checks read them, and room to compute.
 #[derive(Clone, Debug)]
 pub struct CheckScratch(Registers);
 
 impl Checks {
-    /// Checks of conjuncts that were left out of a problem.
     pub fn new(problem: &Problem, conjuncts: Vec<Conjunct>) -> Checks {
         let mut read = vec![false; problem.values.len()];
         conjuncts.iter().flat_map(|conjunct| &conjunct.slots).for_each(|slot| read[*slot] = true);
@@ -192,8 +176,7 @@ impl Checks {
             }
             let positions = &problem.positions[slot];
             let length = positions.last().map_or(0, |last| usize::from(*last) + 1);
-            // Indexed by original position, because diagrams speak in positions. Removed positions hold a
-            // filler that no diagram asks for.
+            // Diagrams speak in original positions; removed ones hold a filler that no diagram asks for.
             let mut values = vec![Atom::Text(0); length];
             positions
                 .iter()
@@ -223,12 +206,10 @@ impl Checks {
         self.checks.len()
     }
 
-    /// What making all of some checks costs, in steps.
     pub fn weight(&self, checks: &[usize]) -> u64 {
         checks.iter().map(|check| self.checks[*check].program.weight()).sum()
     }
 
-    /// The slots that a check reads, ascending.
     pub fn slots(&self, check: usize) -> &[usize] {
         &self.checks[check].slots
     }
@@ -241,7 +222,6 @@ impl Checks {
         CheckScratch(self.registers.clone())
     }
 
-    /// Notes a position that the diagrams allow.
     pub fn set(&self, scratch: &mut CheckScratch, slot: usize, position: u16) {
         // Slots that no check reads have no values here, so callers may set every slot.
         if let Some(value) = self.values[slot].get(usize::from(position)) {
@@ -249,12 +229,10 @@ impl Checks {
         }
     }
 
-    /// Whether a check holds; all of its slots must be set.
     pub fn holds(&self, check: usize, scratch: &mut CheckScratch) -> bool {
         self.checks[check].program.holds(&mut scratch.0)
     }
 
-    /// Whether all checks hold at a point that the diagrams allow.
     pub fn all_hold(&self, positions: &[u16]) -> bool {
         if self.is_empty() {
             return true;

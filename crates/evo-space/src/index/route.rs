@@ -2,16 +2,14 @@
 //! descent as in `Index`, over tables that lie flat in slot order and with 64-bit arithmetic. The 50
 //! parameters of the tensor contraction take 0.6 µs each way.
 //!
-//! What a step at one slot skips is multiplied by the completions of the other groups. Of those, groups
-//! that have not begun contribute a constant and groups that have ended contribute 1, so that only the
-//! groups that interleave with this slot are looked up.
+//! What a step at one slot skips is multiplied by the completions of the other groups: a constant for groups that have
+//! not begun, 1 for those that have ended, so that only groups that interleave with this slot are looked up.
 
 use super::diagram::Diagram;
 
 /// Larger diagrams are not copied: 64 MiB.
 const MAX_EDGES: usize = 4 << 20;
 
-/// Groups whose nodes fit the stack.
 const FEW_GROUPS: usize = 32;
 
 #[derive(Debug)]
@@ -20,39 +18,30 @@ pub struct Route {
     /// For each stop and node the beginning of its edges; each stop has one entry more than nodes.
     starts: Vec<u32>,
     edges: Vec<RouteEdge>,
-    /// For each stop and node its completions.
     counts: Vec<u64>,
     open: Vec<Open>,
     groups: usize,
     total: u64,
 }
 
-/// What is known beforehand about deciding one slot.
 #[derive(Debug)]
 struct RouteStop {
     group: u32,
-    /// Where its part of `starts` begins.
     starts: u32,
-    /// Its part of `open`.
     open: (u32, u32),
-    /// Points of all groups that begin later.
     later: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct RouteEdge {
     position: u16,
-    /// Node at the group's next stop.
     child: u32,
-    /// Completions of the node's earlier edges.
     before: u64,
 }
 
-/// Another group between its first and its last slot.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     group: u32,
-    /// Where the completions at its next stop begin in `counts`.
     counts: u32,
 }
 
@@ -78,8 +67,7 @@ impl Route {
             groups: diagrams.len(),
             total,
         };
-        // All layers are copied before any is connected: a stop needs to know where the next stops of other
-        // groups begin.
+        // A stop needs to know where the next stops of other groups begin.
         let firsts: Vec<u32> = places.iter().map(|place| route.copy(diagrams, *place)).collect();
         for (slot, (group, _)) in places.iter().enumerate() {
             route.connect(diagrams, *group, slot, &firsts);
@@ -87,7 +75,6 @@ impl Route {
         Some(route)
     }
 
-    /// Copies the layer that decides the next slot; where its completions begin in `counts`.
     fn copy(&mut self, diagrams: &[Diagram], (group, depth): (usize, usize)) -> u32 {
         let layer = &diagrams[group].layers[depth];
         let stop =
@@ -104,19 +91,16 @@ impl Route {
             }));
         }
         self.counts.extend(layer.counts.iter().map(|count| *count as u64));
-        // One start more than there are nodes, so that the layer's last node has an end too.
         self.starts.push(self.edges.len() as u32);
         first
     }
 
-    /// Notes what the other groups contribute at a slot.
     fn connect(&mut self, diagrams: &[Diagram], own: usize, slot: usize, firsts: &[u32]) {
         let begin = self.open.len() as u32;
         let mut later = 1;
         for (group, diagram) in diagrams.iter().enumerate().filter(|(group, _)| *group != own) {
             match diagram.layers.iter().position(|layer| layer.slot > slot) {
                 None => {}
-                // A divisor of the total.
                 Some(0) => later *= diagram.layers[0].counts[0] as u64,
                 Some(next) => {
                     let counts = firsts[diagram.layers[next].slot];
@@ -128,21 +112,18 @@ impl Route {
         self.stops[slot].later = later;
     }
 
-    /// The point at an index, if it is below the total.
     pub fn point(&self, index: u128) -> Option<Vec<u16>> {
         let mut index = u64::try_from(index).ok().filter(|index| *index < self.total)?;
         let point = self.with_nodes(|nodes| {
             let step = |stop: &RouteStop| {
                 let edges = self.edges_of(stop, nodes);
-                // A forced value has no completions before it, so there is nothing to divide or to
-                // subtract.
+                // A forced value has no completions before it.
                 if let [only] = edges {
                     nodes[stop.group as usize] = only.child;
                     return only.position;
                 }
                 let rest = self.completions_elsewhere(stop, nodes);
-                // A 64-bit division costs more than the comparison, and spaces with one group always have a
-                // rest of 1.
+                // A 64-bit division costs more than the comparison, and spaces with one group always have a rest of 1.
                 let own = if rest == 1 { index } else { index / rest };
                 // Where each edge has one completion, the index is the number of the edge.
                 let edge = match edges.get(own as usize) {
@@ -158,14 +139,12 @@ impl Route {
         Some(point)
     }
 
-    /// The index of a point of the diagrams; it must have a position for each slot.
     pub fn index(&self, positions: &[u16]) -> Option<u64> {
         self.with_nodes(|nodes| {
             let mut index = 0;
             for (stop, position) in self.stops.iter().zip(positions) {
                 let edge = find(self.edges_of(stop, nodes), *position)?;
-                // Cannot overflow: each term counts points that come before this one, and the total is
-                // below 2^64.
+                // Cannot overflow: each term counts points that come before this one.
                 index += edge.before * self.completions_elsewhere(stop, nodes);
                 nodes[stop.group as usize] = edge.child;
             }
@@ -178,7 +157,6 @@ impl Route {
         &self.edges[self.starts[start] as usize..self.starts[start + 1] as usize]
     }
 
-    /// Completions of all other groups from where they stand.
     fn completions_elsewhere(&self, stop: &RouteStop, nodes: &[u32]) -> u64 {
         let open = &self.open[stop.open.0 as usize..stop.open.1 as usize];
         let counts = open.iter().map(|open| self.counts[(open.counts + nodes[open.group as usize]) as usize]);
@@ -210,7 +188,6 @@ mod tests {
     use crate::space::SearchSpace;
     use crate::testing::space;
 
-    /// The route goes both ways through every point of the listing.
     fn check_valid(space: &SearchSpace) {
         let route = space.index.route().expect("a small space has a route");
         let points: Vec<Genome> = space.iter().collect();
@@ -232,7 +209,6 @@ mod tests {
         let mut point = vec![0u16; sizes.len()];
         let mut valid = points.iter().peekable();
         while let Some(slot) = (0..sizes.len()).rev().find(|slot| point[*slot] < sizes[*slot]) {
-            // One position more than there are values, so that points outside the space are asked for too.
             let expected = valid.next_if(|next| next.positions() == point).is_some();
             assert_eq!(route.index(&point).is_some(), expected, "{point:?}");
             point[slot] += 1;

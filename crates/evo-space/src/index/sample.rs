@@ -1,15 +1,10 @@
-//! Drawing valid points, and estimating how many there are.
+//! Drawing valid points, and estimating how many there are. Diagrams are drawn from exactly. Where checks are left to
+//! be made, points are drawn until one passes, which keeps them uniform. A part whose points hardly ever pass is
+//! searched instead, depth first with values in random order; what that finds is valid, but not uniform.
 //!
-//! Diagrams are drawn from exactly. Where checks are left to be made, points are drawn until one
-//! passes, which keeps them uniform. A part whose points hardly ever pass is searched instead, depth
-//! first with values in random order; what that finds is valid, but not uniform.
-//!
-//! A descent through all diagrams in declared order that goes by shares: a number from 0 to below 1
-//! picks the value under which that share of a node's completions lies.
-//!
-//! With an independent uniform number for each parameter this gives uniform points (the inverse of
-//! Rosenblatt's transformation, Ann. Math. Stat. 23, 1952), and numbers that are spread evenly give
-//! points that are.
+//! A descent by shares takes from 0 to below 1 the value under which that share of a node's completions lies.
+//! Independent uniform numbers for each parameter give uniform points (the inverse of Rosenblatt's transformation, Ann.
+//! Math. Stat. 23, 1952), and numbers that are spread evenly give points that are.
 
 use num_bigint::BigUint;
 use rand::RngExt;
@@ -41,7 +36,6 @@ impl Index {
         }
         let mut positions = vec![0; self.places.len()];
         if self.is_exact() {
-            // A uniform point of a product is a uniform point of each factor.
             self.diagrams.iter().for_each(|diagram| diagram.draw(rng, &mut positions));
             return Some(positions);
         }
@@ -74,8 +68,7 @@ impl Index {
                 DiveEnd::Nothing => return false,
                 DiveEnd::OutOfSteps => {}
             }
-            // A restart chooses new values near the root. A depth-first search seldom gets back to an early
-            // mistake by itself.
+            // A depth-first search seldom gets back to an early mistake by itself.
             spent += steps;
             steps *= 2;
         }
@@ -101,12 +94,10 @@ impl Index {
 
 enum DiveEnd {
     Point,
-    /// Every way was tried.
     Nothing,
     OutOfSteps,
 }
 
-/// A depth-first search of one part, values in random order.
 struct Dive<'a> {
     index: &'a Index,
     part: &'a Part,
@@ -126,7 +117,6 @@ impl Dive<'_> {
             }
             let Some(left) = self.steps_left.checked_sub(1) else { return DiveEnd::OutOfSteps };
             self.steps_left = left;
-            // Draws without replacement in constant time. The order of the others does not matter.
             let edge = untried.swap_remove(rng.random_range(0..untried.len()));
             let (node, step) = (*node, stack.len() - 1);
             if let Some(child) = self.follow(step, node, edge) {
@@ -145,7 +135,6 @@ impl Dive<'_> {
         (node, (0..edges as u32).collect())
     }
 
-    /// The child, if the checks that close here hold.
     fn follow(&mut self, step: usize, node: u32, edge: u32) -> Option<u32> {
         let step = &self.part.steps[step];
         let layer = &self.index.diagrams[step.diagram].layers[step.depth];
@@ -157,7 +146,6 @@ impl Dive<'_> {
     }
 }
 
-/// A node on the way down.
 #[derive(Clone, Copy, Debug)]
 pub struct Fork<'a> {
     diagram: &'a Diagram,
@@ -165,7 +153,6 @@ pub struct Fork<'a> {
     node: u32,
 }
 
-/// The edge at some share of a node's completions.
 #[derive(Clone, Copy, Debug)]
 pub struct ForkChoice {
     pub edge: Edge,
@@ -176,8 +163,7 @@ pub struct ForkChoice {
 }
 
 impl Index {
-    /// The point that `choose` leads to, asked for each parameter in declared order. The space must
-    /// have a point.
+    /// `choose` is asked for each parameter in declared order. The space must have a point.
     pub fn descend(&self, mut choose: impl FnMut(usize, Fork<'_>) -> Edge) -> Vec<u16> {
         let mut nodes = vec![0; self.diagrams.len()];
         let mut positions = Vec::with_capacity(self.places.len());
@@ -192,7 +178,6 @@ impl Index {
 }
 
 impl Fork<'_> {
-    /// The edge at a share of the completions, from 0 to below 1.
     pub fn split(&self, share: f64) -> ForkChoice {
         let edges = self.diagram.layers[self.depth].edges_of(self.node);
         // A forced value uses up none of the share, so its random bits remain for later parameters.
@@ -220,7 +205,6 @@ impl Fork<'_> {
     }
 }
 
-/// Points drawn for an estimate, per part.
 const DRAWS: u32 = 1 << 16;
 
 /// Steps that the checks of a part may take for all of the draws to be made.
@@ -232,20 +216,16 @@ const FEWEST_DRAWS: u32 = 1 << 8;
 /// Enough passed checks to stop early: they give the share to 3 %.
 const ENOUGH: u32 = 1 << 10;
 
-/// The number of valid points of a space.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Size {
-    /// Counted.
     Exact(BigUint),
-    /// The constraints entangle the parameters too much to count.
     Unknown {
         /// The points that satisfy those constraints that were counted with.
         at_most: BigUint,
         /// Valid points by a sample of fixed seed: the same at every call. 0 if the sample met none,
         /// infinite beyond the range of floats.
         estimate: f64,
-        /// One standard deviation of the estimate; if the sample met no valid point, what one hit
-        /// would have meant.
+        /// One standard deviation; if the sample met no valid point, what one hit would have meant.
         spread: f64,
     },
 }
@@ -272,7 +252,6 @@ impl Index {
     /// How often drawn points of a part pass its checks; drawn once, from a fixed seed.
     pub(super) fn trial(&self, part: &Part) -> Trial {
         *part.trial.get_or_init(|| {
-            // A fixed seed: the same space must report the same estimate at every call.
             let mut rng = seeded(0);
             let mut positions = vec![0; self.places.len()];
             let mut scratch = self.checks.scratch();

@@ -1,9 +1,8 @@
 //! Valid points as packed rows, for programs that need a whole range in memory or on disk.
 //!
-//! An index range is cut into blocks, which threads fill side by side: the index gives a block's first
-//! point, an odometer the rest. Each parameter takes the bits that its effective values need, so that
-//! ten parameters usually fit 4 bytes; parameters with one value left take none.
-//! Earlier parameters take higher bits, so that the words of rows are ordered as their points are.
+//! Threads fill blocks of an index range: the index gives a block's first point, an odometer the rest. Each parameter
+//! takes the bits that its effective values need, so that ten parameters usually fit 4 bytes. Earlier parameters take
+//! higher bits, so that the words of rows are ordered as their points are.
 
 mod walk;
 
@@ -23,14 +22,12 @@ use crate::subspace::Subspace;
 const BLOCK_ROWS: usize = 1 << 15;
 
 impl SearchSpace {
-    /// The valid points of an index range in canonical order, made by all threads; a range that ends
-    /// beyond the last point ends there. The rows take `Rows::bytes_per_row()` each and must fit memory.
-    /// If the space is not exact, holes of the range have no row.
+    /// In canonical order, made by all threads; a range that ends beyond the last point ends there. The rows take
+    /// `Rows::bytes_per_row()` each and must fit memory. If the space is not exact, holes of the range have no row.
     pub fn rows(&self, range: Range<u128>) -> Rows {
         rows(&self.index, range)
     }
 
-    /// The valid points of an index range in canonical order, lazily: some rows at a time.
     pub fn row_blocks(&self, range: Range<u128>, block_rows: usize) -> RowBlocks<'_> {
         row_blocks(&self.index, range, block_rows)
     }
@@ -62,7 +59,6 @@ fn inside(index: &Index, range: Range<u128>) -> Range<u128> {
     range.start.min(end)..end
 }
 
-/// Valid points in canonical order, packed.
 pub struct Rows {
     layout: Arc<Layout>,
     words: Box<dyn Words>,
@@ -82,8 +78,7 @@ impl Rows {
         self.layout.bytes()
     }
 
-    /// The point of a row. As with a slice, a row that is not there is a mistake of the caller's and
-    /// panics.
+    /// As with a slice, a row that is not there panics.
     pub fn get(&self, row: usize) -> Genome {
         self.words.genome(row, &self.layout)
     }
@@ -136,7 +131,6 @@ impl<'a> Lister<'a> {
         Lister { index, layout, plan }
     }
 
-    /// The rows of a range that lies inside the index.
     fn rows(&self, range: Range<u128>) -> Rows {
         let mut len = (range.end - range.start) as usize;
         let mut words = self.plan.fill(self.index, &self.layout, range.start, len);
@@ -150,7 +144,6 @@ impl<'a> Lister<'a> {
 trait Words: Send + Sync {
     fn genome(&self, row: usize, layout: &Layout) -> Genome;
 
-    /// Removes other rows than those to keep; says how many are left.
     fn retain(&mut self, layout: &Layout, keep: &dyn Fn(&Genome) -> bool) -> usize;
 }
 
@@ -198,7 +191,6 @@ impl<W: Word> FillRows for ListPlan<W> {
 /// Bits of the widest single word; longer rows are several 64-bit words.
 const SINGLE_BITS: u32 = 128;
 
-/// An unsigned integer that rows are made of.
 pub(crate) trait Word: Copy + Default + Ord + BitOr<Output = Self> + Send + Sync + 'static {
     fn place(code: u16, shift: u32) -> Self;
     fn code(self, shift: u32, mask: u16) -> u16;
@@ -224,11 +216,9 @@ words!(u8 u16 u32 u64 u128);
 #[derive(Debug, PartialEq)]
 pub(crate) struct Field {
     pub slot: usize,
-    /// Which of the row's words.
     pub word: usize,
     pub shift: u32,
     mask: u16,
-    /// The value position that each code stands for, ascending.
     positions: Vec<u16>,
 }
 
@@ -236,11 +226,9 @@ pub(crate) struct Field {
 pub(crate) struct Layout {
     /// Positions of parameters with one value; the others' are overwritten.
     constants: Vec<u16>,
-    /// Parameters with several values, in declared order.
     pub fields: Vec<Field>,
     /// Bits of a word: 8, 16, 32, 64 or 128.
     pub word_bits: u32,
-    /// Words of a row.
     pub stride: usize,
 }
 
@@ -274,7 +262,6 @@ impl Layout {
         self.stride * self.word_bits as usize / 8
     }
 
-    /// The words of a point that is valid.
     pub fn row<W: Word>(&self, positions: &[u16]) -> Vec<W> {
         let mut row = vec![W::default(); self.stride];
         for field in &self.fields {
@@ -283,7 +270,6 @@ impl Layout {
         row
     }
 
-    /// The point that a row's words stand for.
     pub fn genome<W: Word>(&self, row: &[W]) -> Genome {
         let mut positions = self.constants.clone();
         for field in &self.fields {
@@ -299,7 +285,6 @@ impl Field {
         self.mask.count_ones()
     }
 
-    /// The code of a value position that some valid point has.
     pub fn code(&self, position: u16) -> u16 {
         self.positions.partition_point(|other| *other < position) as u16
     }
@@ -346,7 +331,6 @@ mod tests {
         assert!(word(3, 8) < word(7, 0), "words are ordered as points are");
     }
 
-    /// Listing a range gives what the index says, in one piece and in blocks.
     #[track_caller]
     fn check_range(space: &SearchSpace, range: Range<u128>, block_rows: usize) {
         let expected: Vec<Genome> = range.clone().map_while(|index| space.genome_at(index)).collect();
@@ -358,11 +342,9 @@ mod tests {
         assert!(blocks.iter().flat_map(Rows::iter).eq(expected), "{range:?} by {block_rows}");
     }
 
-    /// The whole list, and ranges with ends everywhere.
     fn check(space: &SearchSpace, bytes_per_row: usize) {
         let count = space.count();
         assert_eq!(space.rows(0..0).bytes_per_row(), bytes_per_row);
-        // Ranges that end or begin beyond the last point are cut and not refused.
         check_range(space, 0..count + 7, 1 + count as usize / 3);
         let step = (count / 11).max(1);
         for number in 0..12u128 {
@@ -408,7 +390,6 @@ mod tests {
             names.join(" + ")
         );
         let space = space(&text);
-        // Several blocks, so that there are seams between what threads wrote.
         assert!(space.count() > 4 * BLOCK_ROWS as u128, "{}", space.count());
         let rows = space.rows(0..u128::MAX);
         assert_eq!(rows.bytes_per_row(), 4);
@@ -477,7 +458,6 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
 
-        /// Random sizes and links between random pairs: groups of every shape, interleaved.
         #[test]
         fn random_spaces_are_listed_as_they_are_indexed(
             sizes in prop::collection::vec(1usize..6, 1..8),

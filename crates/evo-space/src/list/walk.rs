@@ -1,8 +1,6 @@
-//! Writes runs of packed rows: an odometer over the diagrams.
-//!
-//! The parameters are cut in two. The odometer turns over the earlier ones and keeps their bits; the
-//! rows of the later ones (the tail) depend only on the nodes where the cut leaves the diagrams, so
-//! they are made once for each such state and then copied with the odometer's bits added.
+//! Writes runs of packed rows. The parameters are cut in two: an odometer over the diagrams turns over the earlier ones
+//! and keeps their bits; the rows of the later ones (the tail) depend only on the nodes where the cut leaves the
+//! diagrams, so they are made once for each such state and then copied with the odometer's bits added.
 
 use crate::index::Index;
 use crate::index::diagram::Layer;
@@ -11,13 +9,11 @@ use crate::list::{Layout, Word};
 /// The longest tail in rows: with 32-bit rows a tail stays in a core's nearest cache.
 const TAIL_ROWS: u64 = 4096;
 
-/// States at the cut, for each of which a tail may be remembered.
 const TAIL_STATES: usize = 1 << 16;
 
 /// Words of remembered tails; when there are more, all are forgotten.
 const TAIL_WORDS: usize = 1 << 18;
 
-/// The diagrams of a space, for the parameters with several values only.
 pub struct ListPlan<W> {
     levels: Vec<Level<W>>,
     /// Levels before it belong to the odometer, the others to the tail.
@@ -32,12 +28,10 @@ struct Level<W> {
     /// Node `n` has the steps from `starts[n]` to `starts[n + 1]`.
     starts: Vec<u32>,
     steps: Vec<LevelStep<W>>,
-    /// Which of a row's words the bits go to.
     word: usize,
     /// The earlier level that leads here; without one the node is `root`.
     above: Option<usize>,
     root: u32,
-    /// Most completions within the group that one of the nodes has.
     most: u64,
 }
 
@@ -53,7 +47,6 @@ impl<W: Word> ListPlan<W> {
         for diagram in index.diagrams() {
             add_group(&diagram.layers, layout, &mut levels);
         }
-        // Every field's slot is in one group.
         let levels = levels.into_iter().flatten().collect();
         let mut plan = ListPlan { levels, cut: 0, joints: Vec::new(), states: 1, stride: layout.stride };
         let last = plan.levels.len().saturating_sub(1);
@@ -67,7 +60,6 @@ impl<W: Word> ListPlan<W> {
         plan
     }
 
-    /// The tail's levels that hang on the odometer.
     fn joints(&self) -> Vec<(usize, usize)> {
         let mut states = 1usize;
         // Levels below others of the tail follow from those, so only these tell one tail from another.
@@ -81,7 +73,6 @@ impl<W: Word> ListPlan<W> {
         .collect()
     }
 
-    /// Whether tails from the cut on are short and few.
     fn fits(&self) -> bool {
         let firsts = (self.cut..self.levels.len())
             .filter(|at| self.levels[*at].above.is_none_or(|above| above < self.cut));
@@ -109,7 +100,6 @@ fn add_group<W: Word>(layers: &[Layer], layout: &Layout, levels: &mut [Option<Le
     for layer in layers.iter().rev() {
         let nodes = 0..layer.counts.len() as u32;
         let Some(at) = field(layer) else {
-            // Each node here has one edge, so the layers above lead straight past it.
             past = nodes.map(|node| past[layer.edges_of(node)[0].child as usize]).collect();
             continue;
         };
@@ -140,7 +130,6 @@ fn add_group<W: Word>(layers: &[Layer], layout: &Layout, levels: &mut [Option<Le
     }
 }
 
-/// Writes runs of rows of a plan, and remembers tails between them.
 pub struct RowWriter<'a, W> {
     plan: &'a ListPlan<W>,
     /// For each level the chosen step and the end of the node's steps.
@@ -189,7 +178,6 @@ impl<'a, W: Word> RowWriter<'a, W> {
         }
     }
 
-    /// Chooses the step of `first` at an odometer's level.
     fn seek(&mut self, level: usize, first: &[W]) {
         let (plan, stride) = (self.plan, self.plan.stride);
         self.enter(level);
@@ -202,7 +190,6 @@ impl<'a, W: Word> RowWriter<'a, W> {
         self.choose(level, start + above.saturating_sub(1) as u32, end);
     }
 
-    /// Enters the node of a level, at its first step.
     fn enter(&mut self, level: usize) {
         let own = &self.plan.levels[level];
         let node = self.node(level) as usize;
@@ -226,7 +213,6 @@ impl<'a, W: Word> RowWriter<'a, W> {
         *word = *word | own.steps[step as usize].bits;
     }
 
-    /// Moves the last of some levels that can move; the later ones start over.
     fn advance(&mut self, from: usize, to: usize) -> bool {
         for level in (from..to).rev() {
             let (step, end) = self.chosen[level];
@@ -239,7 +225,6 @@ impl<'a, W: Word> RowWriter<'a, W> {
         false
     }
 
-    /// Where the rows of the tail lie, for the odometer's present state.
     fn tail(&mut self) -> (usize, usize) {
         let state =
             self.plan.joints.iter().map(|(level, before)| self.node(*level) as usize * before).sum::<usize>();
@@ -271,7 +256,6 @@ impl<'a, W: Word> RowWriter<'a, W> {
                 self.tails.extend_from_slice(prefix);
                 self.tails[row + own.word] = self.tails[row + own.word] | step.bits;
             }
-            // The last level is written as one run, so only the levels before it turn.
             if !self.advance(plan.cut, last) {
                 return;
             }
@@ -280,7 +264,6 @@ impl<'a, W: Word> RowWriter<'a, W> {
     }
 }
 
-/// The rows of a tail from a point on.
 fn from_row<'r, W: Word>(rows: &'r [W], prefix: &[W], first: &[W]) -> &'r [W] {
     let stride = prefix.len();
     let (mut low, mut high) = (0, rows.len() / stride);
@@ -297,7 +280,6 @@ fn from_row<'r, W: Word>(rows: &'r [W], prefix: &[W], first: &[W]) -> &'r [W] {
     &rows[low * stride..]
 }
 
-/// Copies rows with bits added.
 fn add<W: Word>(bits: &[W], rows: &[W], out: &mut [W]) {
     // One word per row needs no inner loop, so the compiler can vectorize this case.
     if let [bits] = bits {

@@ -35,7 +35,6 @@ impl Atom {
         }
     }
 
-    /// Python's truth.
     #[inline]
     pub(super) fn is_true(self) -> bool {
         match self {
@@ -52,15 +51,13 @@ pub enum Code {
     Slot(usize),
     Not(Box<Code>),
     Negate(Box<Code>),
-    /// Operators from left to right: one node however long, so that nothing that walks the code can
-    /// overflow the stack.
+    /// From left to right: one node however long, so that nothing that walks the code can overflow the stack.
     Chain(Box<Code>, Vec<(Operator, Code)>),
     /// Integers that add up (negated where true) without overflow, in any order.
     Sum(Vec<(bool, Code)>),
     /// Integers whose product does not overflow, in any order.
     Product(Vec<Code>),
     Compare(Relation, Box<Code>, Box<Code>),
-    /// Whether the first is among the others.
     Member(Box<Code>, Vec<Code>),
     All(Vec<Code>),
     Any(Vec<Code>),
@@ -69,7 +66,6 @@ pub enum Code {
 }
 
 impl Code {
-    /// The slots that are read, ascending.
     pub fn slots(&self) -> Vec<usize> {
         let mut found = Vec::new();
         self.visit_slots(&mut |slot| found.push(slot));
@@ -78,7 +74,6 @@ impl Code {
         found
     }
 
-    /// The same operation on other operands.
     pub fn map_children(&self, change: &mut dyn FnMut(&Code) -> Code) -> Code {
         let mut list = |operands: &[Code]| operands.iter().map(&mut *change).collect::<Vec<Code>>();
         match self {

@@ -1,8 +1,6 @@
-//! Constraints in the form that counting wants: parameters are slots, texts are ranks, constants are
-//! folded, and sums and products that cannot overflow are flat, so that partial sums can be merged.
-//!
-//! This form has no evaluator of its own: `machine` runs it, with exactly the meaning of
-//! `Expr::evaluate`.
+//! Constraints in the form that counting wants: parameters are slots, texts are ranks, constants are folded, and sums
+//! and products that cannot overflow are flat, so that partial sums can be merged. `machine` runs it, with exactly the
+//! meaning of `Expr::evaluate`.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +14,6 @@ use crate::value::{Number, Operator, Value};
 pub struct Texts(Vec<String>);
 
 impl Texts {
-    /// Texts of parameter values and of literals in expressions.
     pub fn collect<'a>(
         values: impl Iterator<Item = &'a Value>,
         trees: impl Iterator<Item = &'a Tree>,
@@ -60,9 +57,7 @@ fn visit_literals(tree: &Tree, visit: &mut impl FnMut(&Value)) {
     tree.for_children(&mut |child| visit_literals(child, visit));
 }
 
-/// What the lowering knows about each slot.
 pub struct Domains<'a> {
-    /// Remaining values of each slot; never empty.
     values: &'a [Vec<Atom>],
     texts: &'a Texts,
     /// The greatest magnitude of each slot's values, if all are integers. Known beforehand, because long sums
@@ -71,7 +66,6 @@ pub struct Domains<'a> {
 }
 
 impl<'a> Domains<'a> {
-    /// The remaining values of each slot, never empty, and the texts of the space.
     pub fn new(values: &'a [Vec<Atom>], texts: &'a Texts) -> Domains<'a> {
         let magnitude = |values: &Vec<Atom>| {
             values.iter().map(|atom| magnitude(*atom)).try_fold(0, |most: i128, one| Some(most.max(one?)))
@@ -93,8 +87,7 @@ fn split(code: Code, list: &mut Vec<Code>) {
     match code {
         Code::All(operands) => operands.into_iter().for_each(|operand| split(operand, list)),
         Code::Not(operand) => match *operand {
-            // Nothing in `not (a or b)` depends on the order: a failing operand refuses the point
-            // just as a true one does.
+            // A failing operand refuses the point just as a true one does.
             Code::Any(operands) => {
                 operands.into_iter().for_each(|operand| split(Code::Not(Box::new(operand)), list))
             }
@@ -116,7 +109,6 @@ pub fn lower(tree: &Tree, slots: &[usize], domains: &Domains<'_>) -> Code {
             [only] => Code::Constant(*only),
             _ => Code::Slot(slots[*name]),
         },
-        // The parser keeps lists to the right of `in`, handled below.
         Kind::List(items) => Code::All(many(items)),
         Kind::Not(operand) => Code::Not(boxed(operand)),
         Kind::Negate(operand) => Code::Negate(boxed(operand)),
@@ -136,7 +128,6 @@ pub fn lower(tree: &Tree, slots: &[usize], domains: &Domains<'_>) -> Code {
     fold(code)
 }
 
-/// A constant if all operands are constants and there is a value; failing expressions stay.
 fn fold(code: Code) -> Code {
     let mut constant = true;
     code.for_children(&mut |child| constant &= matches!(child, Code::Constant(_)));
@@ -147,14 +138,12 @@ fn fold(code: Code) -> Code {
     }
 }
 
-/// The value of an operation on constants, `None` if it fails.
 fn value_of_constants(code: &Code) -> Option<Atom> {
     // The machine itself folds, so that a constant means what the instructions would have computed.
     let mut registers = Registers::default();
     Program::new(code, &mut registers).run(&mut registers)
 }
 
-/// `a < b < c` is `a < b and b < c`.
 fn comparisons(first: &Tree, rest: &[(Relation, Tree)], one: &impl Fn(&Tree) -> Code) -> Code {
     let mut left = one(first);
     let mut list = Vec::new();
@@ -173,8 +162,7 @@ fn comparisons(first: &Tree, rest: &[(Relation, Tree)], one: &impl Fn(&Tree) -> 
     joined(list, false)
 }
 
-/// `and` (`stop` false) or `or` (`stop` true): constants that do not stop it vanish, the first that
-/// does ends it.
+/// `and` (`stop` false) or `or` (`stop` true): constants that do not stop it vanish, the first that does ends it.
 fn joined(operands: Vec<Code>, stop: bool) -> Code {
     let mut kept: Vec<Code> = Vec::new();
     let last = operands.len() - 1;
@@ -224,7 +212,6 @@ struct Bounded {
     bound: Option<i128>,
 }
 
-/// `left operator right`, evaluated in the order as written.
 fn append(left: Bounded, operator: Operator, right: Bounded) -> Bounded {
     let bound = left.bound.and_then(|left| chained(left, operator, right.bound));
     let code = match left.code {
@@ -239,8 +226,7 @@ fn append(left: Bounded, operator: Operator, right: Bounded) -> Bounded {
 
 fn add(left: Bounded, operator: Operator, right: Bounded) -> Bounded {
     let sum = left.bound.zip(right.bound).map(|(a, b)| a.saturating_add(b));
-    // Beyond the bound, reordering could turn a sum that overflows on the way into one that does not, so it
-    // stays as written.
+    // Reordering could turn a sum that overflows on the way into one that does not.
     if sum.is_none_or(|sum| sum > i128::from(i64::MAX)) {
         return append(left, operator, right);
     }
@@ -299,8 +285,7 @@ fn bound(code: &Code, domains: &Domains<'_>) -> Option<i128> {
     }
 }
 
-/// The bound of a chain with one operand more. A zero divisor does not matter: it fails whatever the order
-/// around it.
+/// With one operand more. A zero divisor does not matter: it fails whatever the order around it.
 fn chained(left: i128, operator: Operator, right: Option<i128>) -> Option<i128> {
     match operator {
         // Rounding down can move the quotient of two integers one further from zero.

@@ -10,8 +10,7 @@ use crate::expr::tree::{Function, Relation};
 use crate::program::code::{Atom, Code};
 use crate::value::{Number, Operator};
 
-/// Instructions that count as one step. Sensible constraints are shorter, so that limits on their
-/// work count runs.
+/// Sensible constraints are shorter, so that limits on their work count runs.
 const STEP_INSTRUCTIONS: u64 = 64;
 
 /// From this length on a list of constants is searched by halves.
@@ -23,7 +22,6 @@ pub type Register = u32;
 pub struct Registers(Vec<Option<Atom>>);
 
 impl Registers {
-    /// One register for each slot, without values yet.
     pub fn new(slots: usize) -> Registers {
         Registers(vec![None; slots])
     }
@@ -97,7 +95,6 @@ enum Operation {
 }
 
 impl Program {
-    /// Compiles `code`, whose slots are registers; takes new registers for what it needs.
     pub fn new(code: &Code, registers: &mut Registers) -> Program {
         let mut compiler = CodeCompiler { registers, instructions: Vec::new(), lists: Vec::new() };
         let result = compiler.compile(code);
@@ -215,7 +212,6 @@ struct CodeCompiler<'a> {
 }
 
 impl CodeCompiler<'_> {
-    /// Emits what computes `code`; the register of its value.
     fn compile(&mut self, code: &Code) -> Register {
         match code {
             // A register of its own that is set here, so that a constant needs no instruction.
@@ -229,7 +225,6 @@ impl CodeCompiler<'_> {
         }
     }
 
-    /// Emits what computes `code` into a register that nothing else needs until then.
     fn compile_into(&mut self, code: &Code, out: Register) {
         match code {
             Code::Constant(_) | Code::Slot(_) => {
@@ -278,8 +273,7 @@ impl CodeCompiler<'_> {
     }
 
     fn chain(&mut self, first: &Code, rest: &[(Operator, Code)], out: Register) {
-        // The first operand may be a slot's own register, which must not be overwritten. Later results go
-        // to `out`.
+        // The first operand may be a slot's own register, which must not be overwritten.
         let mut left = self.compile(first);
         for (operator, operand) in rest {
             let next = self.compile(operand);
@@ -314,8 +308,7 @@ impl CodeCompiler<'_> {
             self.compile_into(slot, out);
         }
         let items: Vec<Register> = items.iter().map(|item| self.compile(item)).collect();
-        // Sets the result to false for an empty list, and reads `value` so that a failing value fails the
-        // test as in Python.
+        // False for an empty list; reads `value` so that a failing value fails the test as in Python.
         self.push(Operation::NotEqual, value, value, out);
         let mut exits = Vec::new();
         for item in items {
@@ -330,7 +323,6 @@ impl CodeCompiler<'_> {
         let mut exits = Vec::new();
         for (number, operand) in operands.iter().enumerate() {
             self.compile_into(operand, out);
-            // The last operand is the result in any case, so nothing jumps after it.
             if number + 1 < operands.len() {
                 exits.push(self.jump(jump, out));
             }
@@ -361,15 +353,13 @@ impl CodeCompiler<'_> {
         self.instructions.len() - 1
     }
 
-    /// Lets jumps lead to the next instruction.
     fn land(&mut self, jumps: &[usize]) {
         let here = self.instructions.len() as u32;
         jumps.iter().for_each(|jump| self.instructions[*jump].b = here);
     }
 }
 
-/// The items of a list in ascending order, if it is long and holds constants alone. A short one is compared item
-/// by item, which takes no longer.
+/// If the list is long and holds constants alone. A short one is compared item by item, which takes no longer.
 fn constants(items: &[Code]) -> Option<Box<[Atom]>> {
     let constant = |item: &Code| match item {
         Code::Constant(atom) => Some(*atom),

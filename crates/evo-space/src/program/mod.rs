@@ -1,9 +1,6 @@
-//! The one compiled form of expressions: what counts spaces, checks points and computes features.
-//!
-//! A tree is lowered to `Code` (names become slots, texts become ranks, constants fold) and compiled
-//! to a `Program` over registers. `CompiledExpr` is all of it for readers outside this crate. Trees
-//! are evaluated directly in `expr` only where an error has to be explained; ordinary tests and the
-//! fuzz target `expression` hold the two evaluators against each other.
+//! The one compiled form of expressions: a tree is lowered to `Code` (names become slots, texts become ranks, constants
+//! fold) and compiled to a `Program` over registers. Trees are evaluated directly in `expr` only where an error has to
+//! be explained; ordinary tests and the fuzz target `expression` hold the two evaluators against each other.
 
 mod code;
 mod lower;
@@ -41,7 +38,6 @@ pub(crate) use crate::program::machine::{Program, Register, Registers};
 #[derive(Clone, Debug)]
 pub struct CompiledExpr {
     program: Program,
-    /// The registers before a run: constants are set, all others are empty.
     initial: Registers,
     /// The names that the tree reads, ascending; each is the register of its position here.
     names: Vec<usize>,
@@ -53,16 +49,14 @@ pub struct CompiledExpr {
 pub struct Scratch(Registers);
 
 impl Expr {
-    /// Compiles the expression. `domains` holds the values that each of `distinct_names` can have, at
-    /// least one each.
+    /// `domains` holds the values that each of `distinct_names` can have, at least one each.
     pub fn compile(&self, domains: &[Vec<Value>]) -> CompiledExpr {
         CompiledExpr::new(self.tree(), domains)
     }
 }
 
 impl CompiledExpr {
-    /// Compiles a tree whose names count in `domains`: the values that each name can have, at least
-    /// one for each name that the tree reads.
+    /// `domains` holds the values that each name can have, at least one for each that the tree reads.
     pub fn new(tree: &Tree, domains: &[Vec<Value>]) -> CompiledExpr {
         let mut names = Vec::new();
         visit_names(tree, &mut |name| names.push(name));
@@ -91,8 +85,7 @@ impl CompiledExpr {
         self.run(|name| self.texts.atom(value_of(name)), scratch).map(|atom| self.texts.value(atom))
     }
 
-    /// The same for an expression whose names are all floats: quicker, because no value is converted.
-    /// Texts are not numbers, so a text as the value is `None` too.
+    /// For names that are all floats: quicker, because no value is converted. A text as the value is `None` too.
     pub fn evaluate_floats(&self, value_of: impl Fn(usize) -> f64, scratch: &mut Scratch) -> Option<f64> {
         let value = self.run(|name| Atom::Number(Number::Float(value_of(name))), scratch)?;
         value.number().map(Number::as_float)
@@ -131,8 +124,7 @@ mod tests {
         integers.into_iter().chain(others).collect()
     }
 
-    /// Compares the two evaluators for every combination of values of `a` and `b`: the value itself, and
-    /// whether all conjuncts hold.
+    /// For every combination of values of `a` and `b`: the value itself, and whether all conjuncts hold.
     #[track_caller]
     fn check_on(text: &str, values: &[Value]) {
         let expr = Expr::parse(text).unwrap();
@@ -195,8 +187,7 @@ mod tests {
         check("1 // 0 == 1 and a");
     }
 
-    /// Expressions of the whole language over `a` and `b`. Everything is in brackets, so that a part can
-    /// stand anywhere.
+    /// Over `a` and `b`. Everything is in brackets, so that a part can stand anywhere.
     fn expression() -> impl Strategy<Value = String> {
         let literals =
             ["0", "1", "2", "-3", "0.5", "1e300", "4294967296", "9223372036854775807", "'x'", "''"];

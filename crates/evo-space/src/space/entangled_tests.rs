@@ -1,5 +1,4 @@
-//! Spaces that are too entangled to count, against brute force: either truly, or because a tiny
-//! budget makes them so.
+//! Spaces that are too entangled to count, against brute force: either truly, or because a tiny budget makes them so.
 
 use proptest::prelude::*;
 
@@ -20,7 +19,6 @@ fn tiny(steps: u64) -> Limits {
     Limits { steps: 1, relax: RelaxLimits { steps, trials: 8, edges: 1000 } }
 }
 
-/// The same space with conjuncts left out.
 fn starved(space: &SearchSpace, steps: u64) -> SearchSpace {
     SearchSpace::with_limits(space.parameters().to_vec(), space.constraints().to_vec(), tiny(steps))
 }
@@ -46,7 +44,6 @@ fn check_against_brute_force(space: &SearchSpace) {
     }
 }
 
-/// Indices run over more than the valid points, in their order; the others are holes.
 fn check_indices(space: &SearchSpace, valid: &[Genome]) {
     let indices: Vec<u128> = valid.iter().map(|genome| space.index_of(genome).unwrap()).collect();
     assert!(indices.is_sorted_by(|a, b| a < b) && indices.iter().all(|index| *index < space.count()));
@@ -74,7 +71,6 @@ fn check_samples(space: &SearchSpace, valid: &[Genome]) {
     }
 }
 
-/// Membership and repair around points, valid or not.
 fn check_points(space: &SearchSpace, valid: &[Genome]) {
     let mut rng = seeded(7);
     for point in scattered_points(space) {
@@ -158,7 +154,6 @@ fn rejection_is_uniform() {
     assert!(chi_squared < count + 5.0 * (2.0 * count).sqrt(), "{chi_squared}");
 }
 
-/// `count` parameters of 60 values without pattern, and one constraint that reads them all.
 fn hashed(count: usize, constraint: &str, limits: Limits) -> SearchSpace {
     let values: Vec<Value> = (1..=60i64).map(|value| Value::Int(value * 7919 % 10_007)).collect();
     let parameter = |at: usize| Parameter {

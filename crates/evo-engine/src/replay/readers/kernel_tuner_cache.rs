@@ -1,6 +1,5 @@
-//! Reads the cache files that Kernel Tuner writes while it tunes: parameters, and an entry for each
-//! configuration under a key of its values. Times are in milliseconds. These files have no constraints, so the
-//! recorded configurations are the space.
+//! Cache files that Kernel Tuner writes while it tunes: parameters, and an entry for each configuration under a key of
+//! its values. Times are in milliseconds. There are no constraints: the recorded configurations are the space.
 //!
 //! Source: the JSON schemas 1.0.0 and 1.1.0 in Kernel Tuner's repository, `kernel_tuner/schema/cache`.
 
@@ -15,7 +14,6 @@ use crate::replay::{Cost, Format, RecordingFault, readers, unreadable};
 /// The time of a failed configuration in files that are older than the error words, milliseconds.
 const FAILED_MS: f64 = 1e20;
 
-/// Nanoseconds in a millisecond, the unit of every time in these files.
 const UNIT_NS: f64 = 1e6;
 
 #[derive(Deserialize)]
@@ -33,21 +31,18 @@ struct CacheFile {
     cache: Map<String, Json>,
 }
 
-/// Adds the closing brackets to a cache file whose run ended before they were written; `None` if something else is
-/// wrong.
+/// For a file whose run ended before they were written; `None` if something else is wrong.
 pub fn closed(text: &str) -> Option<String> {
     let body = text.trim_end();
     let mentions = text.contains("\"tune_params_keys\"") && text.contains("\"cache\"");
     if !mentions {
         return None;
     }
-    // Kernel Tuner appends an entry with a trailing comma after each evaluation and closes the file at the
-    // end.
+    // Kernel Tuner appends entries with a trailing comma and closes the file at the end.
     let closed = format!("{}}}\n}}", body.strip_suffix(',').unwrap_or(body));
     serde_json::from_str::<serde::de::IgnoredAny>(&closed).is_ok().then_some(closed)
 }
 
-/// Adds a notice that the closing brackets were missing.
 pub fn say_unfinished(mut draft: Draft) -> Draft {
     draft.notices.push("the cache file was never closed: its run ended early".to_string());
     draft
@@ -128,8 +123,7 @@ fn row(parameters: &[(String, Vec<Value>)], key: &str, entry: &Json) -> Result<D
     Ok(DraftRow { name: Some(format!("`{key}`")), positions, kind, objective_ns, cost })
 }
 
-/// The verdict on a configuration, and its time in milliseconds. A failure's word is in `__error__`, or in the place
-/// of the measured value.
+/// The time is in milliseconds. A failure's word is in `__error__`, or in the place of the measured value.
 fn outcome(
     parameters: &[(String, Vec<Value>)],
     entry: &Json,
@@ -157,7 +151,6 @@ fn outcome(
     }
 }
 
-/// The verdict that one of Kernel Tuner's error words stands for.
 fn failure(word: &str) -> Option<VerdictKind> {
     match word {
         "CompilationFailedConfig" => Some(VerdictKind::CompileError),

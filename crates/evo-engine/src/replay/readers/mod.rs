@@ -15,7 +15,6 @@ mod study_journal;
 mod t4;
 mod tuning_data;
 
-/// Reads a file's text. `stem` names kernel and GPU where the file itself does not.
 pub fn read_any(text: &str, stem: &str) -> Result<Draft, RecordingFault> {
     // Journals are lines of JSON, each beginning with its checksum; as one JSON text they do not parse.
     if text.starts_with("{\"crc\"") {
@@ -46,8 +45,7 @@ pub fn read_any(text: &str, stem: &str) -> Result<Draft, RecordingFault> {
     }
 }
 
-/// The text with `null` in place of Python's `NaN`, `Infinity` and `-Infinity`, which JSON does not have; `None` if
-/// it has none of them.
+/// `null` stands for Python's `NaN`, `Infinity` and `-Infinity`, which JSON does not have; `None` if there are none.
 fn without_python_numbers(text: &str) -> Option<String> {
     let (mut plain, mut rest, mut found) = (String::new(), text, false);
     let mut in_text = false;
@@ -95,7 +93,6 @@ pub fn value(name: &str, json: &Json) -> Result<Value, RecordingFault> {
     serde_json::from_value(json.clone()).map_err(|_| fault())
 }
 
-/// A problem size in words: a list's items with spaces between.
 pub fn problem_words(size: &Json) -> String {
     match size {
         Json::Null => String::new(),
@@ -118,7 +115,6 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Adds a row, which must have the parameters of the first one.
     pub fn add<'a>(
         &mut self,
         configuration: impl Iterator<Item = (&'a str, Value)>,
@@ -161,7 +157,6 @@ impl Observed {
             if values.iter().any(|value| value.compare(&values[0]).is_none()) {
                 continue;
             }
-            // Ascending, so that neighboring positions are neighboring values, which searches rely on.
             let mut order: Vec<usize> = (0..values.len()).collect();
             order.sort_by(|a, b| values[*a].compare(&values[*b]).unwrap_or(std::cmp::Ordering::Equal));
             let mut place = vec![0u16; values.len()];

@@ -97,7 +97,6 @@ fn row(one: &Evaluation) -> DraftRow {
     }
 }
 
-/// The space of the file that the header names, or why it cannot be used.
 fn space(header: &StudyHeader) -> Result<SearchSpace, String> {
     let name = &header.space;
     let file = catalog::open(name).map_err(|_| format!("`{name}` is not there"))?;
@@ -145,7 +144,6 @@ mod tests {
         }
     }
 
-    /// A journal of four evaluations beside its space file.
     fn study(folder: &Path) -> String {
         let path = folder.join("space.toml");
         std::fs::write(&path, SPACE).unwrap();

@@ -38,7 +38,6 @@ struct T4Measurement {
     unit: String,
 }
 
-/// Reads a file of this format; `stem` names kernel and GPU as `kernel__gpu`.
 pub fn read(text: &str, stem: &str) -> Result<Draft, RecordingFault> {
     let file: T4File = serde_json::from_str(text).map_err(|error| unreadable(Format::T4, &error))?;
     if !file.schema_version.starts_with("1.") {
@@ -77,7 +76,6 @@ pub fn read(text: &str, stem: &str) -> Result<Draft, RecordingFault> {
 }
 
 impl T4Result {
-    /// The row without its positions.
     fn row(&self) -> Result<DraftRow, RecordingFault> {
         let kind = match self.invalidity.as_str() {
             "correct" => VerdictKind::Pass,
@@ -126,7 +124,6 @@ impl T4Result {
     }
 }
 
-/// Nanoseconds in a unit of time; `None` for anything else.
 fn unit_ns(unit: &str, name: &str) -> Option<f64> {
     match unit {
         "s" | "seconds" => Some(1e9),

@@ -104,7 +104,6 @@ fn unit_ns(objective: &Objective) -> Result<f64, RecordingFault> {
 }
 
 impl TuningDataFile {
-    /// The columns of positions in the order of the parameters; every column as long as the file says.
     fn columns(&self) -> Result<Vec<&[u16]>, RecordingFault> {
         let column = |parameter: &TuningDataParameter| {
             let positions = self.rows.config.get(&parameter.name);
@@ -126,7 +125,6 @@ impl TuningDataFile {
         lengths.push(("validate_ms".into(), rows.validate_ms.len()));
         lengths.push(("runs_ms".into(), rows.runs_ms.len()));
         lengths.push(("framework_ms".into(), rows.framework_ms.len()));
-        // Checked once for all columns, so that `row` may index them.
         match lengths.iter().find(|(_, length)| *length != self.size) {
             None => Ok(columns),
             Some((name, length)) => Err(RecordingFault::new(format!(

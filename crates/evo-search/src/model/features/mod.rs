@@ -1,16 +1,14 @@
 //! Points as numbers that models can learn from, without knowing what any parameter means.
 //!
-//! What decides a kernel's time is rarely one parameter: threads per block, elements per tile, bytes of
-//! shared memory are products and quotients of several. Trees therefore see, beside the parameters, the
-//! products and quotients of all pairs of numeric ones, and what the author of the space found worth
-//! writing down: the sub-expressions of the constraints. Features that are constant, or that order the
+//! What decides a kernel's time is rarely one parameter: threads per block, elements per tile, bytes of shared memory
+//! are products and quotients of several. Trees therefore see, beside the parameters, the products and quotients of all
+//! pairs of numeric ones, and the sub-expressions of the constraints. Features that are constant, or that order the
 //! valid points as another one does, are left out.
 //!
 //! A process pays for each feature with a length scale to be learned, and sees a compact set: the
 //! parameters and few sub-expressions, in logarithms where positive, from 0 to 1.
 //!
-//! A feature of few parameters is a table over their positions, so encoding is looking up: a few
-//! nanoseconds a feature.
+//! A feature of few parameters is a table over their positions, so encoding takes a few nanoseconds a feature.
 
 #[cfg(test)]
 mod tests;
@@ -44,7 +42,6 @@ impl Features {
         Features::with_options(space, FeatureOptions::default())
     }
 
-    /// The features of a space, at most as many as the options say.
     pub fn with_options(space: &SearchSpace, options: FeatureOptions) -> Features {
         let numbers = Numbers::new(space.parameters());
         let candidates = Candidates::new(space, &numbers, sample(space));
@@ -58,13 +55,11 @@ impl Features {
         &self.scales
     }
 
-    /// The tree features of a point, as codes.
     pub fn code_row(&self, genome: &Genome) -> Vec<u16> {
         let mut scratch = Scratch::default();
         self.trees.iter().map(|column| column.code(genome.positions(), &self.numbers, &mut scratch)).collect()
     }
 
-    /// The tree features of many points.
     pub fn codes<G: Borrow<Genome>>(&self, genomes: impl IntoIterator<Item = G>) -> Codes {
         let mut columns = vec![Vec::new(); self.trees.len()];
         let (mut scratch, mut rows) = (Scratch::default(), 0);
@@ -89,7 +84,6 @@ impl Features {
         self.process.iter().map(value).collect()
     }
 
-    /// The process features of many points.
     pub fn process_matrix<G: Borrow<Genome>>(&self, genomes: impl IntoIterator<Item = G>) -> Matrix {
         let mut matrix = Matrix::with_columns(self.process.len());
         genomes.into_iter().for_each(|genome| matrix.push(&self.process_row(genome.borrow())));
@@ -106,7 +100,6 @@ impl Features {
     }
 }
 
-/// Valid points to compare features on: the same for the same space.
 fn sample(space: &SearchSpace) -> Vec<Genome> {
     // In a space that is not exact each point has to be searched for.
     let wanted = if space.is_exact() { SAMPLE } else { SAMPLE / 16 };
@@ -138,14 +131,12 @@ pub(crate) struct Column {
     compiled: CompiledFormula,
     slots: Vec<usize>,
     scale: ColumnScale,
-    /// Whether values stand in logarithms.
     is_logarithm: bool,
     table: Option<ColumnTable>,
 }
 
 #[derive(Clone, Debug)]
 struct ColumnTable {
-    /// What a step of each slot's position adds to the place.
     strides: Vec<usize>,
     codes: Vec<u16>,
     shares: Vec<f64>,
@@ -241,8 +232,7 @@ impl Column {
         for at in (1..strides.len()).rev() {
             strides[at - 1] = strides[at] * sizes[self.slots[at]];
         }
-        // The table has a place for every position, so that looking up needs no translation. Places that no
-        // valid point has keep 0 and are never read for one.
+        // A place for every position, so that looking up needs no translation. Places that no valid point has keep 0.
         let mut table = ColumnTable { strides, codes: vec![0; places], shares: vec![0.0; places] };
         let (mut positions, mut scratch) = (vec![0; sizes.len()], Scratch::default());
         for_all(&self.slots, domains, &mut positions, &mut |positions| {
@@ -261,7 +251,6 @@ impl ColumnTable {
     }
 }
 
-/// Every combination of the positions of some slots.
 fn for_all(slots: &[usize], domains: &[Vec<u16>], positions: &mut [u16], visit: &mut dyn FnMut(&[u16])) {
     let Some((slot, rest)) = slots.split_first() else { return visit(positions) };
     for position in &domains[*slot] {
@@ -282,7 +271,6 @@ fn tamed(value: f64, is_logarithm: bool) -> f64 {
 /// Values of a text that each get a feature of their own; more have only their positions.
 const INDICATORS_MAX: usize = 12;
 
-/// What candidates are made and judged with.
 pub(crate) struct Candidates<'a> {
     space: &'a SearchSpace,
     numbers: &'a Numbers,
@@ -293,14 +281,12 @@ pub(crate) struct Candidates<'a> {
 }
 
 impl<'a> Candidates<'a> {
-    /// For a space and some of its valid points.
     pub fn new(space: &'a SearchSpace, numbers: &'a Numbers, sample: Vec<Genome>) -> Candidates<'a> {
         let domains = space.effective_domains();
         let sizes = space.parameters().iter().map(|parameter| parameter.values.len()).collect();
         Candidates { space, numbers, domains, sizes, sample, expressions: expressions(space) }
     }
 
-    /// Parameters, the values of texts, sub-expressions, pairs.
     pub fn for_trees(&self, options: FeatureOptions) -> Vec<Column> {
         // In order of worth: of features that order the points alike, the first one stays.
         let mut known = HashSet::new();
@@ -328,7 +314,6 @@ impl<'a> Candidates<'a> {
         formulas.into_iter().map(column).collect()
     }
 
-    /// Up to `most` candidates that order the sample as no known one does.
     fn new_ones(
         &self,
         candidates: impl IntoIterator<Item = Formula>,
@@ -348,7 +333,6 @@ impl<'a> Candidates<'a> {
             .sample
             .iter()
             .map(|genome| compiled.evaluate(genome.positions(), self.numbers, &mut scratch))
-            // As in `Column`, a formula without a value ranks below all values.
             .map(|value| if value.is_finite() { value } else { f64::NEG_INFINITY })
             .collect();
         let mut sorted = values.clone();
@@ -357,7 +341,6 @@ impl<'a> Candidates<'a> {
         if sorted.len() < 2 {
             return None;
         }
-        // Trees see only the order, so formulas of equal ranks are the same feature whatever their values.
         let ranks: Vec<u16> =
             values.iter().map(|value| sorted.partition_point(|other| other < value) as u16).collect();
         // The first point ranks low in one of the two directions.
@@ -369,7 +352,6 @@ impl<'a> Candidates<'a> {
         Some(ContentHash::of(&bytes.collect::<Vec<u8>>()))
     }
 
-    /// Every parameter that has a choice.
     fn parameters(&self) -> Vec<Formula> {
         let live = (0..self.domains.len()).filter(|slot| self.domains[*slot].len() > 1);
         live.map(Formula::of_parameter).collect()
