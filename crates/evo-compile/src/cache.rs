@@ -1,9 +1,8 @@
 //! Binaries and refusals by content, shared by all studies and safe between processes.
 //!
-//! `objects/` holds files named by the hash of their bytes; `keys/` says which object, or which refusal,
-//! answers a request for certain files, and `manifests/` (module `manifest`) which files a request was met
-//! with. Every file is written under another name and renamed, so a reader sees all of it or
-//! none; none is synced, because whatever a power cut tears is noticed by its hash and compiled again.
+//! `objects/` holds files named by the hash of their bytes; `keys/` says which object, or which refusal, answers a
+//! request for certain files, and `manifests/` (module `manifest`) which files a request was met with. No file is
+//! synced, because whatever a power cut tears is noticed by its hash and compiled again.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -23,14 +22,13 @@ use evo_system::scratch::{ScratchFolder, ScratchPlace};
 /// Raised when the layout or the meaning of an entry changes; older entries are then not looked at.
 const VERSION: &str = "v4";
 
-/// Entries used since then stay, however large the cache is.
 pub(super) const IN_USE: Duration = Duration::from_secs(3600);
 
 /// Reference answers belong to the seed of one study; those of studies that ended long ago are removed.
 const ANSWERS_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// The cache folder: `$EVO_CACHE_DIR`, else `$XDG_CACHE_HOME/evo`, else `~/.cache/evo`, else one of this user's below
-/// the temporary folder. A relative home is ignored: it would be another one in each working folder.
+/// `$EVO_CACHE_DIR`, else `$XDG_CACHE_HOME/evo`, else `~/.cache/evo`, else a folder of this user's below the
+/// temporary one. A relative home is ignored: it would be another one in each working folder.
 pub fn default_dir() -> PathBuf {
     let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let absolute = |name: &str| variable(name).filter(|path| path.is_absolute());
@@ -40,8 +38,8 @@ pub fn default_dir() -> PathBuf {
         .unwrap_or_else(|| env::temp_dir().join(format!("evo-cache-{}", geteuid().as_raw())))
 }
 
-/// Makes a folder for its owner alone, or checks that nobody else can write to the one that is there: a cache's binaries
-/// are loaded and run. A folder that was there before keeps its mode: it may be anything that `EVO_CACHE_DIR` names.
+/// A cache's binaries are loaded and run, so nobody else may write to its folder. One that was there before keeps its
+/// mode: it may be anything that `EVO_CACHE_DIR` names.
 fn own(folder: &Path) -> io::Result<()> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     // A file in the folder's place: what is wrong is not that something exists.
@@ -66,7 +64,7 @@ fn own(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The same for a folder that is evo's by its name; what others could read is closed to them.
+/// For a folder that is evo's by its name: what others could read in it is closed to them.
 fn own_below(folder: &Path) -> io::Result<()> {
     own(folder)?;
     if fs::metadata(folder)?.mode() & 0o077 != 0 {
@@ -75,14 +73,12 @@ fn own_below(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// An open cache.
 #[derive(Clone, Debug)]
 pub struct Cache {
     root: PathBuf,
 }
 
 impl Cache {
-    /// Opens or creates a cache and proves that it can be written.
     pub fn open(folder: &Path) -> Result<Cache, CompileSetupError> {
         let cache = Cache { root: folder.join(VERSION) };
         let prepare = || -> io::Result<()> {
@@ -98,7 +94,6 @@ impl Cache {
         Ok(cache)
     }
 
-    /// A fresh scratch folder on the cache's file system, removed when dropped.
     pub fn scratch(&self) -> Result<ScratchFolder, CompileSetupError> {
         self.place().folder().map_err(|error| CompileSetupError::cache(&self.root, error))
     }
@@ -113,17 +108,14 @@ impl Cache {
         Some(found.f_bavail.saturating_mul(found.f_frsize))
     }
 
-    /// Its folder, for messages.
     pub fn shown(&self) -> std::path::Display<'_> {
         self.root.parent().unwrap_or(&self.root).display()
     }
 
-    /// A folder for things that are prepared once, such as headers.
     pub fn folder(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    /// The answer to a request, if it is there and whole.
     pub fn get(&self, key: &ContentHash) -> Option<CompileOutcome> {
         let mut outcome: CompileOutcome =
             serde_json::from_str(&self.read_checked(&self.key_path(key))?).ok()?;
@@ -141,11 +133,9 @@ impl Cache {
         Some(outcome)
     }
 
-    /// Keeps an answer, if asking again would give the same: binaries and plain refusals, not deadlines,
-    /// memory or crashes. Says whether it was kept.
+    /// Keeps what would be the same if asked again: binaries and plain refusals, not deadlines, memory or crashes.
+    /// Says whether it was kept.
     pub fn put(&self, key: &ContentHash, outcome: &CompileOutcome) -> io::Result<bool> {
-        // A deadline, a memory limit or a crash depends on the load of this machine, so the next attempt may
-        // succeed.
         let lasting = match outcome {
             Ok(_) => true,
             Err(verdict) => verdict.kind == VerdictKind::CompileError && !verdict.is_in_doubt(),
@@ -157,7 +147,6 @@ impl Cache {
         Ok(lasting)
     }
 
-    /// A text that `write_checked` wrote, if it is there and whole.
     pub(super) fn read_checked(&self, path: &Path) -> Option<String> {
         let text = fs::read_to_string(path).ok()?;
         let (checksum, body) = text.split_once('\n')?;
@@ -165,12 +154,10 @@ impl Cache {
         (ContentHash::of(body.as_bytes()).as_str() == checksum).then(|| body.to_string())
     }
 
-    /// Writes a text after a line with its hash.
     pub(super) fn write_checked(&self, path: &Path, body: &str) -> io::Result<()> {
         self.write(path, format!("{}\n{body}", ContentHash::of(body.as_bytes())).as_bytes())
     }
 
-    /// Keeps a binary under the hash of its bytes.
     pub fn store(&self, bytes: &[u8], extension: &str) -> io::Result<(ContentHash, PathBuf)> {
         let hash = ContentHash::of(bytes);
         let path = self.object_path(&hash, extension);
@@ -186,7 +173,6 @@ impl Cache {
         self.root.join("keys").join(&key.as_str()[..2]).join(format!("{key}.json"))
     }
 
-    /// The manifest of a request, as `key` names it.
     pub(super) fn manifest_path(&self, key: &ContentHash) -> PathBuf {
         self.root.join("manifests").join(&key.as_str()[..2]).join(format!("{key}.json"))
     }
@@ -197,7 +183,6 @@ impl Cache {
         self.place().write(path, bytes)
     }
 
-    /// Removes scratch that killed processes left behind, and answers of references that are old.
     fn sweep_scratch(&self) {
         self.place().sweep();
         let is_answer = |path: &Path| path.extension().is_some_and(|extension| extension == "expected");
@@ -207,7 +192,6 @@ impl Cache {
     }
 }
 
-/// Notes that an entry was used, if that was not noted within the hour.
 pub(super) fn touch(path: &Path) {
     let Ok(file) = fs::File::open(path) else { return };
     let used = file.metadata().and_then(|found| found.modified()).ok();
@@ -217,7 +201,6 @@ pub(super) fn touch(path: &Path) {
     }
 }
 
-/// Removes what was last changed longer ago than `limit` in a folder.
 fn remove_old(folder: &Path, limit: Duration, is_meant: impl Fn(&Path) -> bool) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten().filter(|entry| is_meant(&entry.path())) {
@@ -230,7 +213,7 @@ fn remove_old(folder: &Path, limit: Duration, is_meant: impl Fn(&Path) -> bool) 
     }
 }
 
-/// The key of a request: everything that decides the answer, but for the files that the source includes.
+/// Everything that decides the answer, but for the files that the source includes.
 pub fn key(source: &KernelSource, kind: DeviceKind, arch: &str, fingerprint: &ContentHash) -> ContentHash {
     let mut parts: Vec<&[u8]> = vec![
         VERSION.as_bytes(),

@@ -10,7 +10,6 @@ use std::{env, fs};
 use super::cache::{Cache, IN_USE};
 use super::error::CompileSetupError;
 
-/// The limit without `EVO_CACHE_BYTES`.
 pub const DEFAULT_BYTES: u64 = 10 << 30;
 
 /// Headers that are laid out for a compiler are used by every compilation of a run, which may take a day.
@@ -22,14 +21,12 @@ const LOOKED_AT: Duration = Duration::from_secs(600);
 /// Pruning stops at this share of the limit, in percent, so that the next run need not prune again.
 const PRUNED_PERCENT: u64 = 90;
 
-/// What the cache holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheUsage {
     pub entries: u64,
     pub bytes: u64,
 }
 
-/// `$EVO_CACHE_BYTES`, else ten gibibytes.
 pub fn limit() -> Result<u64, CompileSetupError> {
     parse_limit(env::var("EVO_CACHE_BYTES").ok().as_deref())
 }
@@ -41,7 +38,6 @@ fn parse_limit(value: Option<&str>) -> Result<u64, CompileSetupError> {
     }
 }
 
-/// Something that is removed as a whole.
 struct Entry {
     path: PathBuf,
     bytes: u64,
@@ -50,12 +46,11 @@ struct Entry {
 }
 
 impl Cache {
-    /// What the cache holds now.
     pub fn usage(&self) -> CacheUsage {
         sum(&self.entries())
     }
 
-    /// Removes what was used least recently until the cache is below `limit`; what was removed.
+    /// What was used least recently goes first; returns what was removed.
     pub fn prune(&self, limit: u64) -> CacheUsage {
         let mut entries = self.entries();
         let mut bytes = sum(&entries).bytes;
@@ -80,7 +75,7 @@ impl Cache {
         removed
     }
 
-    /// The same as `prune`, at the start of a run, unless somebody has done so lately.
+    /// At the start of a run, unless somebody has done so lately.
     pub fn prune_sometimes(&self, limit: u64) {
         let stamp = self.folder("pruned");
         let last = fs::metadata(&stamp).and_then(|found| found.modified());
@@ -119,7 +114,6 @@ fn sum(entries: &[Entry]) -> CacheUsage {
     CacheUsage { entries: entries.len() as u64, bytes: entries.iter().map(|entry| entry.bytes).sum() }
 }
 
-/// The files up to so many folders below.
 fn add_files(folder: &Path, depth: u32, found: &mut Vec<Entry>) {
     for path in children(folder) {
         match path.symlink_metadata() {

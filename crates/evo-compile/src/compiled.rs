@@ -5,27 +5,19 @@ use std::path::PathBuf;
 use evo_protocol::binary::EntryResources;
 use evo_space::genome::ContentHash;
 
-/// What a compiler made of one source.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// The file.
     pub bytes: Vec<u8>,
-    /// Hash of its code alone.
     pub code_hash: ContentHash,
-    /// Resources of every kernel, as far as the compiler knows them.
     pub resources: Vec<EntryResources>,
-    /// Warnings, capped.
     pub log: String,
-    /// Whether they were cut.
     pub log_truncated: bool,
     /// Files that it read beside the source and the toolchain's own, where the compiler tells.
     pub read: Vec<PathBuf>,
-    /// Time in the compiler, milliseconds.
     pub compile_ms: f64,
 }
 
-/// The hash of code whose entries have these names and symbols: two variants may launch different kernels of the same
-/// code.
+/// Two variants may launch different kernels of the same code.
 pub fn launched(code_hash: ContentHash, symbols: &[(String, String)]) -> ContentHash {
     if symbols.is_empty() {
         return code_hash;

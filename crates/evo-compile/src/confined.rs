@@ -15,9 +15,8 @@ use landlock::{
 /// What a main thread usually has; front ends of compilers recurse with the source.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Runs `work` in a thread that can read the files in these folders, and these files. No other file can be opened, and
-/// none can be written. Where the system has no Landlock, `work` runs in such a thread all the same, and reads what it
-/// likes: `is_supported` tells.
+/// Runs `work` in a thread that can read these folders and files, and write none. Where the system has no Landlock,
+/// `work` runs in such a thread all the same, and reads what it likes: `is_supported` tells.
 pub fn run<T: Send>(readable: &[PathBuf], work: impl FnOnce() -> T + Send) -> io::Result<T> {
     // Opened out here, where the folders can still be reached.
     let fence = fence(readable);
@@ -35,7 +34,6 @@ pub fn run<T: Send>(readable: &[PathBuf], work: impl FnOnce() -> T + Send) -> io
     })
 }
 
-/// Whether this system confines compilations.
 pub fn is_supported() -> bool {
     let restricted = run(&[], || std::fs::File::open("/").is_err());
     restricted.unwrap_or(false)

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-/// The prerequisites of the only rule in a dependency file.
 pub fn parse(text: &str) -> Vec<PathBuf> {
     let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
     // The target is evo's own output, whose path has no colon followed by a blank.

@@ -7,19 +7,15 @@ use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 
 use evo_system::process::{CappedLog, is_fault, signal_name};
 
-/// Bytes of a verdict's message: about a screen.
 pub const MESSAGE_MAX: usize = 2 * 1024;
-/// Bytes of log kept in a verdict's evidence. Every verdict goes into the journal, so a space in which each variant fails
-/// would otherwise fill it with logs.
+/// Every verdict goes into the journal, so a space in which each variant fails would otherwise fill it with logs.
 pub const LOG_MAX: usize = 20 * 1024;
-/// Bytes of warnings kept with a binary.
 pub const WARNINGS_MAX: usize = 4 * 1024;
 
 /// A compiler that uses more than this share of its memory limit has reached it. The share is below 1 because the allocation
 /// that failed is not in use yet, and because resident memory is compared with a limit on addresses.
 const MEMORY_SHARE: f64 = 0.6;
 
-/// Words by which compilers, the C++ library, shells and Python say that memory was refused to them.
 const MEMORY_WORDS: &[&str] = &[
     "out of memory",
     "cannot allocate memory",
@@ -29,7 +25,6 @@ const MEMORY_WORDS: &[&str] = &[
     "memoryerror",
 ];
 
-/// Words of a compiler that broke instead of refusing.
 const CRASH_WORDS: &[&str] = &[
     "internal compiler error",
     "signal terminated program",
@@ -62,7 +57,6 @@ const OUTSIDE_SIGNALS: &[(&str, i32)] = &[
     ("cpu time limit exceeded", libc::SIGXCPU),
 ];
 
-/// Words by which a tool says that the machine does not let it work.
 const MACHINE_WORDS: &[&str] = &[
     "no space left on device",
     "disk quota exceeded",
@@ -79,10 +73,8 @@ const MACHINE_WORDS: &[&str] = &[
     "installation problem",
 ];
 
-/// What a person can do where processes are killed.
 const KILLED_HINT: &str = "see whether the kernel's out-of-memory killer or another program ends processes (`dmesg`), or use fewer `--jobs`";
 
-/// What a compiler has used of the memory that it may use, bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemoryUse {
     pub peak: u64,
@@ -91,13 +83,11 @@ pub struct MemoryUse {
 }
 
 impl MemoryUse {
-    /// Whether the limit was reached.
     fn is_at_limit(self) -> bool {
         self.limit > 0 && self.peak as f64 > MEMORY_SHARE * self.limit as f64
     }
 }
 
-/// The verdict on a source that the compiler did not accept, from its log.
 pub fn refused(log: &str, memory: MemoryUse) -> Box<Verdict> {
     let lower = log.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
@@ -119,8 +109,7 @@ pub fn refused(log: &str, memory: MemoryUse) -> Box<Verdict> {
     }
 }
 
-/// The line in which a tool says that the machine does not let it work, if there is one. Messages about a source begin with
-/// a place in it; a source cannot make a tool speak in its own name.
+/// Messages about a source begin with a place in it; a source cannot make a tool speak in its own name.
 pub fn machine_line(log: &str) -> Option<&str> {
     log.lines().find(|line| {
         let lower = line.to_lowercase();
@@ -134,7 +123,6 @@ fn is_own(line: &str) -> bool {
     place.is_some_and(|(name, rest)| !name.is_empty() && !name.contains(' ') && rest.starts_with(' '))
 }
 
-/// The signal by which a part of a compiler was killed, from its driver's line.
 fn killed_part(line: &str) -> Option<i32> {
     if !is_own(line) {
         return None;
@@ -148,13 +136,11 @@ fn killed_part(line: &str) -> Option<i32> {
     OUTSIDE_SIGNALS.iter().find_map(named)
 }
 
-/// Trouble of the machine's: a tool, a file or a folder is missing or does not work.
 pub fn machine(message: impl Into<String>, hint: &str) -> Box<Verdict> {
     let verdict = Verdict::new(VerdictKind::HarnessError, message).with_cause(Cause::Machine);
     Box::new(verdict.with(Verdict::HINT, hint))
 }
 
-/// What the end of a compiler by a signal says about its source, or of a compile worker without an answer.
 pub fn ended(who: &str, status: ExitStatus, log: &str, memory: MemoryUse) -> Box<Verdict> {
     let lower = log.to_lowercase();
     match status.signal() {
@@ -166,7 +152,7 @@ pub fn ended(who: &str, status: ExitStatus, log: &str, memory: MemoryUse) -> Box
     }
 }
 
-/// The verdict on a process that somebody else ended: the variant is not to blame, unless its memory was used up.
+/// The variant is not to blame, unless its memory was used up.
 fn killed(who: &str, signal: i32, log: &str, memory: MemoryUse) -> Box<Verdict> {
     if memory.is_at_limit() {
         return out_of_memory(log, memory);
@@ -182,8 +168,8 @@ fn with_memory(mut verdict: Box<Verdict>, memory: MemoryUse) -> Box<Verdict> {
     verdict
 }
 
-/// The verdict on a compiler to which memory was refused. Below the limit it has to happen twice: the machine may have had
-/// none left at that moment. Without a limit it is the machine's in any case.
+/// Refused memory below the limit has to be seen twice: the machine may have had none left at that moment. Without a
+/// limit it is the machine's trouble in any case.
 pub fn out_of_memory(log: &str, memory: MemoryUse) -> Box<Verdict> {
     let line = log.lines().find(|line| MEMORY_WORDS.iter().any(|word| line.to_lowercase().contains(word)));
     let said = line.map_or(String::new(), |line| format!(": {}", line.trim()));
@@ -196,8 +182,8 @@ pub fn out_of_memory(log: &str, memory: MemoryUse) -> Box<Verdict> {
     with_memory(Box::new(verdict), memory)
 }
 
-/// The verdict on a compiler that died without an answer; `how` names the signal or exit code, `log` is the end of its output.
-/// It has to be seen again before it counts.
+/// `how` names the signal or exit code, `log` is the end of its output. A death has to be seen again before it
+/// counts.
 pub fn died(how: &str, log: &str) -> Box<Verdict> {
     let last = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
     let separator = if last.is_empty() { "" } else { ": " };
@@ -218,7 +204,6 @@ fn with_log(kind: VerdictKind, message: String, log: &str) -> Verdict {
     verdict
 }
 
-/// The first lines that report errors, or the first lines at all.
 fn first_errors(log: &str) -> String {
     let is_error = |line: &&str| {
         let lower = line.trim().to_lowercase();
@@ -240,8 +225,8 @@ fn first_errors(log: &str) -> String {
     }
 }
 
-/// The error in the first line at the place where its macro stands, if g++ found it in what a parameter's macro stands
-/// for: the place that it names is the `#define` in evo's own part of the file.
+/// If g++ found the error in what a parameter's macro stands for, the place that it names is the `#define` in evo's
+/// own part of the file.
 fn in_macro(lines: &[&str]) -> Option<String> {
     let (place, said) = lines[0].split_once(": error: ")?;
     if !place.contains("unit.cpp:") {
@@ -259,8 +244,8 @@ fn in_macro(lines: &[&str]) -> Option<String> {
     ))
 }
 
-/// At most `max` bytes of a text: two thirds from its start, the rest from its end, since compilers put
-/// causes first and totals last. Says whether it was cut.
+/// Two thirds from the text's start, the rest from its end, since compilers put causes first and totals last. Says
+/// whether it was cut.
 pub fn cap(text: &str, max: usize) -> (String, bool) {
     let mut log = CappedLog::new(max);
     log.push(text.as_bytes());

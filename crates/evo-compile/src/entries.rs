@@ -5,8 +5,7 @@ use evo_protocol::binary::KernelSource;
 use evo_protocol::entry_name::base;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 
-/// A refusal because of an entry: there is none of its name, or there are several. `known` are the kernels that were
-/// compiled; `why` is what the compiler says.
+/// `known` are the kernels that were compiled; `why` is what the compiler says.
 pub fn refusal(source: &KernelSource, entry: &str, known: &[&str], why: Option<&str>) -> Box<Verdict> {
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     let candidates = candidates(&source.text, base(entry));
@@ -21,7 +20,6 @@ pub fn refusal(source: &KernelSource, entry: &str, known: &[&str], why: Option<&
     Box::new(Verdict::new(VerdictKind::CompileError, message).with_cause("entry"))
 }
 
-/// The refusal of an entry by a C++ compiler, if the first thing that it minds is the table of entry points.
 pub fn of_host(source: &KernelSource, log: &str) -> Option<Box<Verdict>> {
     let line = log.lines().find(|line| line.contains("error: "))?;
     let why = line.strip_prefix("entry points:")?.split_once("error: ")?.1;
@@ -34,8 +32,7 @@ pub fn of_host(source: &KernelSource, log: &str) -> Option<Box<Verdict>> {
     Some(refusal(source, entry, &[], why))
 }
 
-/// The kernels of a name, as a space file could name them: overloads with the types of their parameters, templates with
-/// the heads of theirs.
+/// As a space file could name them: overloads with the types of their parameters, templates with the heads of theirs.
 fn candidates(text: &str, name: &str) -> Vec<String> {
     let tokens = tokenize(text);
     let word = |at: usize| tokens.get(at).map_or("", |token| token.text(text));

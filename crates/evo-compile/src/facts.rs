@@ -1,6 +1,5 @@
-//! Numbers that are known once a variant is compiled and before it runs, for a search to learn from. They describe the
-//! compiler's output, so they explain cliffs that no product of parameters does: spills, or one block fewer on each
-//! multiprocessor.
+//! Numbers that are known once a variant is compiled and before it runs, for a search to learn from: they explain
+//! cliffs that no product of parameters does, such as spills.
 
 use evo_protocol::binary::{Binary, EntryResources};
 use evo_protocol::facts::Facts;
@@ -8,7 +7,6 @@ use evo_protocol::plan::{LaunchPlan, ProblemPlan};
 
 use super::occupancy::{BlockNeeds, Multiprocessor};
 
-/// What the compiler reports of some kernels, and of these launches of them on a device of `arch`.
 pub fn facts_of(resources: &[EntryResources], plans: &[ProblemPlan], arch: &str) -> Facts {
     let most = |of: fn(&EntryResources) -> Option<u64>| {
         resources.iter().filter_map(of).max().map(|value| value as f64)
@@ -31,7 +29,6 @@ pub fn facts_of(resources: &[EntryResources], plans: &[ProblemPlan], arch: &str)
     }
 }
 
-/// The same facts with the size of the largest compiled file, where all can be read.
 pub fn with_size_of(facts: Facts, binaries: &[Binary]) -> Facts {
     let size = |binary: &Binary| std::fs::metadata(&binary.path).ok().map(|file| file.len());
     let sizes: Option<Vec<u64>> = binaries.iter().map(size).collect();
@@ -43,7 +40,6 @@ fn entry_of<'a>(resources: &'a [EntryResources], launch: &LaunchPlan) -> Option<
     resources.iter().find(|one| one.entry == launch.entry)
 }
 
-/// Static and dynamic bytes of a block.
 fn shared_of(resources: &[EntryResources], launch: &LaunchPlan) -> u64 {
     let fixed = entry_of(resources, launch).and_then(|one| one.shared_static_bytes).unwrap_or(0);
     fixed.saturating_add(u64::try_from(launch.shared_bytes).unwrap_or(0))

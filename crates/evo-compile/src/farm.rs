@@ -1,9 +1,8 @@
 //! A bounded pool of compile workers that stays ahead of the device.
 //!
-//! Workers are processes, because a compiler may hang, crash or use up the memory, and because NVRTC does not scale in
-//! threads: 28, 27 and 25 compilations per second with 1, 4 and 16 threads of one process, but 19, 74 and 216 with as many
-//! processes (small WMMA kernel for sm_90a, NVRTC 13.0, 16 cores, 2026). One thread here looks after each worker: it takes a
-//! source from the queue, asks the cache, asks the worker, holds the deadline, and replaces a worker that is lost.
+//! Workers are processes, because a compiler may hang, crash or use up the memory, and because NVRTC does not scale
+//! in threads: 28, 27 and 25 compilations per second with 1, 4 and 16 threads of one process, but 19, 74 and 216 with
+//! as many processes (small WMMA kernel for sm_90a, NVRTC 13.0, 16 cores, 2026).
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -49,16 +48,14 @@ struct FarmShared {
     cache: Cache,
     toolchain: String,
     fingerprint: ContentHash,
-    /// Where included files are looked for beside a source's own options.
     search: SearchPath,
     files: FileReader,
     queue: Mutex<CompileQueue>,
     wake: Condvar,
     busy_ns: AtomicU64,
-    /// Counts troubles. A worker that started before the last one is not used again: what broke it, such as a folder that
-    /// was removed, may have broken the others as well.
+    /// A worker that started before the last trouble is not used again: what broke it, such as a folder that was
+    /// removed, may have broken the others as well.
     troubles: AtomicU64,
-    /// The process group of each lane's worker.
     groups: Vec<ProcessGroup>,
     on_done: OnDone,
 }
@@ -71,7 +68,6 @@ struct CompileQueue {
     stop: bool,
 }
 
-/// What a lane is doing.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum LaneWork {
     #[default]
@@ -82,13 +78,11 @@ enum LaneWork {
 }
 
 impl CompileFarm {
-    /// Starts the pool with the compiler that this process's environment suggests. Waits until one worker
-    /// is ready, so that a missing compiler or an unwritable cache is an error here.
+    /// Waits until one worker is ready, so that a missing compiler or an unwritable cache is an error here.
     pub fn start(options: FarmOptions, on_done: OnDone) -> Result<CompileFarm, CompileSetupError> {
         CompileFarm::start_with(options, &Toolbox::from_env(), on_done)
     }
 
-    /// The same with the environment given.
     pub fn start_with(
         mut options: FarmOptions,
         toolbox: &Toolbox,
@@ -141,18 +135,15 @@ impl CompileFarm {
         Ok(farm)
     }
 
-    /// Queues a source; its outcome comes through `on_done` with the same ticket.
     pub fn submit(&self, ticket: u64, source: KernelSource) {
         self.shared.lock().jobs.push_back((ticket, source));
         self.shared.wake.notify_one();
     }
 
-    /// Drops every source that is queued and kills the compilers at work; none of them is answered, except for an outcome
-    /// that is being delivered right now. Sources submitted later are compiled as usual.
+    /// None of the sources is answered, except for an outcome that is being delivered right now.
     ///
-    /// Compilers are killed rather than left to finish because one may run for its whole deadline (120 s): confirmation would
-    /// then have to wait for it, or share the host's cores with it while timing. A replacement costs one worker start, and
-    /// only if the cache has no answer to a later source.
+    /// Compilers are killed rather than left to finish because one may run for its whole deadline (120 s):
+    /// confirmation would then have to wait for it, or share the host's cores with it while timing.
     pub fn cancel(&self) {
         let mut queue = self.shared.lock();
         queue.jobs.clear();
@@ -165,7 +156,6 @@ impl CompileFarm {
         }
     }
 
-    /// Sources queued or being compiled.
     pub fn pending(&self) -> usize {
         let queue = self.shared.lock();
         queue.jobs.len() + queue.work.iter().filter(|work| **work == LaneWork::Working).count()
@@ -175,24 +165,22 @@ impl CompileFarm {
         self.shared.options.kind
     }
 
-    /// Number of workers.
     pub fn jobs(&self) -> usize {
         self.lanes.len()
     }
 
-    /// Time spent compiling, summed over workers, seconds. Answers from the cache cost none.
+    /// Summed over workers. Answers from the cache cost none.
     pub fn busy_seconds(&self) -> f64 {
         // Relaxed: this is a statistic, and nothing is ordered by it.
         self.shared.busy_ns.load(Ordering::Relaxed) as f64 / 1e9
     }
 
-    /// Compiler and version, such as `nvrtc 13.0`.
     pub fn toolchain(&self) -> &str {
         &self.shared.toolchain
     }
 
-    /// A hash that differs between compilers, between versions of one, and between the arguments and include
-    /// folders that `$CXX` and the environment give a C++ compiler.
+    /// Differs between compilers, their versions, and the arguments and include folders that `$CXX` and the
+    /// environment give a C++ compiler.
     pub fn compiler_hash(&self) -> ContentHash {
         let own = self.shared.starter.found.identity().map_or("", ContentHash::as_str);
         ContentHash::of_parts([self.shared.toolchain.as_bytes(), own.as_bytes()])
@@ -216,7 +204,7 @@ impl FarmShared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next source for a lane; `None` when the farm ends.
+    /// `None` when the farm ends.
     fn next(&self, lane: usize) -> Option<(u64, KernelSource)> {
         let mut queue = self.lock();
         loop {
@@ -231,13 +219,12 @@ impl FarmShared {
         }
     }
 
-    /// Whether the outcome of a lane's source is still wanted.
     fn is_wanted(&self, lane: usize) -> bool {
         let queue = self.lock();
         !queue.stop && queue.work[lane] == LaneWork::Working
     }
 
-    /// Marks a lane as idle; whether the outcome of its source is still wanted.
+    /// Whether the outcome of the lane's source is still wanted.
     fn finish(&self, lane: usize) -> bool {
         let mut queue = self.lock();
         let work = std::mem::take(&mut queue.work[lane]);
@@ -245,11 +232,9 @@ impl FarmShared {
     }
 }
 
-/// With less than this free on the cache's disk, a failed compilation is blamed on the disk: the binary and the compiler's temporary
-/// files must fit.
+/// With less than this free on the cache's disk, a failed compilation is blamed on the disk.
 const ROOM_BYTES: u64 = 4 << 20;
 
-/// One worker's keeper.
 struct CompileLane {
     shared: Arc<FarmShared>,
     number: usize,
@@ -270,8 +255,6 @@ impl CompileLane {
         }
     }
 
-    /// Answers for the device half of a source, which from here on is the source: of the cache's key and of the files
-    /// that are looked for.
     fn answer(&mut self, source: KernelSource) -> CompileOutcome {
         self.check_includes(&source)?;
         let search = self.shared.search.with_options(source.options.iter().map(String::as_str));
@@ -337,7 +320,6 @@ impl CompileLane {
         outcome
     }
 
-    /// Asks the worker; with the answer come the files that the compiler read.
     fn compile(&mut self, source: KernelSource) -> (CompileOutcome, Vec<PathBuf>) {
         // Put back only after a good answer: every other way out drops the worker, which kills it.
         let (mut worker, troubles) = match self.ready_worker() {
@@ -380,8 +362,7 @@ impl CompileLane {
         }
     }
 
-    /// Blames a full disk rather than the variant: without room, a C++ compiler reports all kinds of errors, and its linker
-    /// dies of a bus error.
+    /// Without room, a C++ compiler reports all kinds of errors, and its linker dies of a bus error.
     fn with_room(&self, outcome: CompileOutcome) -> CompileOutcome {
         let cache = &self.shared.cache;
         match (outcome, cache.free_bytes()) {
@@ -399,7 +380,6 @@ impl CompileLane {
         }
     }
 
-    /// What the death of a worker says about the source that it was compiling.
     fn lost(&self, death: &ProcessDeath) -> Box<Verdict> {
         match &death.cause {
             DeathCause::Deadline { .. } => self.timeout(death),
@@ -414,7 +394,7 @@ impl CompileLane {
         }
     }
 
-    /// A compiler that was ended for its time. One that waited for a processor for most of it may be quicker another time.
+    /// A compiler that waited for a processor for most of its time may be quicker another time.
     fn timeout(&self, death: &ProcessDeath) -> Box<Verdict> {
         let deadline = self.shared.options.deadline;
         let message = format!("the compiler did not finish in {} s and was killed", deadline.as_secs_f64());
@@ -427,8 +407,8 @@ impl CompileLane {
     }
 }
 
-/// Every file that decides an answer, with its hash: what the scan found and what the compiler says it read.
-/// `None` where that cannot be told, and then the answer must not be kept.
+/// What the scan found and what the compiler says it read. `None` where that cannot be told, and then the answer must
+/// not be kept.
 fn dependencies(
     scan: IncludeScan,
     read: &[PathBuf],
@@ -447,17 +427,14 @@ fn dependencies(
     scan.complete.then_some(files)
 }
 
-/// What a person can do about a cache without room.
 pub const FULL_CACHE_HINT: &str = "make room, or set EVO_CACHE_DIR to a folder with free space";
 
-/// The message for a person when an outcome says that the cache has no room, in which case no variant can be built.
 pub fn full_cache<B>(outcome: &Result<B, Box<Verdict>>) -> Option<String> {
     let verdict = outcome.as_ref().err()?;
     let full = verdict.kind == VerdictKind::HarnessError && verdict.has_cause(Cause::Cache);
     full.then(|| verdict.message.clone())
 }
 
-/// A worker that does not start is the machine's trouble; a disk that is full stops the run.
 fn not_started(error: &CompileSetupError) -> Box<Verdict> {
     let verdict = diagnose::machine(error.with_cause(), error.hint().as_deref().unwrap_or(START_HINT));
     match error.is_full() {
@@ -466,19 +443,16 @@ fn not_started(error: &CompileSetupError) -> Box<Verdict> {
     }
 }
 
-/// What a person can do where no process can be started.
 const START_HINT: &str = "`evo preflight` shows what is missing; `ulimit -u` is the limit on processes";
 
 fn harness(message: String) -> Box<Verdict> {
     Box::new(Verdict::new(VerdictKind::HarnessError, message))
 }
 
-/// Compiles one source and waits for it.
 pub fn compile_one(options: &FarmOptions, source: KernelSource) -> Result<CompileOutcome, CompileSetupError> {
     compile_one_with(options, &Toolbox::from_env(), source)
 }
 
-/// The same with the environment given.
 pub fn compile_one_with(
     options: &FarmOptions,
     toolbox: &Toolbox,

@@ -1,10 +1,9 @@
 //! Refusing sources that make the compiler read files of this machine.
 //!
 //! A generated kernel that includes `/etc/passwd` would show it in its error log, and one that includes
-//! `../../harness.h` could learn what it is tested with. Sources are read as the preprocessor reads them, in every
-//! way in which one may (`preprocessor`). What a C++ compiler opens in the end is checked as well (`opened`), and what
-//! NVRTC can open is limited (`confined`): a reading of a text can be deceived. Compiler options are trusted: the
-//! author of the space file writes them.
+//! `../../harness.h` could learn what it is tested with. A reading of a text can be deceived, so what a C++ compiler
+//! opens in the end is checked as well (`opened`), and what NVRTC can open is limited (`confined`). Compiler options
+//! are trusted: the author of the space file writes them.
 
 use std::collections::HashSet;
 
@@ -12,9 +11,8 @@ use evo_protocol::verdict::{Verdict, VerdictKind};
 
 use super::preprocessor::{Piece, QUESTIONS, readings};
 
-/// Refuses a source that includes, or asks for, a file by absolute path, by a path that climbs, or by a name that it
-/// computes, and one that names files in other ways (`static_reject` with the cause `include`). `own` is the name of
-/// the source's own file, of which its lines may claim to be.
+/// Refuses files by absolute path, by a path that climbs, by a computed name, and in other ways (`static_reject` with
+/// the cause `include`). `own` is the name of the source's own file, of which its lines may claim to be.
 pub fn check(text: &str, own: &str) -> Result<(), Box<Verdict>> {
     match readings(text).iter().find_map(|pieces| fault(pieces, own)) {
         Some(what) => Err(refusal(&what)),
@@ -22,13 +20,11 @@ pub fn check(text: &str, own: &str) -> Result<(), Box<Verdict>> {
     }
 }
 
-/// The verdict on a source that reads what it may not.
 pub fn refusal(what: &str) -> Box<Verdict> {
     let verdict = Verdict::new(VerdictKind::StaticReject, format!("the source {what}, which is not allowed"));
     Box::new(verdict.with_cause("include"))
 }
 
-/// What is wrong with one reading.
 fn fault(pieces: &[Piece], own: &str) -> Option<String> {
     let signs = |text: &str| text.chars().map(Piece::Sign).collect::<Vec<Piece>>();
     let pastes = ["##", "%:%:"].iter().any(|sign| pieces.windows(sign.len()).any(|run| run == signs(sign)));
@@ -130,7 +126,6 @@ fn name_makers(pieces: &[Piece]) -> HashSet<&str> {
         .collect()
 }
 
-/// Every `__has_include` must be followed by a plain name.
 fn questions(pieces: &[Piece]) -> Option<String> {
     let asks = |piece: &Piece| matches!(piece, Piece::Name(name) if QUESTIONS.contains(&name.as_str()));
     for (at, _) in pieces.iter().enumerate().filter(|(_, piece)| asks(piece)) {
@@ -188,7 +183,6 @@ fn names_file(text: &str, directive: &str) -> bool {
     places.any(|(at, _)| directive == ".incbin" || followed(&text[at + directive.len()..]))
 }
 
-/// Whether a name leads out of the include folders.
 fn is_foreign(name: &str) -> bool {
     name.starts_with(['/', '~']) || name.contains('\\') || name.split('/').any(|part| part.trim() == "..")
 }

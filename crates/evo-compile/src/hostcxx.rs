@@ -1,7 +1,7 @@
 //! The system's C++ compiler: the same rendered CUDA source in, a shared object for this machine out.
 //!
-//! The CUDA-on-CPU header is long, so it is precompiled once per compiler, header and flags. That is
-//! done for g++ only, whose precompiled header is found by its name beside the header.
+//! The CUDA-on-CPU header is long, so it is precompiled once per compiler, header and flags, for g++ only, whose
+//! precompiled header is found by its name beside the header.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -34,30 +34,24 @@ const INSTALL_HINT: &str = "install g++ (`apt install g++`) or set CXX";
 /// Longest wait for `--version`: generous, because a compiler on a network file system may take seconds to start.
 const VERSION_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Compilers tried when `$CXX` is not set.
 const USUAL: &[&str] = &["c++", "g++", "clang++"];
 
-/// The header that is precompiled, by the name that translated sources include.
 const HEADER_NAME: &str = "evo_cuda.h";
 
-/// A C++ compiler that answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostCompiler {
     /// Program and its own arguments (`ccache g++`).
     pub command: Vec<String>,
-    /// First line of `--version`.
     pub version: String,
-    /// Hash of everything that tells it from other compilers: its arguments, all of `--version`, and the
-    /// include folders of the environment.
+    /// The compiler's arguments, all of `--version`, and the include folders of the environment.
     pub identity: ContentHash,
 }
 
-/// Finds a C++ compiler as this process's environment suggests: `$CXX`, `c++`, `g++`, `clang++`.
 pub fn locate() -> Result<HostCompiler, CompileSetupError> {
     locate_with(&Toolbox::from_env())
 }
 
-/// Finds a C++ compiler; a `$CXX` that does not answer is an error, not a reason to take another.
+/// A `$CXX` that does not answer is an error, not a reason to take another.
 pub fn locate_with(toolbox: &Toolbox) -> Result<HostCompiler, CompileSetupError> {
     let candidates: Vec<Vec<String>> = match &toolbox.cxx {
         Some(cxx) => vec![cxx.split_whitespace().map(str::to_string).collect()],
@@ -125,7 +119,6 @@ impl HostCompiler {
     }
 }
 
-/// A compiler with its headers laid out.
 pub struct HostToolchain {
     compiler: HostCompiler,
     name: String,
@@ -136,14 +129,12 @@ pub struct HostToolchain {
     scratch: PathBuf,
     /// Files that evo's own header reads; the compiler's version stands for them.
     own_files: HashSet<PathBuf>,
-    /// Where the compiler may read, beside its own folders and those that options name.
     roots: Roots,
     /// The compiler's own folders, asked for when a source first reads a file that is nowhere else.
     own_roots: OnceLock<Roots>,
 }
 
 impl HostToolchain {
-    /// Lays out the headers in the cache and precompiles the long one, if an earlier run has not.
     pub fn prepare(
         compiler: &HostCompiler,
         cache: &Path,
@@ -181,22 +172,18 @@ impl HostToolchain {
         Ok(toolchain)
     }
 
-    /// The same compiler, whose sources may open any file.
     pub fn trusting(self) -> HostToolchain {
         HostToolchain { roots: Roots::default(), ..self }
     }
 
-    /// `g++ 12.2.0`.
     pub fn toolchain(&self) -> &str {
         &self.name
     }
 
-    /// Name of everything that decides its output beside source and options.
     pub fn fingerprint(&self) -> &ContentHash {
         &self.fingerprint
     }
 
-    /// Compiles to a shared object; a refusal is a verdict.
     pub fn compile(&self, source: &KernelSource) -> Result<Compiled, Box<Verdict>> {
         let start = Instant::now();
         if let Some(verdict) = known_options::refusal(&source.options) {
@@ -253,7 +240,6 @@ impl HostToolchain {
         })
     }
 
-    /// What a compiler that ended badly says about the source.
     fn failed(&self, end: &CompilerEnd, text: &str, input: &Path) -> Box<Verdict> {
         let memory = MemoryUse { peak: end.memory_peak, limit: process::memory_limit() };
         let mut verdict = match end.status.code() {
@@ -275,7 +261,6 @@ impl HostToolchain {
         }
     }
 
-    /// The verdict, unless files were removed while the compiler needed them.
     fn unless_removed(&self, verdict: Box<Verdict>, input: &Path) -> Box<Verdict> {
         let hint = "leave the cache alone while evo runs; `EVO_CACHE_DIR` names another folder";
         if !input.exists() {
@@ -297,7 +282,6 @@ impl HostToolchain {
         diagnose::machine(message, "check what `CXX` names; without it, evo takes `c++`, `g++` or `clang++`")
     }
 
-    /// Whether the compiler still compiles the simplest source.
     fn works(&self) -> bool {
         let (input, output) = (self.scratch.join("probe.cpp"), self.scratch.join("probe.so"));
         let written = fs::write(&input, "int evo_probe;\n");
@@ -305,7 +289,6 @@ impl HostToolchain {
         ended.is_ok_and(|end| end.status.success()) && output.exists()
     }
 
-    /// Compiles and links in two steps, so that the compiler does not link the sanitizers' libraries.
     fn build_instrumented(
         &self,
         input: &Path,
@@ -341,7 +324,6 @@ impl HostToolchain {
         self.run(command)
     }
 
-    /// The files that a compilation read, without the source and what the fingerprint stands for.
     fn read(&self, list: &Path) -> Vec<PathBuf> {
         let foreign = |path: &PathBuf| {
             let own = path.starts_with(&self.include) || path.starts_with(&self.scratch);
@@ -351,7 +333,6 @@ impl HostToolchain {
         read.into_iter().filter(foreign).collect()
     }
 
-    /// Where any source may read: the folders of `$CXX` and of the environment, and evo's.
     fn readable(&self) -> Vec<PathBuf> {
         let environment = SearchPath::of_environment(DeviceKind::Host, &Toolbox::from_env());
         let mut paths = environment.folders;
@@ -362,7 +343,6 @@ impl HostToolchain {
         paths
     }
 
-    /// The first file that the compiler opened and that is neither in its own folders nor in those that people name.
     fn foreign<'f>(&self, options: &[String], opened: &'f [PathBuf]) -> Option<&'f PathBuf> {
         let search = SearchPath::default().with_options(options.iter().map(String::as_str));
         let forced = search.forced.iter().map(PathBuf::from);
@@ -382,13 +362,12 @@ impl HostToolchain {
         own.foreign(unknown)
     }
 
-    /// The list of the files that evo's own header reads, made along with its precompiled form.
     fn own_list(&self) -> PathBuf {
         self.include.join(format!("{HEADER_NAME}.plain.d"))
     }
 
-    /// Builds the precompiled header for these flags under another name and renames it, so that no other process sees half
-    /// of it. The compiler takes that one of the folder which fits. A failure is not an error: sources then compile slowly.
+    /// Built under another name and renamed, so that no other process sees half of it. A failure is not an error:
+    /// sources then compile slowly.
     fn precompile(&self, name: &str, flags: &[String]) {
         let folder = self.include.join(format!("{HEADER_NAME}.gch"));
         let target = folder.join(name);
@@ -408,7 +387,7 @@ impl HostToolchain {
         }
     }
 
-    /// Runs the compiler with its temporary files in our scratch folder and both its outputs drained.
+    /// Temporary files go to our scratch folder, and both outputs are drained.
     fn run(&self, mut command: Command) -> io::Result<CompilerEnd> {
         let (reader, writer) = io::pipe()?;
         // One pipe for both outputs, so that messages keep their order.
@@ -463,8 +442,8 @@ fn fenced(status: ExitStatus, log: &str) -> Option<Box<Verdict>> {
     None
 }
 
-/// Refuses a module that would run code when it is loaded. The compiler adds a constructor to instrumented modules;
-/// theirs are taken out of the loader's table, since the module without checks has shown that it has none.
+/// The compiler adds a constructor to instrumented modules, which is taken out of the loader's table, since the
+/// module without checks has shown that it has none.
 fn check_initializers(bytes: &mut [u8], instrumented: bool) -> Result<(), Box<Verdict>> {
     if instrumented {
         initializers::silence(bytes).map_err(|why| diagnose::died("it wrote a broken file", &why))?;

@@ -1,4 +1,4 @@
-//! What a compiled file says about itself: its kernels, their resources, and the hash of its code.
+//! What a compiled file says about itself.
 //!
 //! A cubin and a shared object are both ELF files. The code hash covers what the variant does
 //! (machine code, constants, initialized data, sizes of zeroed data, which symbols the loader fills in
@@ -13,7 +13,6 @@ use object::read::SymbolIndex;
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 use thiserror::Error;
 
-/// The symbol that holds the variant's own hash.
 pub const VARIANT_HASH_SYMBOL: &str = "evo_variant_hash";
 
 /// Bit of `st_other` that marks a kernel among a cubin's functions.
@@ -41,10 +40,8 @@ impl From<object::read::Error> for ImageError {
     }
 }
 
-/// The contents of a compiled file that matter here.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompiledImage {
-    /// Hash of everything that decides what the code does.
     pub code_hash: ContentHash,
     /// Kernels of a cubin with their resources, by the names of the file; empty for a shared object.
     pub kernels: Vec<EntryResources>,
@@ -69,7 +66,6 @@ struct ElfSymbol<'data> {
     is_kernel: bool,
 }
 
-/// Reads a cubin or a shared object.
 pub fn read(bytes: &[u8]) -> Result<CompiledImage, ImageError> {
     let header = Header::parse(bytes)?;
     let endian = header.endian()?;
@@ -95,8 +91,8 @@ pub fn read(bytes: &[u8]) -> Result<CompiledImage, ImageError> {
     Ok(CompiledImage { code_hash, kernels })
 }
 
-/// The name under which a cubin holds the kernel that the source calls `entry`: the same, or its C++
-/// mangled form. `None` if there is no such kernel, or if overloads make it ambiguous.
+/// A kernel's name in the cubin: the same as in the source, or its C++ mangled form. `None` if there is none, or if
+/// overloads make it ambiguous.
 pub fn symbol_of(kernels: &[EntryResources], entry: &str) -> Option<String> {
     if kernels.iter().any(|kernel| kernel.entry == entry) {
         return Some(entry.to_string());
@@ -109,7 +105,6 @@ pub fn symbol_of(kernels: &[EntryResources], entry: &str) -> Option<String> {
     mangled.next().is_none().then(|| only.entry.clone())
 }
 
-/// The plain name of a kernel: `_Z3fooPf` gives `foo`; a name that is not mangled gives itself.
 pub fn plain_name(symbol: &str) -> &str {
     let Some(rest) = symbol.strip_prefix("_Z") else { return symbol };
     let digits = rest.len() - rest.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
@@ -117,7 +112,6 @@ pub fn plain_name(symbol: &str) -> &str {
     length.parse().ok().and_then(|length: usize| name.get(..length)).unwrap_or(symbol)
 }
 
-/// All symbols, in file order: `.nv.info` refers to them by position.
 fn read_symbols<'data>(
     header: &'data Header,
     bytes: &'data [u8],
@@ -145,8 +139,7 @@ fn read_symbols<'data>(
     Ok(symbols.iter().map(read).collect())
 }
 
-/// Whether a section's contents decide what the code does. Unwind tables, notes, dynamic-linking
-/// tables and debug information do not.
+/// Unwind tables, notes, dynamic-linking tables and debug information decide nothing.
 fn decides(section: &ElfSection<'_>) -> bool {
     const IRRELEVANT: &[&str] =
         &[".eh_frame", ".gcc_except", ".note", ".interp", ".gnu", ".dyn", ".nv.info", ".comment"];
@@ -155,8 +148,8 @@ fn decides(section: &ElfSection<'_>) -> bool {
         && !IRRELEVANT.iter().any(|prefix| section.name.starts_with(prefix))
 }
 
-/// The places that the loader fills in, each with the symbol whose address it gets. Code that calls `erff` differs
-/// from code that calls `tgammaf` in nothing else.
+/// The places that the loader fills in, each with its symbol: code that calls `erff` differs from code that calls
+/// `tgammaf` in nothing else.
 fn relocations(
     header: &Header,
     bytes: &[u8],
@@ -272,7 +265,6 @@ fn kernels(sections: &[ElfSection<'_>], symbols: &[ElfSymbol<'_>]) -> Vec<EntryR
         .collect()
 }
 
-/// Attributes of an `.nv.info` section: number and payload (empty for inline values).
 fn attributes(data: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     let mut rest = data;
     std::iter::from_fn(move || {

@@ -24,8 +24,7 @@ pub type FileStates = BTreeMap<PathBuf, Option<ContentHash>>;
 /// is not kept.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// Files that are hashed for a name that cannot be known (`#include NAME`): all in the search path, up to
-/// this number.
+/// For a name that cannot be known (`#include NAME`): all files in the search path, up to this number.
 const SWEPT_MAX: usize = 10_000;
 
 /// A longer file is not a header: an array of numbers may lie in an include folder, and a source may name it.
@@ -34,7 +33,6 @@ const READ_MAX: u64 = 64 << 20;
 /// Assembler directives that read files; what they read is not looked for.
 const ASSEMBLER: &[&str] = &[".incbin", ".include \""];
 
-/// What a scan found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IncludeScan {
     pub files: FileStates,
@@ -43,12 +41,10 @@ pub struct IncludeScan {
 }
 
 impl IncludeScan {
-    /// The files that are there, by path.
     pub fn existing(&self) -> impl Iterator<Item = (&Path, &ContentHash)> {
         self.files.iter().filter_map(|(path, hash)| Some((path.as_path(), hash.as_ref()?)))
     }
 
-    /// A hash of the files that are there; `None` where there are none.
     pub fn digest(&self) -> Option<ContentHash> {
         let parts: Vec<String> =
             self.existing().flat_map(|(path, hash)| [path.display().to_string(), hash.to_string()]).collect();
@@ -56,13 +52,11 @@ impl IncludeScan {
     }
 }
 
-/// Reads and hashes files, and remembers those that have not changed since.
 #[derive(Debug, Default)]
 pub struct FileReader {
     memory: Mutex<HashMap<PathBuf, (Stamp, Arc<ReadFile>)>>,
 }
 
-/// What tells whether a file is still the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Stamp {
     device: u64,
@@ -89,7 +83,6 @@ impl Stamp {
     }
 }
 
-/// A file's hash and what it includes.
 #[derive(Debug)]
 struct ReadFile {
     hash: ContentHash,
@@ -97,7 +90,7 @@ struct ReadFile {
 }
 
 impl ReadFile {
-    /// Reads a file. One that is too long is known by its time stamps, and not by what it includes.
+    /// A file that is too long is known by its time stamps, and not by what it includes.
     fn open(path: &Path, stamp: &Stamp) -> Option<ReadFile> {
         if stamp.size > READ_MAX {
             let includes = Includes { unread: true, ..Includes::default() };
@@ -111,19 +104,16 @@ impl ReadFile {
     }
 }
 
-/// What one text includes.
 #[derive(Debug, Default, PartialEq)]
 struct Includes {
     /// Names as written, and whether in quotes.
     names: Vec<(String, bool)>,
-    /// Whether a name is computed.
     computed: bool,
     /// Whether it decides by files that are not looked for: the assembler reads them, or the text was not read.
     unread: bool,
 }
 
 impl FileReader {
-    /// The hash of a file's contents; `None` where no file can be read.
     pub fn hash(&self, path: &Path) -> Option<ContentHash> {
         self.read(path).map(|file| file.hash.clone())
     }
@@ -144,7 +134,6 @@ impl FileReader {
         Some(file)
     }
 
-    /// The files that `text` may include, and those that they may include.
     pub fn scan(&self, text: &str, search: &SearchPath) -> IncludeScan {
         let mut found = IncludeScan { files: FileStates::new(), complete: true };
         let mut own = Includes::of(text);
@@ -185,7 +174,6 @@ impl FileReader {
     }
 }
 
-/// Where the names of one file may be found.
 fn candidates(own: &Path, includes: &Includes, search: &SearchPath) -> Vec<PathBuf> {
     let folders =
         |quoted: bool| quoted.then_some(own).into_iter().chain(search.folders.iter().map(PathBuf::as_path));
@@ -218,8 +206,7 @@ impl Includes {
         includes
     }
 
-    /// What a directive names: a file, or something that only the preprocessor can tell. A template's expression in
-    /// the name is such a thing too.
+    /// A template's expression in the name is something that only the preprocessor can tell.
     fn add(&mut self, operand: Option<&Piece>) {
         match operand {
             Some(Piece::File { name, quoted }) if !name.contains('{') => {
@@ -237,7 +224,6 @@ fn is_inclusion(word: &str) -> bool {
     ["include", "include_next", "import", "embed"].contains(&word)
 }
 
-/// All files below a folder, in no order; a relative folder without a name stands for none.
 fn sweep(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let mut folders = if folder.as_os_str().is_empty() { Vec::new() } else { vec![folder.to_path_buf()] };
     let mut files: Vec<PathBuf> = Vec::new();
@@ -277,7 +263,6 @@ mod tests {
         SearchPath { folders: folders.iter().map(|name| root.join(name)).collect(), forced: Vec::new() }
     }
 
-    /// Names of the files that a scan of `text` finds, below the root.
     fn found(root: &Path, text: &str, folders: &[&str]) -> Vec<String> {
         let scan = FileReader::default().scan(text, &search(root, folders));
         assert!(scan.complete);

@@ -8,11 +8,8 @@ use object::elf::FileHeader64;
 use object::endian::LittleEndian;
 use object::read::elf::{FileHeader, SectionHeader};
 
-/// Bytes of an instruction.
 const BYTES: usize = 16;
-/// The bits of an instruction that name its operation.
 const OPERATION: u64 = 0x1ff;
-/// The bits that choose the form of its operands.
 const FORM: u64 = 0xe00;
 
 /// `wgmma`: HGMMA, QGMMA and IGMMA in machine code.
@@ -31,12 +28,9 @@ const ASYNC: u64 = 0x1ae;
 /// LDG and LD.
 const PLAIN: [u64; 2] = [0x181, 0x180];
 
-/// What computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ArithmeticUnit {
-    /// No floats are added or multiplied.
     None,
-    /// Cores.
     Fma,
     /// Tensor cores, a warp at a time.
     Mma,
@@ -44,11 +38,9 @@ pub enum ArithmeticUnit {
     Wgmma,
 }
 
-/// How data comes from global memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LoadPath {
     None,
-    /// Through registers.
     Plain,
     /// Past registers, a few bytes a thread.
     Async,
@@ -57,7 +49,6 @@ pub enum LoadPath {
 }
 
 impl ArithmeticUnit {
-    /// Its name in files.
     pub fn as_str(self) -> &'static str {
         match self {
             ArithmeticUnit::None => "none",
@@ -69,7 +60,6 @@ impl ArithmeticUnit {
 }
 
 impl LoadPath {
-    /// Its name in files.
     pub fn as_str(self) -> &'static str {
         match self {
             LoadPath::None => "none",
@@ -80,14 +70,13 @@ impl LoadPath {
     }
 }
 
-/// The most capable unit of each kind that occurs in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstructionUse {
     pub arithmetic: ArithmeticUnit,
     pub loads: LoadPath,
 }
 
-/// Reads a cubin. `None` where it is none, or is for an architecture (`sm_90a`) whose instructions are not known here.
+/// `None` where the file is not a cubin, or is for an architecture (`sm_90a`) whose instructions are not known here.
 pub fn instruction_use(arch: &str, cubin: &[u8]) -> Option<InstructionUse> {
     let number: String = arch.strip_prefix("sm_")?.chars().take_while(char::is_ascii_digit).collect();
     if !(70..=90).contains(&number.parse::<u32>().ok()?) {

@@ -93,7 +93,6 @@ const NAMES: &[&str] = &[
 /// Names whose value may follow without `=`: `-DN=4`, `-Iinc`.
 const JOINED: &[&str] = &["D", "U", "I"];
 
-/// A refusal of the first option that NVRTC does not know.
 pub(crate) fn refusal(options: &[String]) -> Option<Box<Verdict>> {
     let unknown = options.iter().find(|option| !is_known(option))?;
     let name = name_of(unknown).unwrap_or_default();

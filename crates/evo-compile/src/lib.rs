@@ -1,15 +1,4 @@
 //! Compiling variants in processes that can be killed.
-//!
-//! - The pool: `farm` holds the queue, `variant_farm` answers for all sources of a configuration together, `warm` waits for one source at a time, `starter` starts a worker process, `serve` runs inside it, `wire` lists the messages
-//!   between them, `cache` keeps results and `cache_size` forgets old ones, `scratch` holds what is being made, `guard` refuses
-//!   sources that would read this machine's files, `host_half` leaves out what only the host runs.
-//! - Included files: `includes` finds and hashes them, `search_path` knows where they may be, `preprocessor` reads the lines
-//!   that name them, `dependencies` and `opened` read what a C++ compiler says of them, `manifest` tells which result belongs
-//!   to them.
-//! - The compilers: `toolchain` puts `nvrtc` and `hostcxx` behind one call, `standard` has headers for NVRTC, `locate` and `toolbox` find them, `compiled` is
-//!   their common result.
-//! - Reading results: `image` and `ptxas_log` read the resources of a binary, `diagnose` and `entries` turn logs into verdicts, `facts` and
-//!   `occupancy` derive the numbers that a search may learn from.
 
 pub mod cache;
 pub mod cache_size;

@@ -1,7 +1,5 @@
-//! Finding NVRTC and the CUDA headers on a machine without any preparation.
-//!
-//! The order is: the folder that the user names, a toolkit, the usual folders, the loader, pip. An explicit
-//! `$EVO_NVRTC_DIR` that holds no NVRTC is an error: quietly using another compiler would be worse.
+//! Finding NVRTC and the CUDA headers: the folder that the user names, a toolkit, the usual folders, the loader, pip.
+//! An explicit `$EVO_NVRTC_DIR` that holds no NVRTC is an error: quietly using another compiler would be worse.
 
 use std::fs;
 use std::io;
@@ -15,14 +13,11 @@ use super::error::CompileSetupError;
 use super::toolbox::Toolbox;
 use evo_system::process::{self, RunLimits};
 
-/// The hint of all errors about a missing or broken NVRTC.
 pub const INSTALL_HINT: &str = "pip install nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl, \
 or set CUDA_HOME or EVO_NVRTC_DIR";
 
-/// Longest wait for `python3` to say where its packages are.
 const PYTHON_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Folders below a named one in which the library may lie.
 const LIBRARY_FOLDERS: &[&str] = &[
     "",
     "lib64",
@@ -33,27 +28,21 @@ const LIBRARY_FOLDERS: &[&str] = &[
     "nvidia/cuda_nvrtc/lib",
 ];
 
-/// Folders around the library's in which the headers may lie.
 const INCLUDE_FOLDERS: &[&str] =
     &["../include", "../../include", "../../cuda_runtime/include", "../../../include"];
 
-/// An NVRTC that was found, not yet loaded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NvrtcLibrary {
-    /// The library, such as `…/libnvrtc.so.13`.
     pub path: PathBuf,
     /// Its companion, loaded first because the loader would not find it.
     pub builtins: Option<PathBuf>,
-    /// Header folders, passed as `-I`.
     pub includes: Vec<PathBuf>,
 }
 
-/// Finds NVRTC as this process's environment suggests.
 pub fn locate() -> Result<NvrtcLibrary, CompileSetupError> {
     locate_with(&Toolbox::from_env())
 }
 
-/// Finds NVRTC; the first place that has it wins.
 pub fn locate_with(toolbox: &Toolbox) -> Result<NvrtcLibrary, CompileSetupError> {
     let mut looked_at = Vec::new();
     let found = find_library(toolbox, &mut looked_at);
@@ -99,7 +88,6 @@ fn below(folder: &Path) -> Option<PathBuf> {
     LIBRARY_FOLDERS.iter().find_map(|relative| newest(&folder.join(relative), "libnvrtc.so"))
 }
 
-/// The library with the highest version among `prefix`, `prefix.12`, `prefix.13.0` … in a folder.
 fn newest(folder: &Path, prefix: &str) -> Option<PathBuf> {
     let names = fs::read_dir(folder).ok()?.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let versioned = names.filter_map(|name| Some((version_after(name.strip_prefix(prefix)?)?, name)));
@@ -136,7 +124,6 @@ pub fn usual_toolkits() -> Vec<PathBuf> {
     folders
 }
 
-/// Lets the dynamic loader search, then reads from this process's maps where it found the library.
 fn ask_loader() -> Option<PathBuf> {
     ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"].into_iter().find_map(|name| {
         // SAFETY: loading NVRTC runs its initializers, which have no preconditions; nothing of it is
@@ -151,7 +138,6 @@ fn ask_loader() -> Option<PathBuf> {
     })
 }
 
-/// The package folders of `python3`, if it answers in time.
 pub fn python_sites() -> Vec<PathBuf> {
     let script = "import site,sysconfig\n\
         paths=[sysconfig.get_path('purelib'),sysconfig.get_path('platlib')]\n\
@@ -163,12 +149,12 @@ pub fn python_sites() -> Vec<PathBuf> {
     text.lines().map(PathBuf::from).filter(|path| path.is_dir()).collect()
 }
 
-/// What a short-lived helper prints, or nothing if it fails or is too slow.
+/// Nothing if the helper fails or is too slow.
 pub(crate) fn output_within(command: Command, deadline: Duration) -> Option<String> {
     answer_within(command, deadline).ok().flatten()
 }
 
-/// The same; the error is that it does not start.
+/// The error is that the helper does not start.
 pub(crate) fn answer_within(command: Command, deadline: Duration) -> io::Result<Option<String>> {
     // A helper has nothing to put in order, and whoever waits for it wants to go on.
     // A compiler's cache may start its server for this, which is to serve those that come after.

@@ -13,11 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::cache::Cache;
 use super::includes::{FileReader, FileStates};
 
-/// Sets of files that a manifest keeps, newest first; whoever goes back and forth between two versions of a
-/// header finds both.
+/// Newest first; whoever goes back and forth between two versions of a header finds both.
 const KEPT: usize = 8;
 
-/// What was met under one key.
 #[derive(Default, Serialize, Deserialize)]
 struct Manifest {
     entries: Vec<ManifestEntry>,
@@ -29,7 +27,6 @@ struct ManifestEntry {
     answer: ContentHash,
 }
 
-/// The answer to a request for the files as they are now.
 pub fn find(cache: &Cache, key: &ContentHash, reader: &FileReader) -> Option<CompileOutcome> {
     let manifest = read(cache, key)?;
     let holds = |entry: &&ManifestEntry| entry.files.iter().all(|(path, hash)| reader.hash(path) == *hash);
@@ -37,7 +34,6 @@ pub fn find(cache: &Cache, key: &ContentHash, reader: &FileReader) -> Option<Com
     cache.get(&entry.answer)
 }
 
-/// Keeps an answer for exactly these files.
 pub fn keep(cache: &Cache, key: &ContentHash, files: FileStates, outcome: &CompileOutcome) -> io::Result<()> {
     let answer = answer_key(key, &files);
     if !cache.put(&answer, outcome)? {

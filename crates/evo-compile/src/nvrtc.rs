@@ -37,25 +37,21 @@ const COMPILATION: Status = 6;
 /// Makes the assembler report what every kernel uses.
 const VERBOSE: &CStr = c"--ptxas-options=-v";
 
-/// Makes the assembler note which line each instruction comes from, so that a tool can name the line. It leaves the code
-/// alone, so every build has it: what a tool looks at is what was timed.
+/// Lets a tool name the line of an instruction. It leaves the code alone, so every build has it: what a tool looks at
+/// is what was timed.
 const LINES: &CStr = c"--generate-line-info";
 
 /// Keeps the preprocessor from looking for names in quotes in the working folder, which may hold anything.
 const NO_WORKING_FOLDER: &CStr = c"--no-source-include";
 
-/// The first version that knows it.
 const NO_WORKING_FOLDER_SINCE: (c_int, c_int) = (11, 8);
 
-/// Why a file that is there may be out of reach.
 const FOLDERS_HINT: &str = "\nhint: files are opened in the folders that `options` name with `-I`, and nowhere else; \
     links that lead out of them are not followed";
 
-/// Headers whose text enters the cache key.
 const KEYED_HEADERS: &[&str] =
     &["cuda_fp16.h", "cuda_fp16.hpp", "cuda_bf16.h", "cuda_bf16.hpp", "mma.h", "crt/mma.h"];
 
-/// What helps where a source has texture references, which CUDA 12 has removed.
 const TEXTURES_HINT: &str = "\nhint: CUDA 12 has removed texture and surface references, and evo passes no textures: read the \
                              data through a pointer, with `__ldg` or a `__constant__` variable";
 /// What an error says of a header that is not there, before 13.0 and since.
@@ -63,7 +59,7 @@ const NO_FILE: [&str; 2] = ["could not open source file", "cannot open source fi
 
 macro_rules! bindings {
     ($($field:ident = $symbol:literal: fn($($argument:ty),*) -> $answer:ty;)*) => {
-        /// The functions that evo calls; valid while the library is loaded.
+        /// Valid while the library is loaded.
         struct Functions { $($field: unsafe extern "C" fn($($argument),*) -> $answer,)* }
 
         impl Functions {
@@ -96,18 +92,14 @@ bindings! {
     lowered_name = b"nvrtcGetLoweredName": fn(Program, *const c_char, *mut *const c_char) -> Status;
 }
 
-/// A loaded NVRTC.
 pub struct Nvrtc {
     functions: Functions,
-    /// `nvrtc 13.0`.
     toolchain: String,
     version: (c_int, c_int),
-    /// Header folders of the toolkit.
     includes: Vec<PathBuf>,
     /// What else any compilation may read: the library's own folder, of which it may load more, and what the header
     /// folders link to.
     beside: Vec<PathBuf>,
-    /// Whether a source can open no file but those in include folders.
     is_confined: bool,
     fingerprint: ContentHash,
     // Unloaded last.
@@ -116,8 +108,7 @@ pub struct Nvrtc {
 }
 
 impl NvrtcLibrary {
-    /// Loads the library. Calling this in a process whose memory matters costs about 120 MB of
-    /// address space.
+    /// Costs about 120 MB of address space.
     pub fn load(&self) -> Result<Nvrtc, CompileSetupError> {
         let unusable = |reason: String| CompileSetupError::Unusable {
             what: format!("`{}`", self.path.display()),
@@ -178,8 +169,7 @@ impl NvrtcLibrary {
     }
 }
 
-/// Where the links in header folders lead: some packagers put a toolkit together from links, whose targets would be
-/// out of reach.
+/// Some packagers put a toolkit together from links, whose targets would be out of reach.
 fn linked(folders: &[PathBuf]) -> Vec<PathBuf> {
     let entries = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
     let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
@@ -192,17 +182,15 @@ fn open(path: &Path, flags: c_int) -> Result<Library, libloading::Error> {
 }
 
 impl Nvrtc {
-    /// `nvrtc 13.0`.
     pub fn toolchain(&self) -> &str {
         &self.toolchain
     }
 
-    /// Hash of everything that decides its output besides source, options and target.
     pub fn fingerprint(&self) -> &ContentHash {
         &self.fingerprint
     }
 
-    /// Refuses a target that this NVRTC does not know (`sm_42`), and names the ones that it does know.
+    /// Names the targets that this NVRTC does know.
     pub fn check_arch(&self, arch: &str) -> Result<(), CompileSetupError> {
         let number = arch.strip_prefix("sm_").map(|text| text.trim_end_matches(['a', 'f']));
         let number: Option<c_int> = number.and_then(|text| text.parse().ok());
@@ -231,12 +219,11 @@ impl Nvrtc {
         if status == SUCCESS { archs } else { Vec::new() }
     }
 
-    /// The same compiler, whose sources may open any file.
     pub fn trusting(self) -> Nvrtc {
         Nvrtc { is_confined: false, ..self }
     }
 
-    /// Compiles to a cubin for exactly `arch`; a refusal is a verdict.
+    /// The cubin is for exactly `arch`.
     pub fn compile(&self, source: &KernelSource, arch: &str) -> Result<Compiled, Box<Verdict>> {
         let options = self.options(source, arch)?;
         if !self.is_confined {
@@ -248,7 +235,6 @@ impl Nvrtc {
         })
     }
 
-    /// What a compilation may read: the toolkit's headers, the library's folder, and what options name.
     fn readable(&self, source: &KernelSource) -> Vec<PathBuf> {
         let options = source.options.iter().map(String::as_str);
         let search = SearchPath::default().with_options(options.clone());
@@ -347,8 +333,7 @@ impl Nvrtc {
     }
 }
 
-/// The report of every kernel in the module under its plain name: the log's numbers, completed from the
-/// file. A launch's entry that is not among them is a compile error.
+/// The log's numbers, completed from the file. A launch's entry that is not among them is a compile error.
 fn resources(
     source: &KernelSource,
     kernels: &[EntryResources],
@@ -388,8 +373,8 @@ fn resources(
     Ok(merged.collect())
 }
 
-/// What a log says against a name that was asked for, if it says nothing against the source: the words of the error before
-/// the one that quotes the name.
+/// What a log says against a name, if it says nothing against the source: the words of the error before the one that
+/// quotes it.
 fn unknown_name<'l>(log: &'l str, name: &CStr) -> Option<&'l str> {
     // NVRTC quotes the name with blanks between its words.
     let bare = |text: &str| text.replace(' ', "");
@@ -407,7 +392,6 @@ fn unknown_name<'l>(log: &'l str, name: &CStr) -> Option<&'l str> {
     words.rfind(|words| !words.starts_with("Error in parsing"))
 }
 
-/// What this process may use; NVRTC compiles in it.
 fn own_memory() -> MemoryUse {
     MemoryUse { peak: 0, limit: process::memory_limit() }
 }
@@ -418,7 +402,6 @@ fn text(text: &str) -> Result<CString, Box<Verdict>> {
     })
 }
 
-/// A program handle, destroyed when dropped.
 struct OpenProgram<'library> {
     functions: &'library Functions,
     handle: Program,
@@ -454,8 +437,8 @@ impl<'library> OpenProgram<'library> {
         }
     }
 
-    /// Asks for instances of templates and for overloads: for entries that are more than a plain name. The answer is
-    /// each with the expression that stands for it.
+    /// Asks for instances of templates and for overloads; the answer is each entry with the expression that stands
+    /// for it.
     fn ask_for(&self, entries: &[String]) -> Result<Vec<(String, CString)>, Box<Verdict>> {
         let named = entries.iter().filter_map(|entry| Some((entry, EntryName::parse(entry)?)));
         let mut asked = Vec::new();
@@ -471,7 +454,6 @@ impl<'library> OpenProgram<'library> {
         Ok(asked)
     }
 
-    /// The symbols of what was asked for, once it is compiled.
     fn symbols(&self, asked: Vec<(String, CString)>) -> Vec<(String, String)> {
         let lowered = |expression: &CStr| {
             let mut symbol = ptr::null();
@@ -485,7 +467,6 @@ impl<'library> OpenProgram<'library> {
         asked.into_iter().filter_map(|(entry, name)| Some((entry, lowered(&name)?))).collect()
     }
 
-    /// Compiles; the log comes whether it worked or not.
     fn compile(&self, options: &[CString]) -> (Status, String) {
         let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         // SAFETY: the handle is live, and so are the option texts.

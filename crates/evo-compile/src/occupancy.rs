@@ -5,17 +5,13 @@
 //! reserve for the system. Sizes are those of the CUDA programming guide's table of technical
 //! specifications.
 
-/// Threads of a warp.
 const WARP: u64 = 32;
 /// Registers are given to warps in units of this many (8 per thread).
 const REGISTER_UNIT: u64 = 256;
-/// Parts of a multiprocessor, each with its own registers.
 const PARTITIONS: u64 = 4;
 
-/// What a multiprocessor can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Multiprocessor {
-    /// Resident warps and blocks.
     pub warps: u64,
     pub blocks: u64,
     pub registers: u64,
@@ -25,28 +21,22 @@ pub struct Multiprocessor {
     pub shared_unit_bytes: u64,
 }
 
-/// What one block of a launch needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockNeeds {
     pub threads: u64,
     pub registers_per_thread: u64,
-    /// Static and dynamic shared memory, bytes.
     pub shared_bytes: u64,
 }
 
-/// What keeps more blocks from being resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OccupancyLimit {
-    /// The most blocks that a multiprocessor holds.
     Blocks,
-    /// The most warps.
     Warps,
     Registers,
     SharedMemory,
 }
 
 impl OccupancyLimit {
-    /// The name in objects.
     pub fn as_str(self) -> &'static str {
         match self {
             OccupancyLimit::Blocks => "blocks",
@@ -58,8 +48,7 @@ impl OccupancyLimit {
 }
 
 impl Multiprocessor {
-    /// The multiprocessor of a compute capability (`sm_89`, `sm_90a`, …); `None` for unknown ones and
-    /// for the host.
+    /// `sm_89`, `sm_90a`, …; `None` for unknown ones and for the host.
     pub fn of_arch(arch: &str) -> Option<Multiprocessor> {
         let digits: u32 = arch.strip_prefix("sm_")?.trim_end_matches(['a', 'f']).parse().ok()?;
         let (warps, blocks, shared_kib) = match digits {
@@ -86,12 +75,11 @@ impl Multiprocessor {
         })
     }
 
-    /// How many of these blocks are resident at once; 0 if not even one fits.
     pub fn resident_blocks(&self, needs: BlockNeeds) -> u64 {
         self.limit(needs).1
     }
 
-    /// What keeps more of these blocks from being resident, and how many are; of equal limits the first.
+    /// With how many blocks are resident; of equal limits the first.
     pub fn limit(&self, needs: BlockNeeds) -> (OccupancyLimit, u64) {
         let warps = needs.threads.div_ceil(WARP).max(1);
         // At least one unit, so that a launch without a register count does not divide by zero.
@@ -113,7 +101,6 @@ impl Multiprocessor {
         others.into_iter().fold(least, |least, own| if own.1 < least.1 { own } else { least })
     }
 
-    /// Resident warps over the largest number of them, 0 to 1.
     pub fn occupancy(&self, needs: BlockNeeds) -> f64 {
         let warps = self.resident_blocks(needs) * needs.threads.div_ceil(WARP);
         warps as f64 / self.warps as f64

@@ -6,12 +6,10 @@
 
 use std::path::{Component, Path, PathBuf};
 
-/// Where a compiler may read.
 #[derive(Clone, Debug, Default)]
 pub struct Roots(Vec<PathBuf>);
 
 impl Roots {
-    /// Folders, and files, that may be read.
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Roots {
         let mut roots: Vec<PathBuf> = Vec::new();
         for path in paths {
@@ -24,7 +22,6 @@ impl Roots {
         Roots(roots)
     }
 
-    /// With more of them.
     pub fn with(&self, paths: impl IntoIterator<Item = PathBuf>) -> Roots {
         if self.0.is_empty() {
             return Roots::default();
@@ -32,8 +29,6 @@ impl Roots {
         Roots(self.0.iter().cloned().chain(Roots::new(paths).0).collect())
     }
 
-    /// The first file that is elsewhere.
-    ///
     /// Without any root nothing is known, and nothing refused.
     pub fn foreign<'f>(&self, files: impl IntoIterator<Item = &'f PathBuf>) -> Option<&'f PathBuf> {
         if self.0.is_empty() {
@@ -46,7 +41,6 @@ impl Roots {
     }
 }
 
-/// An absolute path without `.` and `..`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()).components() {
@@ -59,14 +53,12 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// The folders that `-v` lists as searched.
 pub fn searched(log: &str) -> Vec<PathBuf> {
     let lines = log.lines().skip_while(|line| !line.contains("search starts here:"));
     let list = lines.take_while(|line| !line.starts_with("End of search list"));
     list.filter(|line| line.starts_with(' ')).map(|line| PathBuf::from(line.trim())).collect()
 }
 
-/// The compiler's messages without the lines of `-H`, and the files that those name.
 pub fn split(log: &str) -> (String, Vec<PathBuf>) {
     let (mut messages, mut opened) = (String::new(), Vec::new());
     let (mut in_list, mut after_precompiled) = (false, false);
@@ -87,8 +79,7 @@ pub fn split(log: &str) -> (String, Vec<PathBuf>) {
     (messages, opened)
 }
 
-/// `. path`, `.. path` and so on: one dot for each file in the middle of which it is opened. A precompiled header has
-/// another sign.
+/// `. path`, `.. path` and so on: one dot for each file in the middle of which it is opened.
 fn opened_in(line: &str) -> Option<PathBuf> {
     let (sign, path) = line.split_once(' ')?;
     let dots = !sign.is_empty() && sign.bytes().all(|byte| byte == b'.');

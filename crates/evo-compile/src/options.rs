@@ -10,19 +10,15 @@ use evo_protocol::device::DeviceKind;
 
 use super::cache;
 
-/// How to compile.
 #[derive(Clone, Debug)]
 pub struct FarmOptions {
-    /// Number of worker processes.
     pub jobs: usize,
     pub kind: DeviceKind,
     /// `sm_90a`, …; `host`.
     pub arch: String,
-    /// Wall time that one variant's compilation may take.
     pub deadline: Duration,
     /// Address-space limit of each worker and of each process it starts, bytes; 0 for none.
     pub memory_bytes: u64,
-    /// The cache folder (`cache::default_dir`).
     pub cache: PathBuf,
     /// Which checks judge a source: all, except in the self-test of the gates.
     pub checks: CheckSet,

@@ -5,7 +5,6 @@
 //! a comment, and a directive in it goes unseen. So a source has several readings, one for each way to decide every
 //! point that it touches, and what is refused in one reading is refused.
 
-/// How the points are decided on which compilers differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Dialect {
     trigraphs: bool,
@@ -16,7 +15,6 @@ pub struct Dialect {
     blank_joins: bool,
 }
 
-/// A piece of a reading.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Piece {
     /// The end of a line, or of a directive.
@@ -33,7 +31,6 @@ pub enum Piece {
     Sign(char),
 }
 
-/// Every reading of a source.
 pub fn readings(text: &str) -> Vec<Vec<Piece>> {
     let touches = |found: bool| if found { vec![false, true] } else { vec![false] };
     let raw = text.contains("R\"") || text.contains("R\\");
@@ -62,7 +59,6 @@ fn has_blank_join(text: &str) -> bool {
     text.lines().any(|line| line.trim_end() != line && line.trim_end().ends_with(['\\', '/']))
 }
 
-/// Characters with joined lines and trigraphs resolved, each with its place in the text.
 fn joined(text: &str, dialect: Dialect) -> Vec<(char, usize)> {
     let mut letters: Vec<(char, usize)> = Vec::with_capacity(text.len());
     let mut at = 0;
@@ -244,7 +240,6 @@ impl<'a> PieceReader<'a> {
         self.pieces.push(Piece::Sign('0'));
     }
 
-    /// A text in quotes, which ends at its line's end at the latest.
     fn quoted(&mut self, quote: char) -> String {
         let mut text = String::new();
         self.at += 1;

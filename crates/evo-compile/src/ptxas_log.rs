@@ -5,7 +5,7 @@
 
 use evo_protocol::binary::EntryResources;
 
-/// The report of all entries, and the log without it. Entries carry the names of the object file.
+/// Entries carry the names of the object file.
 pub fn split(log: &str) -> (Vec<EntryResources>, String) {
     let mut entries: Vec<EntryResources> = Vec::new();
     let mut rest = String::new();
@@ -73,7 +73,6 @@ fn quoted_after(text: &str, prefix: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// NVRTC 13.0, two entries, after a warning of its own.
     const LOG: &str = "\
 k.cu(3): warning #177-D: variable \"x\" was declared but never referenced
 ptxas info    : 33 bytes gmem
@@ -88,7 +87,6 @@ ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loa
 ptxas info    : Used 17 registers, used 1 barriers, 1024 bytes smem
 ";
 
-    /// The older layout, with the second line indented and a device function after the entry.
     const OLD: &str = "\
 ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'k' for 'sm_80'

@@ -7,14 +7,11 @@ use evo_protocol::device::DeviceKind;
 
 use super::toolbox::Toolbox;
 
-/// Options that name a folder, alone or glued to it.
 const FOLDER_OPTIONS: &[&str] =
     &["--include-path", "-include-path", "-isystem", "-idirafter", "-iquote", "-I"];
 
-/// Options that include a file before the source.
 const FORCING_OPTIONS: &[&str] = &["--pre-include", "-pre-include", "-include", "-imacros"];
 
-/// Folders in the order of the search, and files that are included without a directive.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SearchPath {
     pub folders: Vec<PathBuf>,
@@ -33,7 +30,6 @@ impl SearchPath {
         path
     }
 
-    /// With what compiler options say, in front as compilers search it.
     pub fn with_options<'a>(&self, options: impl IntoIterator<Item = &'a str>) -> SearchPath {
         let mut path = SearchPath::default();
         let mut rest = options.into_iter();
@@ -50,7 +46,6 @@ impl SearchPath {
     }
 }
 
-/// The value of one of these options: `Some(None)` where it is the next word.
 fn value_of(option: &str, names: &[&str]) -> Option<Option<String>> {
     let rest = names.iter().find_map(|name| option.strip_prefix(name))?;
     let value = rest.strip_prefix('=').unwrap_or(rest);

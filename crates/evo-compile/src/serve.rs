@@ -14,7 +14,7 @@ use super::toolchain::Toolchain;
 use super::wire::{self, CompileAnswer, CompileOrder, WorkerSetup};
 use evo_system::process::{self, Orphaned, ParentLink, RequestHandler};
 
-/// Serves until stdin ends. Errors are of the pipes: there is nobody left to answer.
+/// Errors are of the pipes: there is nobody left to answer.
 pub fn run() -> io::Result<()> {
     let link = ParentLink::take_over(wire::VERSION, Orphaned::EndsGroup)?;
     process::serve(&mut CompileWorker { link, bench: None })
@@ -22,7 +22,6 @@ pub fn run() -> io::Result<()> {
 
 struct CompileWorker {
     link: ParentLink<CompileOrder, CompileAnswer>,
-    /// There once the worker is set up.
     bench: Option<CompileBench>,
 }
 
@@ -57,7 +56,6 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// Everything a worker works with.
 struct CompileBench {
     setup: WorkerSetup,
     toolchain: Toolchain,
@@ -79,7 +77,6 @@ impl CompileBench {
         }
     }
 
-    /// Compiles a source; adds the files that the compiler read to `files`.
     fn compile(&self, source: &KernelSource, files: &mut Vec<PathBuf>) -> CompileOutcome {
         let Compiled { bytes, code_hash, resources, mut log, log_truncated, read, compile_ms } =
             self.toolchain.compile(source, &self.setup.arch)?;

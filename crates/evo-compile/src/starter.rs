@@ -33,10 +33,9 @@ fn niceness(kind: DeviceKind) -> i32 {
     }
 }
 
-/// The longest answer: it lists every file that a source includes, a thousand and more with some libraries.
+/// The longest answer lists every file that a source includes, a thousand and more with some libraries.
 const ANSWER_MAX: usize = 4 << 20;
 
-/// A running compile worker.
 pub struct CompileProcess {
     conversation: Conversation<CompileOrder, CompileAnswer>,
     // Removed when the worker is gone.
@@ -44,7 +43,7 @@ pub struct CompileProcess {
 }
 
 impl CompileProcess {
-    /// Sends an order and waits for its answer: for `limit`, and for as long as the worker waits for a processor.
+    /// Waits for `limit`, and for as long as the worker waits for a processor.
     pub fn ask(&mut self, order: &CompileOrder, limit: Duration) -> Result<CompileAnswer, Box<ProcessDeath>> {
         // The log of a death is about this order alone.
         self.conversation.clear_log();
@@ -58,7 +57,6 @@ pub struct ReadyWorker {
     pub fingerprint: ContentHash,
 }
 
-/// Everything needed to start a worker.
 #[derive(Clone)]
 pub struct WorkerStarter {
     pub program: PathBuf,
@@ -68,7 +66,7 @@ pub struct WorkerStarter {
 }
 
 impl WorkerStarter {
-    /// Starts a worker and waits until its compiler is loaded; `group` can end it from the start.
+    /// `group` can end the worker from the start.
     pub fn start(&self, group: &ProcessGroup) -> Result<ReadyWorker, CompileSetupError> {
         let failed = |reason: String| CompileSetupError::Worker {
             program: self.program.display().to_string(),
@@ -122,7 +120,6 @@ fn why_not_ready(death: &ProcessDeath) -> String {
     }
 }
 
-/// The program that becomes a worker: the toolbox's, else the one that `process::worker_program` names.
 pub fn worker_program(toolbox: &Toolbox) -> Result<PathBuf, CompileSetupError> {
     let named = toolbox.program.clone().map_or_else(process::worker_program, Ok);
     named.map_err(|error| CompileSetupError::Worker {

@@ -42,7 +42,6 @@ pub fn strong_lines(ptx: &[u8]) -> Vec<String> {
     strong.map(|((file, line), _)| format!("{file}:{line}")).collect()
 }
 
-/// Lines that are strong in every one of some compiled files.
 pub fn strong_in_all(binaries: &[Vec<u8>]) -> BTreeSet<String> {
     let mut sets = binaries
         .iter()
@@ -51,7 +50,7 @@ pub fn strong_in_all(binaries: &[Vec<u8>]) -> BTreeSet<String> {
     sets.fold(first, |all, own| all.intersection(&own).cloned().collect())
 }
 
-/// A path without its folders, which compilers and tools write differently.
+/// Compilers and tools write folders differently.
 pub fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
@@ -63,8 +62,7 @@ fn file(line: &str) -> Option<(&str, &str)> {
     Some((number, base_name(path)))
 }
 
-/// Whether an instruction accesses global memory or what may be shared memory, and whether that is strong; none where it
-/// accesses neither.
+/// Whether an instruction accesses global memory (or what may be shared memory), and whether that is strong.
 fn access(line: &str) -> Option<(bool, bool)> {
     let line = match line.strip_prefix('@') {
         Some(rest) => rest.split_once(char::is_whitespace)?.1.trim_start(),

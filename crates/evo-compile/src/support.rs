@@ -12,20 +12,14 @@ use super::farm;
 use super::options::FarmOptions;
 use super::toolbox::Toolbox;
 
-/// Kernels of evo's own.
 #[derive(Clone, Debug)]
 pub struct OwnKernels {
-    /// Name of the source in messages.
     pub file_name: &'static str,
     pub text: String,
     /// Entry points; needed on the host only.
     pub entries: Vec<String>,
 }
 
-/// The file of `kernels` compiled for a device.
-///
-/// # Errors
-/// There is no compiler, or it refuses them; the message says which.
 pub fn kernels(
     kind: DeviceKind,
     arch: &str,
@@ -35,7 +29,6 @@ pub fn kernels(
     kernels_with(&Toolbox::from_env(), kind, arch, kernels, cache)
 }
 
-/// The same with the environment given.
 pub fn kernels_with(
     toolbox: &Toolbox,
     kind: DeviceKind,

@@ -1,11 +1,9 @@
-//! The environment variables that choose compilers, read once, so that everything below takes them as arguments and tests need
-//! not change their process.
+//! The environment variables that choose compilers, read once, so that tests need not change their process.
 
 use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Overrides from the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Toolbox {
     /// `$EVO_NVRTC_DIR`: the folder of libnvrtc, or one above it.

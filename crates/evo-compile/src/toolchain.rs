@@ -14,17 +14,15 @@ use super::hostcxx::{self, HostCompiler, HostToolchain};
 use super::nvrtc::{self, Nvrtc, NvrtcLibrary};
 use super::toolbox::Toolbox;
 
-/// A compiler that was found; travels to workers so that each need not search.
+/// Travels to workers so that each need not search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FoundCompiler {
     Nvrtc(NvrtcLibrary),
-    /// A C++ compiler.
     Host(HostCompiler),
 }
 
 impl FoundCompiler {
-    /// Finds the compiler for a kind of device.
     pub fn locate(kind: DeviceKind, toolbox: &Toolbox) -> Result<FoundCompiler, CompileSetupError> {
         match kind {
             DeviceKind::Cuda => nvrtc::locate_with(toolbox).map(FoundCompiler::Nvrtc),
@@ -38,8 +36,7 @@ impl FoundCompiler {
 }
 
 impl FoundCompiler {
-    /// What tells it from other compilers beside its name and version: a C++ compiler's arguments and
-    /// environment.
+    /// A C++ compiler's arguments and environment, which its name and version do not tell.
     pub fn identity(&self) -> Option<&ContentHash> {
         match self {
             FoundCompiler::Nvrtc(_) => None,
@@ -48,16 +45,13 @@ impl FoundCompiler {
     }
 }
 
-/// A compiler ready for work.
 pub enum Toolchain {
-    /// NVRTC, loaded.
     Nvrtc(Box<Nvrtc>),
-    /// A C++ compiler with its header folder prepared.
     Host(Box<HostToolchain>),
 }
 
 impl Toolchain {
-    /// Loads or prepares the compiler for `arch`. `cache` holds headers that are prepared once for all workers.
+    /// `cache` holds headers that are prepared once for all workers.
     pub fn open(
         found: &FoundCompiler,
         arch: &str,
@@ -76,7 +70,6 @@ impl Toolchain {
         }
     }
 
-    /// Lets sources open any file.
     #[must_use]
     pub fn trusting(self) -> Toolchain {
         match self {
@@ -85,7 +78,6 @@ impl Toolchain {
         }
     }
 
-    /// Compiler and version, such as `nvrtc 13.0`.
     pub fn name(&self) -> &str {
         match self {
             Toolchain::Nvrtc(nvrtc) => nvrtc.toolchain(),
@@ -93,7 +85,6 @@ impl Toolchain {
         }
     }
 
-    /// Hash of everything that decides its output besides source, options and target.
     pub fn fingerprint(&self) -> &ContentHash {
         match self {
             Toolchain::Nvrtc(nvrtc) => nvrtc.fingerprint(),
@@ -101,7 +92,6 @@ impl Toolchain {
         }
     }
 
-    /// Compiles one source; a refusal is a verdict.
     pub fn compile(&self, source: &KernelSource, arch: &str) -> Result<Compiled, Box<Verdict>> {
         match self {
             Toolchain::Nvrtc(nvrtc) => nvrtc.compile(source, arch),

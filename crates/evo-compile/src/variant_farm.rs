@@ -11,31 +11,26 @@ use super::error::CompileSetupError;
 use super::farm::CompileFarm;
 use super::options::FarmOptions;
 
-/// The binaries of a configuration, in the order of its sources, or the verdict on the first source that failed.
+/// In the order of the configuration's sources, or the verdict on the first source that failed.
 pub type VariantOutcome = Result<Vec<Binary>, Box<Verdict>>;
 
 /// Called with a ticket and its outcome, from a thread of the farm.
 pub type OnBuilt = Box<dyn Fn(u64, VariantOutcome) + Send + Sync>;
 
-/// A [`CompileFarm`] whose tickets stand for one source or for several.
 pub struct VariantFarm {
     farm: CompileFarm,
     open: Arc<Mutex<OpenTickets>>,
 }
 
-/// What was submitted and not answered.
 #[derive(Default)]
 struct OpenTickets {
-    /// The farm's own ticket of the next source.
     next: u64,
     /// Of each source under way: whose it is, and its position there.
     parts: HashMap<u64, (u64, usize)>,
-    /// By ticket: sources with what is known of them.
     answers: HashMap<u64, Vec<(KernelSource, Option<CompileOutcome>)>>,
 }
 
 impl VariantFarm {
-    /// Starts the pool; see [`CompileFarm::start`].
     pub fn start(options: FarmOptions, on_built: OnBuilt) -> Result<VariantFarm, CompileSetupError> {
         let open = Arc::new(Mutex::new(OpenTickets::default()));
         let shared = Arc::clone(&open);
@@ -48,7 +43,6 @@ impl VariantFarm {
         Ok(VariantFarm { farm: CompileFarm::start(options, on_done)?, open })
     }
 
-    /// Queues the sources of a configuration, at least one; their outcome comes through `on_built` with the same ticket.
     pub fn submit(&self, ticket: u64, sources: Vec<KernelSource>) {
         let parts = lock(&self.open).add(ticket, &sources);
         for (part, source) in parts.zip(sources) {
@@ -56,7 +50,6 @@ impl VariantFarm {
         }
     }
 
-    /// As [`CompileFarm::cancel`].
     pub fn cancel(&self) {
         self.farm.cancel();
         let mut open = lock(&self.open);
@@ -65,7 +58,6 @@ impl VariantFarm {
     }
 }
 
-/// What else there is to ask of a pool.
 impl Deref for VariantFarm {
     type Target = CompileFarm;
 
@@ -89,8 +81,7 @@ impl OpenTickets {
         first..self.next
     }
 
-    /// Takes the outcome of one source; the ticket's own once all are there. Waiting for all keeps the answer from
-    /// depending on which was compiled first.
+    /// Waiting for all keeps the answer from depending on which was compiled first.
     fn answered(&mut self, part: u64, outcome: CompileOutcome) -> Option<(u64, VariantOutcome)> {
         let (ticket, position) = self.parts.remove(&part)?;
         let answers = self.answers.get_mut(&ticket)?;
@@ -104,7 +95,6 @@ impl OpenTickets {
     }
 }
 
-/// An outcome that says which of several sources it is about.
 pub fn said(source: &KernelSource, outcome: CompileOutcome) -> CompileOutcome {
     match source.constants.is_empty() {
         true => outcome,

@@ -1,6 +1,5 @@
-//! Compilers that stay: a pool for whoever compiles one source after another and waits for each.
-//!
-//! `compile_one` starts a pool for a single source, which costs a process start and the loading of a compiler each time.
+//! A pool for whoever compiles one source after another and waits for each: `compile_one` costs a process start and
+//! the loading of a compiler each time.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +15,6 @@ use super::options::FarmOptions;
 /// Sources at once: the one that is waited for, and one that is compiled ahead of its turn.
 const JOBS: usize = 2;
 
-/// A pool that compiles one source at a time for whoever waits, and others ahead of their turn.
 pub struct WarmCompiler {
     farm: CompileFarm,
     answers: Mutex<WarmAnswers>,
@@ -24,7 +22,6 @@ pub struct WarmCompiler {
 
 struct WarmAnswers {
     receiver: Receiver<(u64, CompileOutcome)>,
-    /// The last ticket that was given.
     last: u64,
 }
 
@@ -35,7 +32,6 @@ impl std::fmt::Debug for WarmCompiler {
 }
 
 impl WarmCompiler {
-    /// Starts the pool.
     pub fn start(options: &FarmOptions) -> Result<WarmCompiler, CompileSetupError> {
         let (sender, receiver) = mpsc::channel();
         let on_done: OnDone = Box::new(move |ticket, outcome| {
@@ -46,7 +42,7 @@ impl WarmCompiler {
         Ok(WarmCompiler { farm, answers: Mutex::new(WarmAnswers { receiver, last: 0 }) })
     }
 
-    /// Compiles a source, within `limit` where one is given beside the pool's own.
+    /// `limit` comes beside the pool's own.
     pub fn compile(&self, source: &KernelSource, limit: Option<Duration>) -> CompileOutcome {
         let first = self.once(source, limit);
         // What may be the machine's doing is asked once more, in a fresh worker.
@@ -56,7 +52,7 @@ impl WarmCompiler {
         }
     }
 
-    /// Compiles a source whose turn has not come: the cache will have the answer then.
+    /// The cache will have the answer then.
     pub fn compile_ahead(&self, source: &KernelSource) {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         answers.last += 1;
@@ -76,7 +72,6 @@ impl WarmCompiler {
             };
             match answer {
                 Ok((own, outcome)) if own == ticket => return outcome,
-                // Of a source that was compiled ahead.
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => {
                     self.farm.cancel();

@@ -1,7 +1,6 @@
 //! Names of compilation targets.
 
-/// Compilation target of a compute capability: the `a` form where it exists, since cubins are made
-/// for exactly one device.
+/// The `a` form where it exists, since cubins are made for exactly one device.
 pub fn cuda_arch(major: u32, minor: u32) -> String {
     let suffix = if major >= 9 { "a" } else { "" };
     format!("sm_{major}{minor}{suffix}")

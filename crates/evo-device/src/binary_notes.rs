@@ -2,14 +2,12 @@
 //! which lines threads meet on purpose.
 //!
 //! `f<float, N>` has a mangled name that only the compiler can tell, and whether an access was volatile stands in the
-//! PTX and not in the machine code. The driver and tools read the ELF file in front and do not see what follows it.
+//! PTX and not in the machine code. The driver and tools do not see what follows the ELF file.
 
-/// The last bytes of a file that has notes.
 const MARK: &[u8; 8] = b"EVONOTES";
 const SYMBOL: &str = "symbol\t";
 const STRONG: &str = "strong\t";
 
-/// Notes to be kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BinaryNotes {
     /// Entries and their symbols, where those differ from the names.
@@ -19,7 +17,6 @@ pub struct BinaryNotes {
 }
 
 impl BinaryNotes {
-    /// Keeps them behind a file; one without notes stays as it is.
     pub fn append(&self, binary: &mut Vec<u8>) {
         let symbols = self.symbols.iter().map(|(name, symbol)| format!("{SYMBOL}{name}\t{symbol}\n"));
         let lines = self.strong_lines.iter().map(|line| format!("{STRONG}{line}\n"));
@@ -33,7 +30,6 @@ impl BinaryNotes {
     }
 }
 
-/// The file in front of the notes, and the notes; none where the file has none.
 fn parts(binary: &[u8]) -> Option<(&[u8], &str)> {
     let rest = binary.strip_suffix(MARK)?;
     let (rest, length) = rest.split_last_chunk::<8>()?;
@@ -45,7 +41,6 @@ fn list(binary: &[u8]) -> impl Iterator<Item = &str> {
     parts(binary).map_or("", |(_, list)| list).lines()
 }
 
-/// The file as the compiler made it.
 pub fn image(binary: &[u8]) -> &[u8] {
     parts(binary).map_or(binary, |(image, _)| image)
 }
@@ -55,7 +50,6 @@ pub fn symbol_of<'b>(binary: &'b [u8], entry: &str) -> Option<&'b str> {
     pairs.filter(|(name, _)| *name == entry).map(|(_, own)| own).next()
 }
 
-/// Lines, as `k.cu:6`, on which every access to shared memory is volatile, atomic or ordered.
 pub fn strong_lines(binary: &[u8]) -> impl Iterator<Item = &str> {
     list(binary).filter_map(|line| line.strip_prefix(STRONG))
 }

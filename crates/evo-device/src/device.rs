@@ -1,7 +1,6 @@
 //! The one trait behind which CUDA and the host stand, and the words both use.
 //!
-//! A device loads binaries, owns guarded buffers, runs launch plans and times them. It knows
-//! nothing of verdicts' policy: it reports what happened (`DeviceError`), gates decide what it means.
+//! A device reports what happened (`DeviceError`), gates decide what it means.
 
 use std::time::Duration;
 
@@ -14,18 +13,14 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::plain_errors::{PlainErrors, Tolerance};
 
-/// A loaded binary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ModuleId(pub u32);
 
-/// A guarded buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BufferId(pub u32);
 
-/// One launch with its arguments bound.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BoundLaunch {
-    /// Name of the entry point.
     pub entry: String,
     /// Blocks in x, y, z.
     pub grid: [u32; 3],
@@ -33,26 +28,21 @@ pub struct BoundLaunch {
     pub block: [u32; 3],
     /// Dynamic shared memory per block, bytes.
     pub shared_bytes: u32,
-    /// Cluster extents in blocks.
     pub cluster: Option<[u32; 3]>,
-    /// Whether all blocks must be resident at once.
     pub cooperative: bool,
-    /// Whether it may start before its predecessor ends.
     pub programmatic: bool,
     /// The buffer that the L2 cache is to keep during the launch; without effect where the device has no such cache.
     #[serde(default)]
     pub l2_persist: Option<BoundWindow>,
-    /// What the entry point receives, in order.
     pub arguments: Vec<BoundArgument>,
 }
 
 impl BoundLaunch {
-    /// Blocks of its grid.
     pub fn blocks(&self) -> u64 {
         self.grid.iter().map(|&extent| u64::from(extent)).fold(1, u64::saturating_mul)
     }
 
-    /// The buffers that the entry point receives, one that it receives twice as well.
+    /// A buffer that the entry point receives twice comes twice.
     pub fn buffers(&self) -> impl Iterator<Item = BufferId> + '_ {
         self.arguments.iter().filter_map(|argument| match argument {
             BoundArgument::Buffer(buffer) | BoundArgument::TensorMap { buffer, .. } => Some(*buffer),
@@ -61,16 +51,13 @@ impl BoundLaunch {
     }
 }
 
-/// A window of the L2 cache.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BoundWindow {
-    /// The buffer that lies in it.
     pub buffer: BufferId,
     /// Share of its accesses that are kept, above 0 and at most 1.
     pub ratio: f32,
 }
 
-/// An argument value.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum BoundArgument {
     /// Address of a buffer.
@@ -79,12 +66,7 @@ pub enum BoundArgument {
     Scalar(Vec<u8>),
     /// A tensor map of a buffer, passed by value: 128 bytes, which the device encodes for the address that the buffer
     /// has when the launch begins.
-    TensorMap {
-        /// Which buffer it describes.
-        buffer: BufferId,
-        /// The layout.
-        map: TensorMap,
-    },
+    TensorMap { buffer: BufferId, map: TensorMap },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -92,9 +74,7 @@ pub struct SampleOrder<'a> {
     /// Calls that take turns, each with all of its launches and buffers of its own. Call n is number n modulo
     /// their count, where calls are counted from 0 in each hot sample, and over all samples otherwise.
     pub rotation: &'a [Vec<BoundLaunch>],
-    /// What surrounds a call.
     pub mode: TimingMode,
-    /// How many.
     pub samples: u32,
     /// In hot mode each sample is the mean over so many calls.
     pub batch: u32,
@@ -105,7 +85,6 @@ pub struct SampleOrder<'a> {
 /// Elementwise comparison of a buffer with expected values in fp64.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
-    /// Elements compared.
     pub elements: u64,
     /// Elements that are NaN or infinite where the expected value is finite.
     pub non_finite: u64,
@@ -113,12 +92,9 @@ pub struct Comparison {
     pub special: u64,
     /// Elements with |actual − expected| > atol + rtol·|expected| (or non-finite).
     pub mismatches: u64,
-    /// Index of the first mismatch.
     pub first_bad: Option<u64>,
-    /// What the kernel wrote there.
     pub first_bad_actual: f64,
     pub first_bad_expected: f64,
-    /// Largest |actual − expected|.
     pub abs_error_max: f64,
     pub abs_error_max_index: u64,
     /// Σ (actual − expected)².
@@ -131,8 +107,8 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// The bits, but for the sign, of an expected value that stands for an infinity of that sign or NaN. A NaN with these
-    /// low bits comes from no arithmetic.
+    /// The bits, but for the sign, of an expected value that stands for an infinity of that sign or NaN: they come
+    /// from no arithmetic.
     pub const INFINITY_OR_NAN: u64 = 0x7ff8_6576_6f00_0001;
 
     /// The bits of an expected value that stands for NaN and both infinities.
@@ -140,12 +116,10 @@ impl Comparison {
     /// The bits of an expected value that stands for every value, because rounding decides what it is.
     pub const ANYTHING: u64 = 0x7ff8_6576_6f00_0003;
 
-    /// The expected value that is met by this infinity and by NaN.
     pub fn infinity_or_nan(infinity: f64) -> f64 {
         f64::from_bits(Self::INFINITY_OR_NAN | infinity.to_bits() & 1 << 63)
     }
 
-    /// Whether a value is the expected one or as good, without a tolerance.
     pub fn is_same(actual: f64, expected: f64) -> bool {
         let as_good = match expected.to_bits() & !(1 << 63) {
             Self::INFINITY_OR_NAN => {
@@ -165,70 +139,53 @@ impl Comparison {
     }
 }
 
-/// The block of neighboring elements whose error is largest beside its own size.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BlockError {
     /// ‖actual − expected‖ / (‖expected‖ + floor·√elements) of the block.
     pub ratio: f64,
-    /// Which block, counted from 0.
     pub index: u64,
 }
 
-/// A part of a buffer, and where it goes in another.
+/// A part of a buffer, and where it goes in another: offsets and length in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopiedPart {
-    /// Offset in the source, bytes.
     pub source: u64,
-    /// Offset in the target, bytes.
     pub target: u64,
-    /// Length, bytes.
     pub bytes: u64,
 }
 
 impl CopiedPart {
-    /// Whether it lies inside a source and a target of these sizes.
     pub fn fits(self, source: u64, target: u64) -> bool {
         let ends = |offset: u64, size: u64| offset.checked_add(self.bytes).is_some_and(|end| end <= size);
         ends(self.source, source) && ends(self.target, target)
     }
 }
 
-/// A part of a buffer that is copied to another buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacedCopy {
-    /// Source.
     pub from: BufferId,
-    /// Target.
     pub to: BufferId,
     pub part: CopiedPart,
 }
 
-/// One of several calls with the same launches: what is copied before and after it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeriesCall {
-    /// Gives buffers their contents.
     pub before: Vec<PlacedCopy>,
-    /// Keeps what the call leaves in them.
     pub after: Vec<PlacedCopy>,
 }
 
-/// One of a module's own variables.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VariableState {
-    /// Its name in the source.
     pub name: String,
     /// A hash of what it holds; equal contents give equal hashes within one process.
     pub hash: u64,
 }
 
-/// A guard zone that no longer holds its pattern.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GuardDamage {
-    /// Name of the buffer whose zone it is.
     pub buffer: String,
     /// Offset in bytes from the buffer's start: negative before it, ≥ its size behind it.
     pub offset: i64,
-    /// How many bytes changed.
     pub bytes_changed: u64,
 }
 
@@ -248,7 +205,6 @@ pub struct RunConditions {
 }
 
 impl RunConditions {
-    /// The conditions that are left by these checks.
     pub fn under(self, checks: CheckSet) -> RunConditions {
         let placement = if checks.include(GateCheck::Placement) { self.placement } else { Placement::End };
         RunConditions {
@@ -270,20 +226,15 @@ pub enum Placement {
     Start,
 }
 
-/// How a launch of an instrumented module is watched.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Watch {
     /// Every buffer that kernels may use; an access of another is out of bounds.
     pub buffers: Vec<WatchedBuffer>,
-    /// Seed of the moments at which threads give way to others.
     pub order: u64,
-    /// How many blocks run at a time.
     pub turns: BlockTurns,
     /// 4-byte pattern that shared memory holds when a block begins.
     pub residue: u32,
-    /// Accesses after which the run is given up.
     pub accesses_max: u64,
-    /// Time after which the run is given up.
     pub time_max: Duration,
 }
 
@@ -296,47 +247,37 @@ pub enum BlockTurns {
     SideBySide,
 }
 
-/// A buffer of a watched launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedBuffer {
     pub buffer: BufferId,
-    /// What a call finds in it.
     pub contents: WatchedContents,
 }
 
-/// What a call finds in a buffer, and whether it may change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WatchedContents {
-    /// Values that are only read.
     Input,
     /// Values that may be changed.
     Given,
-    /// Nothing yet: an output.
     Output,
     /// Nothing yet: workspace.
     Scratch,
 }
 
-/// What a watched run showed besides faults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchReport {
     /// Accesses of buffers, shared memory and module variables.
     pub accesses: u64,
-    /// What an honest kernel may do, but seldom does.
     pub notes: Vec<AccessNote>,
 }
 
-/// Something that may be honest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AccessNote {
     pub what: NoteKind,
-    /// How many accesses.
     pub count: u64,
     /// The first one, as the error that it would be if it were a fault.
     pub error: DeviceError,
 }
 
-/// What is noted and not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NoteKind {
     /// Several threads stored one value without an order.
@@ -358,8 +299,7 @@ pub enum NoteKind {
 pub trait Device {
     fn info(&self) -> &DeviceInfo;
 
-    /// Which checks judge the kernels of later calls; all if this is never called. A device leaves out those of its own
-    /// checks that are not among them.
+    /// All if this is never called. A device leaves out those of its own checks that are not among them.
     fn set_checks(&mut self, _checks: CheckSet) {}
 
     /// Loads a binary (cubin, or shared object) whose entry points are `entries`.
@@ -370,47 +310,43 @@ pub trait Device {
 
     fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError>;
 
-    /// Ends the processes of loaded modules, where modules have processes of their own. Each starts anew when it is next
-    /// asked for something, with its variables as they were when it was loaded.
+    /// Modules' processes, where they have them, start anew when they are next asked for something, with their
+    /// variables as they were when loaded.
     fn park(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// The hash text compiled into the module (`evo_variant_hash`), if the module has that symbol.
+    /// `evo_variant_hash`, if the module has that symbol.
     fn echo(&mut self, module: ModuleId) -> Result<Option<String>, DeviceError>;
 
     /// Attributes of one launch's entry point, its occupancy included.
     fn attributes(&mut self, module: ModuleId, launch: &BoundLaunch) -> Result<EntryAttributes, DeviceError>;
 
-    /// Allocates a guarded buffer; `name` appears in messages about it.
+    /// `name` appears in messages about it.
     fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError>;
 
-    /// Whether buffers that are allocated from now on have guard zones. A tool that looks for accesses outside of
-    /// allocations takes a guard zone for a part of the buffer. Does nothing where guards lie outside of allocations.
+    /// For buffers that are allocated from now on: a tool that looks for accesses outside of allocations takes a
+    /// guard zone for a part of the buffer.
     fn set_guarded(&mut self, _guarded: bool) {}
 
-    /// The address of a buffer as kernels get it and tools report it; `None` where it differs from launch to launch.
+    /// The address as kernels get it and tools report it; `None` where it differs from launch to launch.
     fn address(&mut self, _buffer: BufferId) -> Option<u64> {
         None
     }
 
     fn free(&mut self, buffer: BufferId) -> Result<(), DeviceError>;
 
-    /// Copies from the host to the start of the buffer.
     fn write(&mut self, buffer: BufferId, bytes: &[u8]) -> Result<(), DeviceError> {
         self.write_at(buffer, 0, bytes)
     }
 
-    /// Copies from the host into the buffer, from `offset` bytes behind its start.
+    /// `offset` in bytes.
     fn write_at(&mut self, buffer: BufferId, offset: u64, bytes: &[u8]) -> Result<(), DeviceError>;
 
-    /// Copies the whole buffer to the host.
     fn read(&mut self, buffer: BufferId) -> Result<Vec<u8>, DeviceError>;
 
-    /// Copies one buffer over another of the same size.
     fn copy(&mut self, from: BufferId, to: BufferId) -> Result<(), DeviceError>;
 
-    /// Copies a part of one buffer over a part of another.
     fn copy_part(&mut self, from: BufferId, to: BufferId, part: CopiedPart) -> Result<(), DeviceError>;
 
     /// Fills the buffer with a repeated little-endian 4-byte pattern.
@@ -419,11 +355,9 @@ pub trait Device {
     /// A hash of the buffer's contents; equal contents give equal hashes within one process.
     fn hash(&mut self, buffer: BufferId) -> Result<u64, DeviceError>;
 
-    /// Number of 4-byte words (2-byte for 2-byte types, …: the pattern cut to the element size) that
-    /// still hold the fill pattern, element by element.
+    /// Elements that still hold the fill pattern, cut to the element size.
     fn count_pattern(&mut self, buffer: BufferId, dtype: DType, pattern: u32) -> Result<u64, DeviceError>;
 
-    /// Compares with expected fp64 values held in another buffer.
     fn compare(
         &mut self,
         actual: BufferId,
@@ -432,9 +366,8 @@ pub trait Device {
         tolerance: Tolerance,
     ) -> Result<Comparison, DeviceError>;
 
-    /// Compares blocks of `block` neighboring elements, such as rows, with expected fp64 values: the block
-    /// that is farthest off. `floor` is what counts as nothing, per element. Values that are not finite on
-    /// either side are left out.
+    /// Blocks of `block` neighboring elements, such as rows: the one that is farthest off. `floor` is what counts as
+    /// nothing, per element. Values that are not finite on either side are left out.
     fn compare_blocks(
         &mut self,
         actual: BufferId,
@@ -444,8 +377,8 @@ pub trait Device {
         floor: f64,
     ) -> Result<BlockError, DeviceError>;
 
-    /// Plain errors beside expected fp64 values, each counted at the tolerances given: the arithmetic of a loop in fp64.
-    /// `None` where the device would only loop over what it reads back, which the caller can do as well.
+    /// Each counted at the tolerances given: the arithmetic of a loop in fp64. `None` where the device would only
+    /// loop over what it reads back, which the caller can do as well.
     fn plain_errors(
         &mut self,
         _actual: BufferId,
@@ -456,79 +389,61 @@ pub trait Device {
         Ok(None)
     }
 
-    /// Damaged guard zones of all live buffers.
     fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError>;
 
-    /// Rewrites guard zones (with `pattern`), so that a later read shows in the output.
+    /// Makes a later stray read show in the output.
     fn arm_guards(&mut self, pattern: u32) -> Result<(), DeviceError>;
 
-    /// Sets the conditions of every later `launch`; `sample` runs under the default ones. A device applies
-    /// the conditions that it has and ignores the others.
+    /// For every later `launch`; `sample` runs under the default ones. A device ignores conditions that it does not
+    /// have.
     fn set_conditions(&mut self, _conditions: RunConditions) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// Lets kernels only read a buffer, or write it again; a kernel that writes a protected buffer gets
-    /// `input_mutated`. Returns whether the device can do it.
+    /// A kernel that writes a protected buffer gets `input_mutated`. Returns whether the device can do it.
     fn protect(&mut self, _buffer: BufferId, _read_only: bool) -> Result<bool, DeviceError> {
         Ok(false)
     }
 
-    /// Gives kernels copies of these buffers that they can only read, as they are now, until it is called again; none gives
-    /// them all buffers themselves. A write to one is `crash_illegal_address`. For devices that cannot `protect` a buffer in
-    /// place. Returns whether the device can do it now: it takes as much memory again.
+    /// Kernels get copies of these buffers that they can only read, as they are now, until it is called again; a
+    /// write to one is `crash_illegal_address`. For devices that cannot `protect` in place. Returns whether the
+    /// device can do it now: it takes as much memory again.
     fn show_read_only(&mut self, _buffers: &[BufferId]) -> Result<bool, DeviceError> {
         Ok(false)
     }
 
-    /// What a module's own variables (`__device__`, static locals) hold after everything enqueued. Empty where it has
-    /// none, or where the device cannot find them.
+    /// What `__device__` variables and static locals hold after everything enqueued. Empty where the device cannot
+    /// find them.
     fn variables(&mut self, _module: ModuleId) -> Result<Vec<VariableState>, DeviceError> {
         Ok(Vec::new())
     }
 
-    /// How much of the device heap a module's kernels have taken since it was loaded and not given back; 0 where they
-    /// take none, and where a variable of the module tells (`variables`).
-    ///
-    /// # Errors
-    /// As for `variables`.
+    /// What a module's kernels have taken of the device heap and not given back; 0 where a variable of the module
+    /// tells (`variables`).
     fn heap_kept(&mut self, _module: ModuleId) -> Result<u64, DeviceError> {
         Ok(0)
     }
 
-    /// Makes a module's own variables what they were when it was loaded; its errors are those of `variables`.
     fn restore_variables(&mut self, _module: ModuleId) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// Makes one of a module's own variables (`__constant__`, `__device__`) begin with a buffer's contents, and what lies
-    /// behind them what it was when the module was loaded. It belongs before the launches enqueued from now on.
-    ///
-    /// # Errors
+    /// `__constant__` or `__device__`; what lies behind them becomes what it was when the module was loaded.
     /// `launch_fail`, cause `symbol`: there is no such variable, or it is smaller than the buffer.
     fn write_variable(&mut self, module: ModuleId, name: &str, buffer: BufferId) -> Result<(), DeviceError>;
 
-    /// Copies the start of a variable into a buffer after everything enqueued, and says whether what lies behind is as it
-    /// was when the module was loaded.
-    ///
-    /// # Errors
-    /// As for `write_variable`, or work enqueued before has failed.
+    /// After everything enqueued; whether what lies behind is as it was when the module was loaded.
     fn read_variable(&mut self, module: ModuleId, name: &str, buffer: BufferId) -> Result<bool, DeviceError>;
 
-    /// What launches since the last call did that is allowed and worth a remark, such as threads that return before a
-    /// barrier at which others wait.
+    /// What launches since the last call did that is allowed and worth a remark.
     fn notes(&mut self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Enqueues launches in order.
     fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError>;
 
-    /// Enqueues the same launches once for each of several calls, with copies around each. For modules of the task's own: a
-    /// device may leave the copies to the process in which the module runs.
-    ///
-    /// # Errors
-    /// As for `launch` and `copy_part`.
+    /// With copies around each call. For modules of the task's own: a device may leave the copies to the process in
+    /// which the module runs.
     fn launch_series(
         &mut self,
         module: ModuleId,
@@ -543,12 +458,8 @@ pub trait Device {
         Ok(())
     }
 
-    /// Runs launches of an instrumented module to their end and checks each access. `None` where the device or
-    /// the module cannot be watched.
-    ///
-    /// # Errors
-    /// The first fault, before the access that it is about has happened; `harness_error` with the cause `budget`
-    /// if the run is given up.
+    /// Checks each access. `None` where the device or the module cannot be watched. Fails with the first fault,
+    /// before that access has happened, or with `harness_error` with the cause `budget`.
     fn launch_watched(
         &mut self,
         _module: ModuleId,
@@ -558,15 +469,13 @@ pub trait Device {
         Ok(None)
     }
 
-    /// Waits for everything enqueued.
     fn synchronize(&mut self) -> Result<(), DeviceError>;
 
     /// Takes samples, in nanoseconds per call.
     fn sample(&mut self, module: ModuleId, order: SampleOrder<'_>) -> Result<Vec<f64>, DeviceError>;
 
-    /// Clocks, power, heat.
     fn telemetry(&mut self) -> Telemetry;
 
-    /// Free device memory in bytes, if it can be told.
+    /// Bytes.
     fn memory_free(&mut self) -> Option<u64>;
 }

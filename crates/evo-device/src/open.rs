@@ -11,9 +11,6 @@ use super::host::{RoomDevice, RoomOptions};
 
 /// Opens `host`, `cuda` or `cuda:INDEX`; CUDA needs the compiled helper kernels. On the host each module runs in a
 /// process of its own, which `room` starts.
-///
-/// # Errors
-/// The device does not exist or cannot be opened; the message says why.
 pub fn open(
     spec: &str,
     support_cubin: Option<&Path>,

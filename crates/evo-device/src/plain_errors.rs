@@ -1,32 +1,25 @@
 //! What a plain loop over outputs and answers counts: the numbers that people know from other tools.
 
-/// Elementwise tolerance.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tolerance {
-    /// Absolute part.
     pub atol: f64,
-    /// Part relative to the expected value.
     pub rtol: f64,
 }
 
-/// The errors that a plain loop over two lists finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PlainErrors {
-    /// Elements looked at.
     pub elements: u64,
-    /// Largest |actual − expected|.
     pub abs_max: f64,
     /// Largest |actual − expected| / |expected| over elements whose answer is not zero; absent where there is none.
     pub rel_max: Option<f64>,
     /// Elements without a finite error, such as a NaN; equal infinities are none of them.
     pub not_finite: u64,
-    /// Elements that are neither equal nor within atol + rtol·|expected|, for each tolerance. Of the last one, NaN is right
-    /// where NaN is expected.
+    /// Elements that are neither equal nor within atol + rtol·|expected|. Of the last tolerance, NaN is right where
+    /// NaN is expected.
     pub outside: [u64; 3],
 }
 
 impl PlainErrors {
-    /// With one more element.
     pub fn with(mut self, actual: f64, expected: f64, tolerances: &[Tolerance; 3]) -> PlainErrors {
         self.elements += 1;
         let error = (actual - expected).abs();
@@ -49,7 +42,6 @@ impl PlainErrors {
         self
     }
 
-    /// Of both together.
     pub fn and(mut self, other: &PlainErrors) -> PlainErrors {
         self.elements += other.elements;
         self.abs_max = self.abs_max.max(other.abs_max);

@@ -7,7 +7,6 @@ use thiserror::Error;
 use super::cuda_arch;
 use super::telemetry::{self, ListedGpu};
 
-/// A device that exists, as far as can be told without opening it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceChoice {
     pub kind: DeviceKind,
@@ -15,23 +14,19 @@ pub struct DeviceChoice {
     pub spec: String,
     /// Compilation target: `host`, `sm_90a`.
     pub arch: String,
-    /// The device's name, where NVML tells it.
     pub name: Option<String>,
 }
 
-/// Why there is no such device; the user's to mend.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[error("{message}")]
 pub struct ProbeError {
-    /// What is missing.
     pub message: String,
-    /// What to do about it.
     pub hint: String,
     /// The specification itself is wrong, whatever this machine has.
     pub is_misnamed: bool,
 }
 
-/// Resolves `auto`, `host`, `cuda` or `cuda:INDEX`.
+/// `spec` is `auto`, `host`, `cuda` or `cuda:INDEX`.
 pub fn choose(spec: &str) -> Result<DeviceChoice, ProbeError> {
     choose_among(spec, &telemetry::list())
 }

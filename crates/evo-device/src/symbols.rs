@@ -10,34 +10,28 @@ const NOT_ITS_OWN: [&str; 3] = ["evo_variant_hash", "evo_watch_slot", "completed
 /// the standard library. A dozen constants cost a screened variant a millisecond.
 const LIBRARY: [&str; 5] = ["_ZGV", "$str", "__unnamed_", "4cuda3std", "__nv_"];
 
-/// A variable in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariablePlace {
     /// Its name in the source, as far as the mangled one tells.
     pub name: String,
     pub symbol: String,
-    /// Number of its section.
     pub section: usize,
-    /// What the symbol table says: for a shared object the address before relocation, for a cubin the offset in the
-    /// section.
+    /// For a shared object the address before relocation, for a cubin the offset in the section.
     pub address: u64,
-    /// Its size.
     pub bytes: u64,
-    /// Whether it starts as zeros.
     pub zero: bool,
 }
 
 /// Where a cubin keeps `__constant__` variables.
 const CONSTANTS: &str = ".nv.constant3";
 
-/// The `__constant__` variables of a cubin. A shared object for the host device has them among its `variables`.
 pub fn constants(binary: &[u8]) -> Vec<VariablePlace> {
     let Ok(file) = object::File::parse(binary) else { return Vec::new() };
     let is_constant = |index| file.section_by_index(index).ok()?.name().ok().map(|own| own == CONSTANTS);
     places(&file, &|index| is_constant(index).filter(|own| *own).map(|_| false))
 }
 
-/// The variables that a kernel may write, without evo's own; none for a file that is not ELF.
+/// Without evo's own; none for a file that is not ELF.
 pub fn variables(binary: &[u8]) -> Vec<VariablePlace> {
     let Ok(file) = object::File::parse(binary) else { return Vec::new() };
     let writable = |index: SectionIndex| {
@@ -52,13 +46,11 @@ pub fn variables(binary: &[u8]) -> Vec<VariablePlace> {
     places(&file, &writable)
 }
 
-/// Whether a cubin's kernels take memory from the device heap, themselves or through `new`.
 pub fn takes_memory(binary: &[u8]) -> bool {
     let Ok(file) = object::File::parse(binary) else { return false };
     file.symbols().any(|symbol| symbol.name() == Ok("malloc"))
 }
 
-/// The symbols of some sections; `starts_zeroed` says of a section whether it does, or that it is none of them.
 fn places(
     file: &object::File<'_>,
     starts_zeroed: &dyn Fn(SectionIndex) -> Option<bool>,
@@ -83,8 +75,7 @@ fn places(
     places
 }
 
-/// Position of the symbol that a person means by a name: the variable of exactly that name, or the only one whose last
-/// identifier is the name's, in whatever namespace.
+/// The variable of exactly that name, or the only one whose last identifier is the name's, in whatever namespace.
 pub fn meant<'s>(symbols: impl Iterator<Item = &'s str> + Clone, name: &str) -> Option<usize> {
     let last = name.rsplit("::").next().unwrap_or(name);
     let mut near = symbols.clone().enumerate().filter(|(_, symbol)| plain_name(symbol) == last);
@@ -92,8 +83,7 @@ pub fn meant<'s>(symbols: impl Iterator<Item = &'s str> + Clone, name: &str) -> 
     exact.or_else(|| near.next().filter(|_| near.next().is_none()).map(|(position, _)| position))
 }
 
-/// Whether a symbol is the variable that is called by this name: `d_filter`, `ns::d_filter`. A namespace without a name
-/// is left out, as in C++.
+/// A namespace without a name is left out, as in C++.
 fn is_called(symbol: &str, name: &str) -> bool {
     symbol == name || qualified_name(symbol) == name
 }
@@ -106,13 +96,12 @@ fn qualified_name(symbol: &str) -> String {
     if named.is_empty() { symbol.to_string() } else { named.join("::") }
 }
 
-/// The last identifier of a mangled name (`_ZZ1kE5calls` and `_ZN12_GLOBAL__N_15callsE` give `calls`); any other name
-/// as it is. The Itanium C++ ABI writes an identifier as its length and its letters.
+/// `_ZZ1kE5calls` and `_ZN12_GLOBAL__N_15callsE` give `calls`; any other name is left as it is. The Itanium C++ ABI
+/// writes an identifier as its length and its letters.
 pub fn plain_name(symbol: &str) -> String {
     identifiers(symbol).last().copied().unwrap_or(symbol).to_string()
 }
 
-/// The identifiers of a mangled name; none of any other name.
 fn identifiers(symbol: &str) -> Vec<&str> {
     let Some(mut rest) = symbol.strip_prefix("_Z") else { return Vec::new() };
     let mut found = Vec::new();

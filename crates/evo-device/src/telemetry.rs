@@ -10,22 +10,17 @@ use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::enums::device::UsedGpuMemory;
 
-/// NVML, opened once per process; `None` on machines without it.
 fn nvml() -> Option<&'static Nvml> {
     static NVML: OnceLock<Option<Nvml>> = OnceLock::new();
     NVML.get_or_init(|| Nvml::init().ok()).as_ref()
 }
 
-/// A GPU as NVML lists it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedGpu {
-    /// Position in NVML's list.
     pub index: u32,
-    /// Product name.
     pub name: String,
     /// UUID, which CUDA reports alike.
     pub uuid: String,
-    /// Compute capability, major and minor.
     pub capability: (u32, u32),
 }
 
@@ -50,21 +45,19 @@ pub fn driver_version() -> Option<String> {
     nvml()?.sys_driver_version().ok()
 }
 
-/// Reads one GPU's state.
 #[derive(Clone, Debug)]
 pub struct TelemetrySource {
     uuid: String,
 }
 
 impl TelemetrySource {
-    /// The GPU with this UUID; `None` without NVML.
     pub fn of_uuid(uuid: &str) -> Option<TelemetrySource> {
         // By UUID, because CUDA may number the GPUs that a process sees differently from NVML.
         nvml()?.device_by_uuid(uuid).ok()?;
         Some(TelemetrySource { uuid: uuid.to_string() })
     }
 
-    /// The state now; what cannot be read is absent.
+    /// What cannot be read is absent.
     pub fn read(&self) -> Telemetry {
         let Some(device) = nvml().and_then(|nvml| nvml.device_by_uuid(self.uuid.as_str()).ok()) else {
             return Telemetry::default();
@@ -90,7 +83,6 @@ type Samples = Mutex<(f64, u32)>;
 pub struct GpuUtilization(Arc<Samples>);
 
 impl GpuUtilization {
-    /// Watches the GPU with this UUID from now on, for as long as this lives; `None` where NVML does not say.
     pub fn watch(uuid: &str) -> Option<GpuUtilization> {
         let read = move |uuid: &str| {
             let rates = nvml()?.device_by_uuid(uuid).ok()?.utilization_rates().ok()?;
@@ -113,15 +105,15 @@ impl GpuUtilization {
         Some(GpuUtilization(samples))
     }
 
-    /// The mean so far, as a share; `None` before the first sample.
+    /// As a share; `None` before the first sample.
     pub fn mean(&self) -> Option<f64> {
         let (sum, count) = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (count > 0).then(|| sum / f64::from(count))
     }
 }
 
-/// How the GPU with this UUID is set up, as far as that changes its times: names and values. Empty for what NVML does
-/// not list, such as the host and GPUs of other machines.
+/// How the GPU is set up, as far as that changes its times: names and values. Empty for what NVML does not list, such
+/// as the host and GPUs of other machines.
 pub fn settings(uuid: &str) -> Vec<(&'static str, String)> {
     let Some(device) = nvml().and_then(|nvml| nvml.device_by_uuid(uuid).ok()) else { return Vec::new() };
     let ecc = device.is_ecc_enabled().ok().map(|state| state.currently_enabled.to_string());
@@ -139,7 +131,6 @@ pub fn settings(uuid: &str) -> Vec<(&'static str, String)> {
     found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// A process that computes on a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuOccupant {
     /// Its number, in the namespace of NVML.
@@ -159,13 +150,12 @@ pub fn occupants(uuid: &str) -> Option<Vec<GpuOccupant>> {
     Some(all.map(|one| GpuOccupant { pid: one.pid, memory_bytes: bytes(one.used_gpu_memory) }).collect())
 }
 
-/// Whether the driver keeps the GPU with this UUID ready while nobody uses it; `None` where NVML does not say. Without it
-/// the first program waits for seconds.
+/// Whether the driver keeps the GPU ready while nobody uses it: otherwise the first program waits for seconds. `None`
+/// where NVML does not say.
 pub fn is_persistent(uuid: &str) -> Option<bool> {
     nvml()?.device_by_uuid(uuid).ok()?.is_in_persistent_mode().ok()
 }
 
-/// Names of the reasons that are set; idling is not one.
 fn names(reasons: ThrottleReasons) -> Vec<String> {
     let table = [
         (ThrottleReasons::APPLICATIONS_CLOCKS_SETTING, "application_clocks"),

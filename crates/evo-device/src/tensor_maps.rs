@@ -11,7 +11,6 @@ use evo_protocol::verdict::VerdictKind;
 pub struct ArgumentSlot(pub [u64; TENSOR_MAP_BYTES / 8]);
 
 impl ArgumentSlot {
-    /// An address, or the little-endian bytes of a scalar.
     pub fn word(value: u64) -> ArgumentSlot {
         let mut slot = ArgumentSlot([0; TENSOR_MAP_BYTES / 8]);
         slot.0[0] = value;
@@ -19,17 +18,13 @@ impl ArgumentSlot {
     }
 }
 
-/// Refuses a map that breaks a rule, before anything encodes it.
-///
-/// # Errors
-/// `launch_fail:tensor_map`. Plans were checked in the parent, so a broken map here comes from elsewhere; a base that
-/// is misaligned can show only here.
+/// Plans were checked in the parent, so a broken map here comes from elsewhere; a base that is misaligned can show
+/// only here.
 pub fn check(map: &TensorMap, buffer_bytes: u64, address: u64) -> Result<(), DeviceError> {
     map.check(buffer_bytes).map_err(|rule| refused(format!("{} {}", rule.part, rule.message)))?;
     TensorMap::refused_base(address).map_or(Ok(()), |why| Err(refused(why)))
 }
 
-/// A refusal of a map.
 pub fn refused(why: String) -> DeviceError {
     let message = format!("a tensor map cannot be encoded: {why}");
     DeviceError::plain(VerdictKind::LaunchFail, message).with_cause("tensor_map")
@@ -40,7 +35,6 @@ pub mod example {
     use evo_protocol::dtype::DType;
     use evo_protocol::tensor_map::{OutsideFill, Swizzle, TensorMap};
 
-    /// A map of rows of fp32.
     pub fn rows(columns: i64, rows: i64, extents: [i64; 2], fill: OutsideFill) -> TensorMap {
         TensorMap {
             dtype: DType::F32,

@@ -3,10 +3,9 @@
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
 
-/// Variables that a message names.
 const SHOWN: usize = 8;
 
-/// The module has no variable of that name; `known` are those that it has.
+/// `known` are the names that the module has.
 pub fn missing(name: &str, known: Vec<&str>) -> DeviceError {
     let mut list: Vec<String> = known.iter().take(SHOWN).map(|own| format!("`{own}`")).collect();
     if known.len() > SHOWN {
@@ -17,7 +16,6 @@ pub fn missing(name: &str, known: Vec<&str>) -> DeviceError {
     refused(format!("the module has no variable `{name}`: {known}"))
 }
 
-/// Refuses more bytes than a variable has.
 pub fn check_size(name: &str, own: u64, wanted: u64) -> Result<(), DeviceError> {
     if wanted <= own {
         return Ok(());

@@ -1,9 +1,9 @@
 //! A GPU's candidate on the host device, whose instrumented build sees every access.
 //!
 //! compute-sanitizer does not see a variable of shared memory run into its neighbor, a local array read before it is
-//! written, or a fence that is too narrow: on that GPU, on that day, every answer was right. The same source on the host
-//! device shows them, at small shapes. What it says counts only where it names a fault of the source; an answer that is
-//! merely different there, or a source that the host cannot take, says nothing about the GPU.
+//! written, or a fence that is too narrow. What the host device says counts only where it names a fault of the
+//! source; an answer that is merely different there, or a source that the host cannot take, says nothing about the
+//! GPU.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,33 +12,25 @@ use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_space::genome::Configuration;
 use evo_supervise::job::Judgement;
 
-/// Looks at configurations of a kernel on the host device.
 pub trait HostLook: fmt::Debug + Send + Sync {
-    /// Looks at one, for so long at most.
     fn look(&self, configuration: &Configuration, limit: Duration) -> TwinAnswer;
 }
 
 /// What the host device says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TwinAnswer {
-    /// So many instrumented cases, and no fault.
     Clean { cases: u64 },
-    /// A fault of the source.
     Fault(Box<Verdict>),
-    /// Why there is no answer.
     Silent(String),
-    /// Nobody could wait for the answer.
     Late,
 }
 
-/// Evidence of the gate `full_shapes`, written by the worker.
 const CASES: &str = "instrumented_cases";
 
 impl TwinAnswer {
     /// Its name in evidence, in files and in `[check]`.
     pub const NAME: &'static str = "host_twin";
 
-    /// What a judgement of the host device means for a GPU.
     pub fn of(judgement: &Judgement) -> TwinAnswer {
         let verdict = &judgement.verdict;
         if is_fault(verdict) {
@@ -73,12 +65,10 @@ impl TwinAnswer {
         }
     }
 
-    /// Whether it looked.
     pub fn ran(&self) -> bool {
         !matches!(self, TwinAnswer::Silent(_) | TwinAnswer::Late)
     }
 
-    /// What it says, in one line.
     pub fn said(&self) -> String {
         match self {
             TwinAnswer::Clean { cases } => {
@@ -90,7 +80,7 @@ impl TwinAnswer {
         }
     }
 
-    /// Adds it to a sanitizer's report. It refuses, and never makes a pass of what the sanitizer left open.
+    /// The answer refuses, and never makes a pass of what the sanitizer left open.
     pub(crate) fn join(&self, report: &mut GateReport) {
         match self {
             TwinAnswer::Fault(own) if report.state != GateState::Fail => {

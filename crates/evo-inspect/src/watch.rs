@@ -4,12 +4,8 @@ use crate::tool::{self, FoundTool, ToolArguments, ToolFailure, ToolState, wrappe
 use evo_supervise::lane::{LaneError, LaneOptions, own_worker};
 use evo_supervise::solo::{SoloOrder, SoloRun, run_solo};
 
-/// Starts a worker under a tool, where `options` has the worker's command, and makes a candidate's launches there. The
-/// tool's arguments must send whatever it writes to files. What the worker answered and how the tool ended are for the
-/// caller to judge, each by itself.
-///
-/// # Errors
-/// `Incompatible` where the tool lacks an option that was demanded; `Broken` where it does not start.
+/// `options` has the worker's command. The tool's arguments must send whatever it writes to files. What the worker
+/// answered and how the tool ended are for the caller to judge, each by itself.
 pub fn watch(
     tool: &FoundTool,
     arguments: &ToolArguments,

@@ -1,5 +1,5 @@
-//! `evo-baseline.json`: what `evo gate` compares with. It is committed beside the kernel, holds the rendered source, and
-//! so can be built again at any commit. Its times only label: both sides are measured in each run.
+//! `evo-baseline.json`: what `evo gate` compares with. It is committed beside the kernel and holds the rendered
+//! source, so it can be built again at any commit. Its times only label: both sides are measured in each run.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -16,7 +16,6 @@ use thiserror::Error;
 use super::own_folder::OwnFolder;
 use evo_system::regular;
 
-/// The schema of the file.
 pub const BASELINE_SCHEMA: &str = "evo.baseline";
 /// Raised by any change that an older reader would misread.
 pub const BASELINE_VERSION: u32 = 1;
@@ -34,17 +33,13 @@ pub struct GateBaseline {
     pub space: String,
     /// Of the space file's text.
     pub space_hash: ContentHash,
-    /// The device's name.
     pub device: String,
     pub device_kind: DeviceKind,
-    /// The timed problems with their times then.
     pub problems: BTreeMap<String, BaselineTimes>,
     pub configuration: Configuration,
     /// The text of a launch file as JSON; null where one cannot hold the launches, which are then the space's.
     pub launch: Option<Value>,
-    /// Rendered.
     pub source: String,
-    /// Of that text.
     pub source_hash: Option<ContentHash>,
     pub code_hash: Option<ContentHash>,
     pub toolchain: Option<String>,
@@ -55,7 +50,6 @@ pub struct GateBaseline {
     pub conditions: Value,
 }
 
-/// Times of one problem, nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BaselineTimes {
     pub sizes: BTreeMap<String, i64>,
@@ -65,7 +59,6 @@ pub struct BaselineTimes {
     pub ci_high_ns: f64,
 }
 
-/// Why there is no baseline.
 #[derive(Debug, Error)]
 pub enum BaselineError {
     #[error("cannot read the baseline `{path}`: {source}")]
@@ -84,7 +77,7 @@ impl GateBaseline {
         GateBaseline::parse(&bytes, &shown)
     }
 
-    /// Reads the text of a baseline; `shown` names it in messages.
+    /// `shown` names the text in messages.
     pub fn parse(bytes: &[u8], shown: &str) -> Result<GateBaseline, BaselineError> {
         let shown = shown.to_string();
         let malformed =
@@ -123,7 +116,6 @@ impl GateBaseline {
         }
     }
 
-    /// Numbers that no measurement has.
     fn fault(&self) -> Option<String> {
         if self.problems.is_empty() {
             return Some("it has no problem".into());
@@ -142,12 +134,10 @@ impl GateBaseline {
         })
     }
 
-    /// The file's text.
     pub fn text(&self) -> serde_json::Result<String> {
         Ok(format!("{}\n", serde_json::to_string_pretty(self)?))
     }
 
-    /// Writes the file, all or nothing.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let folder = OwnFolder::open(path.parent().unwrap_or(Path::new("")))?;
         let name = path.file_name().and_then(|name| name.to_str());

@@ -5,15 +5,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Each limit that is set ends the run; without any, the run ends when the strategy has nothing more to
-/// propose.
+/// Without any limit, the run ends when the strategy has nothing more to propose.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Budget {
     /// Evaluations in the study, earlier runs included.
     pub evaluations: Option<u64>,
     /// Wall time of this run's command, from its start to its table.
     pub wall: Option<Duration>,
-    /// Generations of the study.
     pub generations: Option<u32>,
 }
 
@@ -46,35 +44,26 @@ pub fn duration(text: &str) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
-/// The text is not a limit.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error("`{0}` is not a budget")]
 pub struct BudgetError(String);
 
 impl BudgetError {
-    /// What a person can do about it.
     pub fn hint(&self) -> &'static str {
         "write evaluations (`500`) or wall time (`90s`, `10m`, `2h`)"
     }
 }
 
-/// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// Every valid configuration was evaluated.
     SpaceExhausted,
-    /// The strategy had nothing more to propose.
     StrategyDone,
-    /// The limit on evaluations is reached.
     Evaluations,
-    /// The limit on wall time is reached.
     Wall,
-    /// The limit on generations is reached.
     Generations,
     /// Ctrl-C; resumable.
     Interrupted,
-    /// The device is gone.
     DeviceLost,
     /// Too many variants could not be judged, for reasons that were not theirs; resumable.
     Harness,
@@ -91,7 +80,6 @@ impl StopReason {
         self.is_early() || self == StopReason::Wall
     }
 
-    /// In words, for the last line of a run.
     pub fn describe(self) -> &'static str {
         match self {
             StopReason::SpaceExhausted => "every valid configuration was evaluated",

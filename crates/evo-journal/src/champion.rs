@@ -1,12 +1,10 @@
-//! Which study holds a section of the leaderboard. A section keeps the best that was ever confirmed: a
-//! study takes it over with a champion that is faster beyond the noise, and otherwise leaves it as it is.
+//! A section keeps the best that was ever confirmed: a study takes it over with a champion that is faster beyond the
+//! noise, and otherwise leaves it as it is.
 
 use evo_protocol::leaderboard::{ChampionChange, Leaderboard, LeaderboardSection, RankedEntry};
 
-/// Changes of a section's champion that are kept.
 const HISTORY: usize = 50;
 
-/// What became of a study's section.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Succession {
     /// It is on the board: the first of its key, or with a new champion, or with more of the same study.
@@ -15,7 +13,6 @@ pub enum Succession {
     Kept(Box<LeaderboardSection>),
 }
 
-/// Puts a study's section on the board, if its champion is the best of its key.
 pub fn merge(board: &mut Leaderboard, mut section: LeaderboardSection) -> Succession {
     let key = section.key();
     let Some(held) = board.sections.iter_mut().find(|own| own.key() == key) else {
@@ -69,12 +66,10 @@ fn is_same(one: &RankedEntry, other: &RankedEntry) -> bool {
     one.configuration_hash == other.configuration_hash && one.source_hash == other.source_hash
 }
 
-/// The baseline has no ratio: it is as fast as itself.
 fn speed(entry: &RankedEntry) -> f64 {
     entry.speedup.unwrap_or(1.0)
 }
 
-/// The champion of a section as an entry of its history.
 pub fn change(section: &LeaderboardSection, ratio_to_previous: Option<f64>) -> ChampionChange {
     let champion = &section.champion;
     ChampionChange {

@@ -12,18 +12,15 @@ use super::own_folder::OwnFolder;
 use super::reader::{self, JOURNAL};
 use super::record::JournalRecord;
 
-/// What the journals of an output folder give for a leaderboard.
 #[derive(Debug, Default)]
 pub struct StudySections {
-    /// Studies that have a journal.
     pub studies: usize,
     /// In the order in which the runs ended, each with the time of its end.
     pub sections: Vec<(String, LeaderboardSection)>,
-    /// What was left out.
     pub notes: Vec<String>,
 }
 
-/// Reads the journals of all studies in `out`. A damaged line is left out and noted, as is a link.
+/// A damaged line is left out and noted, as is a link.
 pub fn sections_in(out: &OwnFolder) -> Result<StudySections, JournalError> {
     let mut found = StudySections::default();
     let mut names = out.names().map_err(|error| JournalError::io("read", out.path(), error))?;
@@ -55,7 +52,7 @@ fn is_replay(records: &[JournalRecord]) -> bool {
     header.is_some_and(|header| header.device.kind == DeviceKind::Replay)
 }
 
-/// The folder of a study with a journal, neither of which is a link.
+/// Neither the folder nor its journal may be a link.
 fn study(out: &OwnFolder, name: &str, notes: &mut Vec<String>) -> Option<OwnFolder> {
     let mut skip = |link: PathBuf| {
         notes.push(format!("`{}` is a link, which evo does not follow: it is left out", link.display()));

@@ -8,7 +8,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// A clock that began with the command; copies agree.
+/// Copies agree.
 #[derive(Clone, Debug)]
 pub struct CommandClock(ClockSource);
 
@@ -20,18 +20,15 @@ enum ClockSource {
 }
 
 impl CommandClock {
-    /// A clock that begins now.
     pub fn start() -> CommandClock {
         CommandClock(ClockSource::Real(Instant::now()))
     }
 
-    /// A clock that shows whatever a test sets.
     #[doc(hidden)]
     pub fn scripted(milliseconds: &Arc<AtomicU64>) -> CommandClock {
         CommandClock(ClockSource::Scripted(Arc::clone(milliseconds)))
     }
 
-    /// The time since the beginning.
     pub fn elapsed(&self) -> Duration {
         match &self.0 {
             ClockSource::Real(began) => began.elapsed(),
@@ -41,7 +38,6 @@ impl CommandClock {
         }
     }
 
-    /// The same in whole milliseconds.
     pub fn elapsed_ms(&self) -> u64 {
         u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX)
     }

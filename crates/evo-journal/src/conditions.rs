@@ -6,10 +6,8 @@ use std::collections::BTreeMap;
 use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
-/// Changes that are named one by one; of more than these the number is said.
 const NAMED: usize = 6;
 
-/// Letters of a value that a message shows.
 const SHOWN: usize = 60;
 
 /// The conditions of a run: names such as `device driver` or `check rtol`, and their values.
@@ -22,12 +20,10 @@ impl Conditions {
         self.0.insert(name.into(), value.into());
     }
 
-    /// All of them, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The value of a condition.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }

@@ -6,10 +6,8 @@
 
 use std::cmp::Reverse;
 
-/// Steps after which the search for the smallest set gives up.
 const STEPS_MAX: u64 = 1 << 20;
 
-/// A set of candidates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cover {
     /// Positions among the candidates, ascending.
@@ -54,10 +52,8 @@ pub fn loss(factors: &[Vec<f64>], members: &[usize]) -> f64 {
 
 struct Search<'a> {
     factors: &'a [Vec<f64>],
-    /// Candidates that suit each problem.
     suitable: &'a [Vec<usize>],
     steps: u64,
-    /// The least loss so far, and its set.
     best: Option<(f64, Vec<usize>)>,
 }
 
@@ -89,7 +85,6 @@ impl Search<'_> {
     }
 }
 
-/// The candidate that suits most of what is open, again and again.
 fn greedy(suitable: &[Vec<usize>], candidates: usize) -> Vec<usize> {
     let mut members: Vec<usize> = Vec::new();
     loop {

@@ -5,22 +5,17 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Values of a change that are named one by one.
 const NAMED: usize = 8;
 
-/// A space and its problems as a header keeps them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StudyDefinition {
     pub parameters: Vec<DefinedParameter>,
-    /// Texts of the constraints.
     pub constraints: Vec<String>,
     pub problems: Vec<DefinedProblem>,
-    /// Compiler options of the space file.
     #[serde(default)]
     pub options: Vec<String>,
 }
 
-/// A parameter with its values as text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DefinedParameter {
     pub name: String,
@@ -30,7 +25,6 @@ pub struct DefinedParameter {
     pub default: String,
 }
 
-/// A problem with its sizes as text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DefinedProblem {
     pub name: String,
@@ -40,7 +34,6 @@ pub struct DefinedProblem {
 }
 
 impl StudyDefinition {
-    /// What is different now, in words.
     pub fn changes(&self, now: &StudyDefinition) -> Vec<String> {
         let mut changes = Vec::new();
         for one in &self.parameters {

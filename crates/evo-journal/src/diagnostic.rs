@@ -9,19 +9,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DiagnosticVariant {
     pub beside: UnharmedVariant,
-    /// Its name: `barriers`.
     pub pathology: String,
     /// What a kernel lacks that suffers from it.
     pub resource: String,
     /// Whether work was taken away, so that answers may be wrong and a shorter time means nothing.
     pub lightens: bool,
-    /// What was done and what it cost; with the flag that it is diagnostic.
     pub dose: InvertDose,
     /// UTC, RFC 3339.
     pub at: String,
 }
 
-/// What was harmed, and where it was timed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnharmedVariant {
     pub configuration: Configuration,
@@ -30,7 +27,6 @@ pub struct UnharmedVariant {
     pub source_hash: Option<ContentHash>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code_hash: Option<ContentHash>,
-    /// The problem that was timed.
     pub problem: String,
     /// Relative difference between the unharmed variant and itself; absent where it could not be measured.
     pub noise_floor: Option<f64>,

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 
-/// Writes all bytes. After an error a part of them may be in the file.
+/// After an error a part of the bytes may be in the file.
 pub fn write_all(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     #[cfg(debug_assertions)]
     if let Some((kept, error)) = faults::write(bytes.len()) {
@@ -15,28 +15,24 @@ pub fn write_all(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-/// Waits until the file's data is on the disk.
 pub fn sync_data(file: &File) -> io::Result<()> {
     #[cfg(debug_assertions)]
     faults::sync()?;
     file.sync_data()
 }
 
-/// Waits until all of the file is on the disk.
 pub fn sync_all(file: &File) -> io::Result<()> {
     #[cfg(debug_assertions)]
     faults::sync()?;
     file.sync_all()
 }
 
-/// Gives a finished file its name.
 pub fn rename(folder: impl AsFd, unfinished: &str, name: &str) -> io::Result<()> {
     #[cfg(debug_assertions)]
     faults::rename()?;
     Ok(rustix::fs::renameat(&folder, unfinished, &folder, name)?)
 }
 
-/// Reads the whole of an open file.
 pub fn read(file: &mut File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
@@ -61,7 +57,6 @@ pub mod faults {
     struct FaultPlan {
         random: ChaCha8Rng,
         rate: f64,
-        /// What happened, for the message of a failing test.
         happened: Vec<&'static str>,
     }
 
@@ -75,7 +70,7 @@ pub mod faults {
         PLAN.with_borrow_mut(|own| *own = Some(plan));
     }
 
-    /// The disk is well again; what went wrong.
+    /// What went wrong; the disk is well again.
     pub fn end() -> Vec<&'static str> {
         PLAN.with_borrow_mut(|own| own.take().map(|plan| plan.happened).unwrap_or_default())
     }

@@ -7,37 +7,29 @@ use thiserror::Error;
 
 use super::own_folder::OwnFolder;
 
-/// Trouble with a journal, a lock, or another file of a study.
 #[derive(Debug, Error)]
 pub enum JournalError {
-    /// The file system reported an error.
     #[error("cannot {action} `{}`", path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
-    /// Something else lies where a file belongs.
     #[error("`{}` is {what}, not a file", path.display())]
     NotAFile { path: PathBuf, what: &'static str },
-    /// There is no room left.
     #[error("no space left on the device that holds `{}`", path.display())]
     DiskFull { path: PathBuf },
-    /// Another process holds the study.
     #[error("study `{}` is in use by process {holder}", path.display())]
     Locked { path: PathBuf, holder: String },
-    /// The journal belongs to something else.
     #[error(
         "the journal `{}` belongs to another {what}: it was written for `{written}`, this run is `{current}`",
         path.display()
     )]
     Foreign { path: PathBuf, what: &'static str, written: String, current: String },
-    /// A newer evo wrote it.
     #[error("the journal `{}` has format {found}; this evo reads up to {known}", path.display())]
     Newer { path: PathBuf, found: u32, known: u32 },
-    /// Nothing says which study this is.
     #[error("the journal `{}` has no readable header", path.display())]
     NoHeader { path: PathBuf },
 }
 
 impl JournalError {
-    /// An input/output error with its place; a full disk is told apart.
+    /// A full disk is told apart.
     pub fn io(action: &'static str, path: &Path, source: io::Error) -> JournalError {
         let path = path.to_path_buf();
         match source.kind() {
@@ -46,7 +38,7 @@ impl JournalError {
         }
     }
 
-    /// Refuses a name at which something else than a file lies. Nothing is opened.
+    /// Nothing is opened.
     pub fn refuse_irregular(folder: &OwnFolder, name: &str) -> Result<(), JournalError> {
         folder.irregular(name).map_or(Ok(()), |what| {
             let path = folder.place(name);
@@ -54,7 +46,6 @@ impl JournalError {
         })
     }
 
-    /// What a person can do about it.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             JournalError::Io { .. } => "mend that, or choose another folder with `--out`",

@@ -10,7 +10,6 @@ use evo_space::genome::{Configuration, ContentHash};
 
 use crate::record::{FORMAT_UNEDITED, StudyHeader};
 
-/// A header for tests.
 pub fn header() -> StudyHeader {
     StudyHeader {
         format: FORMAT_UNEDITED,
@@ -56,7 +55,6 @@ pub fn header() -> StudyHeader {
     }
 }
 
-/// An evaluation with nothing but a verdict.
 pub fn evaluation(number: u64, configuration: Configuration, origin: &str, verdict: Verdict) -> Evaluation {
     Evaluation {
         number,

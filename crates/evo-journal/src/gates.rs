@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::iterations::IterationCandidate;
 use super::numbered::NumberedLine;
 
-/// The gate runs.
 pub const GATES: &str = "gates.jsonl";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,7 +18,6 @@ pub struct GateRun {
     pub at: String,
     pub kernel: String,
     pub space: String,
-    /// The device's name.
     pub device: String,
     /// The baseline's file as the command line names it, and the hash of its source.
     pub baseline: String,
@@ -43,12 +41,11 @@ pub struct GateRunProblem {
     pub candidate_p50_ns: Option<f64>,
     /// Candidate's time over the baseline's, paired.
     pub ratio: Option<f64>,
-    /// As `evo gate` prints it.
     pub decision: String,
 }
 
 impl GateRun {
-    /// Geometric mean of the ratios; none where a problem has none.
+    /// None where a problem has none.
     pub fn ratio(&self) -> Option<f64> {
         let logs: Option<Vec<f64>> = self.problems.iter().map(|one| one.ratio.map(f64::ln)).collect();
         let logs = logs.filter(|logs| !logs.is_empty())?;

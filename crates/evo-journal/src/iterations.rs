@@ -14,19 +14,15 @@ use super::numbered::{self, NumberedLine, NumberedLines};
 use super::own_folder::OwnFolder;
 use evo_timing::acceptance::RivalDecision;
 
-/// The evaluations.
 pub const ITERATIONS: &str = "iterations.jsonl";
-/// The best accepted candidate.
 pub const INCUMBENT: &str = "incumbent.json";
 /// The folder of sources that stood in for the space's own.
 pub const SOURCES: &str = "sources";
 const LOCK: &str = "iterations.lock";
 /// Raised by any change that an older reader would misread.
 const FORMAT: u32 = 1;
-/// An incumbent has some kilobytes.
 const INCUMBENT_MAX: u64 = 1 << 20;
 
-/// One evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Iteration {
     pub format: u32,
@@ -36,7 +32,6 @@ pub struct Iteration {
     pub at: String,
     pub kernel: String,
     pub space: String,
-    /// The device's name.
     pub device: String,
     pub candidate: IterationCandidate,
     /// What it was compared with, as a command line names it.
@@ -49,7 +44,6 @@ pub struct Iteration {
     pub correct: bool,
     /// Weighted geometric mean speed-up over the canonical problems.
     pub score: Option<f64>,
-    /// What its author claimed.
     pub claimed: Option<f64>,
     pub problems: Vec<IterationProblem>,
     pub decision: RivalDecision,
@@ -59,7 +53,7 @@ pub struct Iteration {
     pub git_dirty: Option<bool>,
 }
 
-/// What was evaluated: enough to build it again.
+/// Enough to build the candidate again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IterationCandidate {
     pub configuration: Configuration,
@@ -68,11 +62,9 @@ pub struct IterationCandidate {
     pub code_hash: Option<ContentHash>,
     /// The rendered source, where it is not the space's own.
     pub source: Option<String>,
-    /// The text of its launch file.
     pub launch: Option<String>,
 }
 
-/// Times of one problem, nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IterationProblem {
     pub problem: String,
@@ -83,11 +75,9 @@ pub struct IterationProblem {
     pub speedup: Option<f64>,
 }
 
-/// The best accepted candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Incumbent {
     pub format: u32,
-    /// Of its line.
     pub number: u64,
     pub at: String,
     pub configuration: Configuration,
@@ -115,7 +105,6 @@ impl NumberedLine for Iteration {
     }
 }
 
-/// The folder of a kernel on a kind of device, held by this process alone.
 #[derive(Debug)]
 pub struct IterationLog {
     folder: OwnFolder,
@@ -125,7 +114,7 @@ pub struct IterationLog {
 }
 
 impl IterationLog {
-    /// Takes the folder, and waits for whoever holds it.
+    /// Waits for whoever holds the folder.
     pub fn take(folder: OwnFolder) -> Result<IterationLog, JournalError> {
         let path = folder.place(LOCK);
         JournalError::refuse_irregular(&folder, LOCK)?;
@@ -134,7 +123,7 @@ impl IterationLog {
         Ok(IterationLog { folder, _lock: file, _turn: None })
     }
 
-    /// The same with the device's turn, which ends with it.
+    /// The device's turn ends with the log.
     pub fn with_turn(self, turn: DeviceTurn) -> IterationLog {
         IterationLog { _turn: Some(turn), ..self }
     }
@@ -143,11 +132,8 @@ impl IterationLog {
         &self.folder
     }
 
-    /// Appends an evaluation or another line and gives its number; on return it is on the disk. A torn last line is
-    /// cut off.
-    ///
-    /// # Errors
-    /// The file cannot be read or written; it then ends with the line before.
+    /// On return the line is on the disk; after an error the file ends with the line before. A torn last line is cut
+    /// off.
     pub fn append<T: NumberedLine>(&self, line: T) -> Result<T, JournalError> {
         numbered::append(&self.folder, line)
     }
@@ -164,7 +150,7 @@ impl IterationLog {
         Ok(name)
     }
 
-    /// Makes room where `incumbent.json` cannot be understood: it is kept under another name, which is given back.
+    /// An `incumbent.json` that cannot be understood is kept under another name, which is given back.
     pub fn set_aside(&self, number: u64) -> Result<String, String> {
         let path = self.folder.place(INCUMBENT);
         let read = self.folder.read_at_most(INCUMBENT, INCUMBENT_MAX);
@@ -184,10 +170,7 @@ impl IterationLog {
         Ok(self.folder.place(&name).display().to_string())
     }
 
-    /// Makes an evaluation the incumbent, all or nothing.
-    ///
-    /// # Errors
-    /// A file cannot be written; the incumbent before stays.
+    /// All or nothing: if a file cannot be written, the incumbent before stays.
     pub fn set_incumbent(&self, one: &Iteration) -> Result<Incumbent, JournalError> {
         let keep =
             |text: &Option<String>, ending| text.as_ref().map(|text| self.keep(text, ending)).transpose();
@@ -211,18 +194,16 @@ impl IterationLog {
     }
 }
 
-/// The evaluations of a folder. A line that cannot be read is skipped and noted.
+/// A line that cannot be read is skipped and noted.
 pub fn read(folder: &OwnFolder) -> Result<NumberedLines<Iteration>, JournalError> {
     numbered::read(folder)
 }
 
-/// How an incumbent is called in messages and in the lines that were compared with it.
 pub fn incumbent_name(number: u64) -> String {
     format!("incumbent (evaluation {number})")
 }
 
-/// The evaluations that became the incumbent, by number, in order: the first that was kept, and each that was kept
-/// against the one before it.
+/// By number, in order: the first that was kept, and each that was kept against the one before it.
 pub fn incumbents(lines: &[Iteration]) -> Vec<u64> {
     let mut found: Vec<u64> = Vec::new();
     for one in lines.iter().filter(|one| one.decision == RivalDecision::Keep) {
@@ -233,7 +214,7 @@ pub fn incumbents(lines: &[Iteration]) -> Vec<u64> {
     found
 }
 
-/// The incumbent of a folder; `None` where nothing was accepted yet.
+/// `None` where nothing was accepted yet.
 pub fn incumbent(folder: &OwnFolder) -> Result<Option<Incumbent>, String> {
     let path = folder.place(INCUMBENT);
     let bytes = match folder.read_at_most(INCUMBENT, INCUMBENT_MAX) {

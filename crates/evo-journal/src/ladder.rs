@@ -19,16 +19,12 @@ use evo_timing::acceptance::RivalDecision;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StepKind {
-    /// A study ended with this champion.
     Champion,
-    /// `evo evaluate` judged a candidate.
     Evaluation,
-    /// `evo gate` compared a candidate with a baseline.
     Gate,
 }
 
 impl StepKind {
-    /// The name in files.
     pub fn as_str(self) -> &'static str {
         match self {
             StepKind::Champion => "champion",
@@ -41,7 +37,6 @@ impl StepKind {
 #[derive(Clone, Debug, PartialEq)]
 pub struct LadderStep {
     pub kind: StepKind,
-    /// Of the evaluation in its study, of the line of an evaluation, or of that of a gate run.
     pub number: u64,
     /// UTC, RFC 3339.
     pub at: String,
@@ -61,25 +56,19 @@ pub struct LadderStep {
     /// `champion` or `behind`; `keep`, `reject` or `revert`; `pass`, `fail`, `noisy` or `not_run`.
     pub decision: String,
     pub why: String,
-    /// Whether it became the best so far.
     pub is_best: bool,
 }
 
-/// All that was tried of a kernel on one kind of device.
 #[derive(Clone, Debug)]
 pub struct Rung {
     pub kernel: String,
-    /// `cuda`, `host`.
     pub device_kind: String,
     /// The newest device's name.
     pub device: String,
-    /// In time order.
     pub steps: Vec<LadderStep>,
     pub iterations: Vec<Iteration>,
-    /// What `incumbent.json` says.
     pub incumbent: Option<Incumbent>,
     pub gates: Vec<GateRun>,
-    /// The section of the leaderboard, as the journals give it.
     pub section: Option<LeaderboardSection>,
 }
 
@@ -97,33 +86,28 @@ impl Rung {
         }
     }
 
-    /// The step that made the leaderboard's champion, which `@champion` means everywhere.
+    /// What `@champion` means everywhere.
     pub fn champion(&self) -> Option<&LadderStep> {
         self.steps.iter().rev().find(|step| step.kind == StepKind::Champion && step.decision == "champion")
     }
 
-    /// The step that is the best so far.
     pub fn best(&self) -> Option<&LadderStep> {
         self.steps.iter().rev().find(|step| step.is_best)
     }
 
-    /// The step that was the best before that.
     pub fn previous(&self) -> Option<&LadderStep> {
         self.steps.iter().rev().filter(|step| step.is_best).nth(1)
     }
 
-    /// When the last step was made.
     pub fn last_at(&self) -> &str {
         self.steps.last().map_or("", |step| &step.at)
     }
 
-    /// The name of the folder in which its lines are kept.
     pub fn folder_name(&self) -> String {
         format!("{}-{}", self.kernel, self.device_kind)
     }
 
-    /// Puts the steps in order and marks those that were the best so far. An accepted evaluation outranks champions,
-    /// as it does where `evo evaluate` chooses a rival.
+    /// An accepted evaluation outranks champions, as it does where `evo evaluate` chooses a rival.
     fn settle(&mut self) {
         // Stable: of one second, champions come before evaluations, and those before gates.
         self.steps.sort_by(|a, b| a.at.cmp(&b.at).then(a.kind.cmp(&b.kind)));
@@ -147,17 +131,15 @@ impl Rung {
     }
 }
 
-/// All kernels and devices of an output folder.
 #[derive(Debug, Default)]
 pub struct Ladder {
     /// By kernel, then by kind of device.
     pub rungs: Vec<Rung>,
-    /// What could not be read.
     pub notes: Vec<String>,
 }
 
 impl Ladder {
-    /// Reads everything below `out`; nothing where there is no such folder. What is damaged is left out and noted.
+    /// Nothing where there is no such folder. What is damaged is left out and noted.
     pub fn read(out: &Path) -> Result<Ladder, JournalError> {
         let mut ladder = Ladder::default();
         let Some(out) = output_folder(out)? else { return Ok(ladder) };
@@ -176,7 +158,6 @@ impl Ladder {
         Ok(ladder)
     }
 
-    /// The names of the kernels.
     pub fn kernels(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.rungs.iter().map(|own| own.kernel.as_str()).collect();
         names.dedup();

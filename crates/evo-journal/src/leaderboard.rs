@@ -1,6 +1,4 @@
 //! Computes a study's section of the leaderboard from its journal. Only freshly confirmed numbers enter it.
-//! The file's types are `evo_protocol::leaderboard`; `rank` orders the entries, `champion` decides which
-//! study holds a section.
 
 use std::collections::BTreeMap;
 
@@ -20,11 +18,9 @@ use super::reader::Journal;
 use super::record::{Confirmation, JournalRecord, ProblemWork, RepeatedComparison, StudyHeader};
 use super::replay::History;
 
-/// Most runners-up in a section.
 const RUNNERS_UP: usize = 10;
 
-/// The section that each run of a study wrote when it ended, in order, with the time of its end. A run that
-/// died or confirmed nothing wrote none.
+/// In order, with the time of each run's end. A run that died or confirmed nothing wrote none.
 pub fn sections(records: &[JournalRecord]) -> Vec<(String, LeaderboardSection)> {
     let mut sections = Vec::new();
     let mut confirmed = false;
@@ -42,11 +38,10 @@ pub fn sections(records: &[JournalRecord]) -> Vec<(String, LeaderboardSection)> 
     sections
 }
 
-/// The section of a study; `None` if it has confirmed nothing that passed, and of a replay: nothing in it
-/// was measured.
+/// `None` if the study has confirmed nothing that passed, and of a replay: nothing in it was measured.
 ///
-/// What ranks is the paired ratio to the baseline: both are timed in turns in the same processes, so
-/// that a busy minute of the machine hits both alike.
+/// What ranks is the paired ratio to the baseline: both are timed in turns in the same processes, so that a busy
+/// minute of the machine hits both alike.
 pub fn section(history: &History) -> Option<LeaderboardSection> {
     let header = history.header.as_ref().filter(|header| header.device.kind != DeviceKind::Replay)?;
     let newest = history.confirmations.last()?;
@@ -128,7 +123,6 @@ fn summary(header: &StudyHeader, history: &History) -> StudySummary {
     }
 }
 
-/// How often each verdict was given.
 pub fn verdict_mix(evaluations: &[Evaluation]) -> BTreeMap<String, u64> {
     let mut mix = BTreeMap::new();
     for evaluation in evaluations {
@@ -182,7 +176,6 @@ fn entry(header: &StudyHeader, confirmation: &Confirmation) -> Option<RankedEntr
     })
 }
 
-/// What a second device says of a row whose own says `decision`.
 fn repeated(own: &RepeatedComparison, first: Option<PairedDecision>, work: &[ProblemWork]) -> RepeatedSpeed {
     let (speed, decision) = (speedup(&own.pairs, work), decide(&own.pairs));
     let faster = Some(PairedDecision::Faster);
@@ -196,7 +189,6 @@ fn repeated(own: &RepeatedComparison, first: Option<PairedDecision>, work: &[Pro
     }
 }
 
-/// What a row says of the sanitizer; nothing where nothing was asked of it.
 fn note(report: &GateReport) -> Option<SanitizerNote> {
     let text = |name: &str| report.evidence.get(name).and_then(|own| own.as_str()).map(String::from);
     let tool = text("tool")?;
@@ -211,12 +203,10 @@ fn note(report: &GateReport) -> Option<SanitizerNote> {
     })
 }
 
-/// The command that evaluates a configuration again.
 pub fn repro(header: &StudyHeader, configuration: &Configuration) -> String {
     again("test-one", header, configuration)
 }
 
-/// The line with which a command takes a configuration of a study.
 pub fn again(command: &str, header: &StudyHeader, configuration: &Configuration) -> String {
     let word = |(name, value)| quote(&format!("{name}={value}")).into_owned();
     let words: Vec<String> = configuration.iter().map(word).collect();
@@ -304,7 +294,7 @@ fn result(header: &StudyHeader, evaluation: &Evaluation, work: &ProblemWork) -> 
     }
 }
 
-/// The least time that the device's peaks allow for one call, nanoseconds, if anything is known.
+/// The least that the device's peaks allow for one call.
 pub fn roofline_ns(device: &DeviceInfo, work: &ProblemWork) -> Option<f64> {
     let peak = if work.half { device.flops_f16.or(device.flops_f32) } else { device.flops_f32 };
     let compute = work.flops.zip(peak).map(|(flops, peak)| flops / peak * 1e9);

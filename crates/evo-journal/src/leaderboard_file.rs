@@ -11,20 +11,16 @@ use super::error::JournalError;
 use super::own_folder::OwnFolder;
 use super::rank::NOISY;
 
-/// The file's name.
 const BOARD: &str = "leaderboard.json";
 
-/// What merging did beside writing.
 #[derive(Debug)]
 pub struct Merged {
     pub path: PathBuf,
-    /// What became of each section, in order.
     pub placements: Vec<Succession>,
     /// Where an unreadable older file went.
     pub put_aside: Option<PathBuf>,
 }
 
-/// Reads the board in a folder; `None` if there is none.
 pub fn load(folder: &OwnFolder) -> Result<Option<Result<Leaderboard, String>>, JournalError> {
     JournalError::refuse_irregular(folder, BOARD)?;
     let text = match folder.read(BOARD) {
@@ -35,7 +31,6 @@ pub fn load(folder: &OwnFolder) -> Result<Option<Result<Leaderboard, String>>, J
     Ok(Some(parse(&text)))
 }
 
-/// Reads the text of a board of this version or an older one, or says why it is none.
 pub fn parse(text: &[u8]) -> Result<Leaderboard, String> {
     let mut value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let version = value["version"].as_u64().ok_or("it names no version")?;
@@ -54,8 +49,6 @@ pub fn parse(text: &[u8]) -> Result<Leaderboard, String> {
     Ok(board)
 }
 
-/// Brings a file of version 1 to today's form. Its times followed from the paired runs and its samples stood
-/// beside them; today one measurement gives all numbers of a row.
 fn from_first_version(board: &mut Value) {
     board["version"] = VERSION.into();
     for section in board["sections"].as_array_mut().into_iter().flatten() {
@@ -76,14 +69,13 @@ fn from_first_version(board: &mut Value) {
     }
 }
 
-/// Whether an entry of a file scatters widely in the timing mode that ranks, as `rank::is_noisy` has it.
 fn is_noisy(entry: &Value, ranking: &str) -> bool {
     let modes = entry["results"].as_array().into_iter().flatten().map(|result| &result["modes"][ranking]);
     let times = modes.filter_map(|mode| Some((mode["p50_ns"].as_f64()?, mode["p90_ns"].as_f64()?)));
     times.into_iter().any(|(p50, p90)| p90 > NOISY * p50)
 }
 
-/// Merges sections into `folder/leaderboard.json`. Two sweeps that end at once take turns.
+/// Two sweeps that end at once take turns.
 pub fn merge(
     folder: &OwnFolder,
     sections: Vec<LeaderboardSection>,
@@ -102,7 +94,7 @@ pub fn merge(
     Ok(Merged { path: folder.place(BOARD), placements, put_aside })
 }
 
-/// Writes a board without a row where there is no file, so that programs find one after any sweep.
+/// A board without a row, so that programs find a file after any sweep.
 pub fn found(folder: &OwnFolder, now: &str) -> Result<(), JournalError> {
     if folder.exists(BOARD) {
         return Ok(());
@@ -110,7 +102,7 @@ pub fn found(folder: &OwnFolder, now: &str) -> Result<(), JournalError> {
     merge(folder, Vec::new(), now).map(drop)
 }
 
-/// Writes a whole board in the place of what is there; an unreadable file is put aside.
+/// An unreadable file is put aside.
 pub fn replace(folder: &OwnFolder, board: &Leaderboard) -> Result<Merged, JournalError> {
     let _turn = turn(folder)?;
     let put_aside = match load(folder)? {
@@ -121,7 +113,6 @@ pub fn replace(folder: &OwnFolder, board: &Leaderboard) -> Result<Merged, Journa
     Ok(Merged { path: folder.place(BOARD), placements: Vec::new(), put_aside })
 }
 
-/// Held while the file is read and replaced.
 fn turn(folder: &OwnFolder) -> Result<std::fs::File, JournalError> {
     // A file of its own: a lock on `leaderboard.json` would be lost when the rename replaces that file.
     let name = ".leaderboard.lock";
@@ -133,7 +124,6 @@ fn turn(folder: &OwnFolder) -> Result<std::fs::File, JournalError> {
     Ok(file)
 }
 
-/// Renames an unreadable file to the first free `leaderboard.unreadable-N.json`.
 fn put_aside(folder: &OwnFolder) -> Result<PathBuf, JournalError> {
     let free = (1..).map(|n| format!("leaderboard.unreadable-{n}.json"));
     let target = free.into_iter().find(|name| !folder.exists(name)).expect("numbers do not end");
@@ -142,7 +132,6 @@ fn put_aside(folder: &OwnFolder) -> Result<PathBuf, JournalError> {
     Ok(folder.place(&target))
 }
 
-/// Writes a board as pretty JSON.
 fn write(folder: &OwnFolder, board: &Leaderboard) -> Result<(), JournalError> {
     let text = serde_json::to_vec_pretty(board);
     let mut text = text.map_err(|error| JournalError::io("write", &folder.place(BOARD), error.into()))?;
@@ -150,8 +139,7 @@ fn write(folder: &OwnFolder, board: &Leaderboard) -> Result<(), JournalError> {
     write_view(folder, BOARD, &text, true)
 }
 
-/// Replaces a view, unless a pipe, a device or a folder has its name: a rename would put the file in its place,
-/// which somebody may have made for a reason.
+/// A pipe, a device or a folder of that name is refused: somebody may have made it for a reason.
 pub fn write_view(folder: &OwnFolder, name: &str, bytes: &[u8], synced: bool) -> Result<(), JournalError> {
     JournalError::refuse_irregular(folder, name)?;
     folder.replace(name, bytes, synced).map_err(|error| JournalError::io("write", &folder.place(name), error))

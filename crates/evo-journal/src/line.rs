@@ -1,7 +1,6 @@
 //! One record as one line: `{"crc":"…","record":{…}}` with a checksum over the record's own text.
 //!
-//! The text is kept as it was written (`RawValue`), so the check covers every byte that carries
-//! meaning and does not depend on how a number would be written again.
+//! The text is kept as it was written (`RawValue`), so the check covers every byte that carries meaning.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -16,12 +15,12 @@ struct Envelope<'a> {
     record: &'a RawValue,
 }
 
-/// The line of a record, its newline included.
+/// With its newline.
 pub fn encode(record: &JournalRecord) -> serde_json::Result<String> {
     encode_any(record)
 }
 
-/// The line of whatever a file of lines holds, its newline included.
+/// With its newline.
 pub fn encode_any(record: &impl Serialize) -> serde_json::Result<String> {
     let text = serde_json::value::to_raw_value(record)?;
     let mut line = serde_json::to_string(&Envelope { crc: &checksum(text.get()), record: &text })?;
@@ -29,12 +28,12 @@ pub fn encode_any(record: &impl Serialize) -> serde_json::Result<String> {
     Ok(line)
 }
 
-/// The record of a line without its newline, or why it is not one.
+/// `line` has no newline.
 pub fn decode(line: &[u8]) -> Result<JournalRecord, String> {
     decode_any(line)
 }
 
-/// What a line without its newline holds, or why it holds no such thing.
+/// `line` has no newline.
 pub fn decode_any<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
     let text = std::str::from_utf8(line).map_err(|_| "not UTF-8".to_string())?;
     let envelope: Envelope<'_> =

@@ -7,14 +7,12 @@ use std::io::{Read, Seek, Write};
 use super::error::JournalError;
 use super::own_folder::OwnFolder;
 
-/// Holds a study until dropped.
 #[derive(Debug)]
 pub struct StudyLock {
     _file: File,
 }
 
 impl StudyLock {
-    /// Takes `folder/lock`, or says who holds it.
     pub fn take(folder: &OwnFolder) -> Result<StudyLock, JournalError> {
         let path = folder.place("lock");
         JournalError::refuse_irregular(folder, "lock")?;
@@ -40,16 +38,15 @@ impl StudyLock {
     }
 }
 
-/// The turn of a command that times candidates on a device, whatever their kernel: two at once would disturb each
-/// other's times. Held until dropped.
+/// For commands that time candidates, whatever their kernel: two at once would disturb each other's times.
 #[derive(Debug)]
 pub struct DeviceTurn {
     _file: File,
 }
 
 impl DeviceTurn {
-    /// Waits until no other command below the output folder `out` has the device; `on_wait` is called where there is
-    /// one. `device` is as a command line names it: `host`, `cuda:0`.
+    /// `on_wait` is called where another command has the device. `device` is as a command line names it: `host`,
+    /// `cuda:0`.
     pub fn take(out: &OwnFolder, device: &str, on_wait: impl FnOnce()) -> Result<DeviceTurn, JournalError> {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let name = format!(".device-{}.lock", device.chars().map(plain).collect::<String>());

@@ -12,16 +12,13 @@ use serde_json::Value;
 use super::error::JournalError;
 use super::own_folder::OwnFolder;
 
-/// The file's name.
 pub const MICRO: &str = "micro_best.json";
 
 /// Larger files were not written by `evo micro`, and nobody wants so many configurations tried first.
 const BYTES_MAX: u64 = 4 << 20;
 
-/// Configurations that are read.
 const ROWS_MAX: usize = 4096;
 
-/// What a ranking has to be about.
 #[derive(Clone, Copy, Debug)]
 pub struct MicroSubject<'a> {
     pub kernel: &'a str,
@@ -30,25 +27,19 @@ pub struct MicroSubject<'a> {
     pub space: &'a SearchSpace,
 }
 
-/// What a file of that name holds for a search.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MicroSeeds {
-    /// There is no file.
     Absent,
-    /// The file is not used, for this reason.
     Ignored(String),
-    /// Points of the space, the best first, and where they come from.
     Ranked { points: Vec<Genome>, source: String },
 }
 
-/// Writes a ranking in place of an older one.
 pub fn write(out: &OwnFolder, ranking: &MicroRanking) -> Result<(), JournalError> {
     let text = serde_json::to_string_pretty(ranking).unwrap_or_default() + "\n";
     out.replace(MICRO, text.as_bytes(), true)
         .map_err(|error| JournalError::io("write", &out.place(MICRO), error))
 }
 
-/// Reads what a search of `subject` may begin with.
 pub fn read(out: &OwnFolder, subject: &MicroSubject<'_>) -> MicroSeeds {
     if let Some(what) = out.irregular(MICRO) {
         return MicroSeeds::Ignored(format!("it is {what}"));
@@ -61,7 +52,6 @@ pub fn read(out: &OwnFolder, subject: &MicroSubject<'_>) -> MicroSeeds {
     }
 }
 
-/// The same of the file's bytes.
 pub fn seeds_of(bytes: &[u8], subject: &MicroSubject<'_>) -> MicroSeeds {
     let value: Value = match serde_json::from_slice(bytes) {
         Ok(value) => value,
@@ -77,10 +67,8 @@ pub fn seeds_of(bytes: &[u8], subject: &MicroSubject<'_>) -> MicroSeeds {
     }
 }
 
-/// Points and their source, or why there are none.
 type Read = Result<(Vec<Genome>, String), String>;
 
-/// A file of `evo micro`.
 fn own(value: Value, subject: &MicroSubject<'_>) -> Read {
     if value["schema"] != MICRO_SCHEMA {
         return Err(format!("it is neither of schema `{MICRO_SCHEMA}` nor a list of configurations"));
@@ -108,8 +96,8 @@ fn own(value: Value, subject: &MicroSubject<'_>) -> Read {
     Ok((points, format!("{}, {} tried", ranking.problem, ranking.tried)))
 }
 
-/// A bare list of other programs', the best first. It names neither kernel nor device, so its configurations have to be
-/// points of the space as they stand.
+/// The best first. A list names neither kernel nor device, so its configurations have to be points of the space as
+/// they stand.
 fn listed(rows: Vec<Value>, space: &SearchSpace) -> Read {
     let count = rows.len();
     let mut points: Vec<Genome> = Vec::new();
@@ -187,7 +175,6 @@ mod tests {
         }
     }
 
-    /// What a text gives for kernel `k` on `sm_90a`.
     fn seeds(text: &str) -> MicroSeeds {
         let space = space();
         let hash = ContentHash::of(b"space");

@@ -11,24 +11,19 @@ use super::line;
 use super::own_folder::OwnFolder;
 use crate::disk;
 
-/// A line of such a file.
 pub trait NumberedLine: Serialize + DeserializeOwned {
-    /// The file's name.
     const FILE: &'static str;
     /// Raised by any change that an older reader would misread.
     const FORMAT: u32;
 
-    /// The format that the line was written in.
     fn format(&self) -> u32;
 
     /// From 1, in the order of the lines.
     fn number(&self) -> u64;
 
-    /// Gives the line its format and its number.
     fn stamp(&mut self, format: u32, number: u64);
 }
 
-/// All lines that can be read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NumberedLines<T> {
     pub lines: Vec<T>,
@@ -36,11 +31,9 @@ pub struct NumberedLines<T> {
     pub notes: Vec<String>,
     /// Where the last whole line ends.
     length: u64,
-    /// Whether that line lacks its newline.
     is_open: bool,
 }
 
-/// The lines of a folder; none where there is no file.
 pub fn read<T: NumberedLine>(folder: &OwnFolder) -> Result<NumberedLines<T>, JournalError> {
     let path = folder.place(T::FILE);
     let mut found = NumberedLines { lines: Vec::new(), notes: Vec::new(), length: 0, is_open: false };
@@ -70,10 +63,7 @@ pub fn read<T: NumberedLine>(folder: &OwnFolder) -> Result<NumberedLines<T>, Jou
     Ok(found)
 }
 
-/// Appends a line and gives it back with its number; on return it is on the disk. A torn last line is cut off.
-///
-/// # Errors
-/// The file cannot be read or written; it then ends with the line before.
+/// On return the line is on the disk; after an error the file ends with the line before. A torn last line is cut off.
 pub fn append<T: NumberedLine>(folder: &OwnFolder, mut one: T) -> Result<T, JournalError> {
     let before = read::<T>(folder)?;
     one.stamp(T::FORMAT, before.lines.iter().map(T::number).max().unwrap_or(0).saturating_add(1));

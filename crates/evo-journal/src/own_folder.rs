@@ -19,16 +19,13 @@ use evo_system::regular;
 /// How the names of files begin that are being written.
 const UNFINISHED: &str = ".evo-";
 
-/// An open folder.
 #[derive(Clone, Debug)]
 pub struct OwnFolder {
     handle: Arc<OwnedFd>,
-    /// Where it was when it was opened, for messages.
     path: PathBuf,
 }
 
 impl OwnFolder {
-    /// The output folder, wherever its path leads.
     pub fn open(path: &Path) -> io::Result<OwnFolder> {
         // A relative path without a folder in it, as the parent of `journal.jsonl`.
         let place = if path.as_os_str().is_empty() { Path::new(".") } else { path };
@@ -36,18 +33,15 @@ impl OwnFolder {
         Ok(OwnFolder { handle: Arc::new(handle), path: path.to_path_buf() })
     }
 
-    /// The same, made where it does not exist.
     pub fn create(path: &Path) -> io::Result<OwnFolder> {
         std::fs::create_dir_all(path)?;
         OwnFolder::open(path)
     }
 
-    /// The path of a file of the folder, for messages.
     pub fn place(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Where the folder was when it was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -57,7 +51,6 @@ impl OwnFolder {
         Ok(OwnFolder { handle: Arc::new(handle), path: self.place(name) })
     }
 
-    /// The same, made where it does not exist.
     pub fn create_folder(&self, name: &str) -> io::Result<OwnFolder> {
         check_name(name)?;
         match rustix::fs::mkdirat(&self.handle, name, Mode::from_raw_mode(0o777)) {
@@ -66,14 +59,13 @@ impl OwnFolder {
         }
     }
 
-    /// Makes a folder in this one that must not exist.
     pub fn create_new_folder(&self, name: &str) -> io::Result<OwnFolder> {
         check_name(name)?;
         rustix::fs::mkdirat(&self.handle, name, Mode::from_raw_mode(0o777))?;
         self.folder(name)
     }
 
-    /// Names in the folder, in no order; those that are not text are none of evo's.
+    /// In no order; names that are not text are none of evo's.
     pub fn names(&self) -> io::Result<Vec<String>> {
         let entries = Dir::read_from(&self.handle)?;
         let name = |entry: rustix::fs::DirEntry| entry.file_name().to_str().ok().map(String::from);
@@ -81,12 +73,11 @@ impl OwnFolder {
         Ok(names.into_iter().filter(|name| name != "." && name != "..").collect())
     }
 
-    /// Whether there is anything of this name, be it a link.
     pub fn exists(&self, name: &str) -> bool {
         self.kind(name).is_some()
     }
 
-    /// Whether there is a file of this name; a link is none.
+    /// A link is none.
     pub fn has_file(&self, name: &str) -> bool {
         self.kind(name) == Some(FileType::RegularFile)
     }
@@ -95,37 +86,35 @@ impl OwnFolder {
         self.kind(name) == Some(FileType::Symlink)
     }
 
-    /// What stands in a file's place: `a named pipe`; `None` for a file, a link, and where there is nothing.
+    /// `a named pipe`; `None` for a file, a link, and where there is nothing.
     pub fn irregular(&self, name: &str) -> Option<&'static str> {
         self.kind(name).filter(|kind| *kind != FileType::Symlink).and_then(regular::word)
     }
 
-    /// The contents of a file.
     pub fn read(&self, name: &str) -> io::Result<Vec<u8>> {
         disk::read(&mut self.regular(name, OFlags::RDONLY)?)
     }
 
-    /// The contents of a file, where it has at most `limit` bytes; `None` where it has more.
+    /// `None` where the file has more than `limit` bytes.
     pub fn read_at_most(&self, name: &str, limit: u64) -> io::Result<Option<Vec<u8>>> {
         let mut file = self.regular(name, OFlags::RDONLY)?;
         // Asked of the open file: the name may lead to another one by now.
         if file.metadata()?.len() > limit { Ok(None) } else { disk::read(&mut file).map(Some) }
     }
 
-    /// The first `limit` bytes of a file, or all of it where it has fewer.
     pub fn read_start(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.regular(name, OFlags::RDONLY)?.take(limit).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// When a file was last written to, seconds since 1970, and its bytes.
+    /// Seconds since 1970 of the last write, and bytes.
     pub fn age(&self, name: &str) -> io::Result<(i64, u64)> {
         let found = rustix::fs::statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok((found.st_mtime, found.st_size.try_into().unwrap_or(0)))
     }
 
-    /// Removes the files, and not the links, whose names are wanted gone. What cannot be removed stays.
+    /// Files, not links. What cannot be removed stays.
     pub fn remove_files(&self, is_wanted: impl Fn(&str) -> bool) {
         for name in self.names().unwrap_or_default().iter().filter(|name| is_wanted(name)) {
             if self.has_file(name) {
@@ -134,28 +123,24 @@ impl OwnFolder {
         }
     }
 
-    /// Opens a file for reading and writing as it is.
     pub fn edit(&self, name: &str) -> io::Result<File> {
         self.regular(name, OFlags::RDWR)
     }
 
-    /// The same, made where it does not exist.
     pub fn edit_or_create(&self, name: &str) -> io::Result<File> {
         self.regular(name, OFlags::RDWR | OFlags::CREATE)
     }
 
-    /// Makes a file that must not exist.
     pub fn create_new(&self, name: &str) -> io::Result<File> {
         self.regular(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)
     }
 
-    /// Gives a file another name in the folder; a file or link of that name is gone then.
+    /// A file or link of the new name is gone then.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.handle, from, &self.handle, to)?)
     }
 
-    /// Replaces a file's contents, all or nothing; `synced` waits for the disk. What has the name is never opened: a
-    /// link is replaced, and what it led to stays.
+    /// All or nothing; `synced` waits for the disk. A link is replaced, and what it led to stays.
     pub fn replace(&self, name: &str, bytes: &[u8], synced: bool) -> io::Result<()> {
         // In the same folder, because a rename is atomic only within one file system.
         let unfinished = format!("{UNFINISHED}{:016x}", RandomState::new().hash_one(name));
@@ -168,13 +153,11 @@ impl OwnFolder {
         written
     }
 
-    /// Removes what killed processes left of files that they were writing. For whoever holds the lock under which
-    /// they are written.
+    /// For whoever holds the lock under which files are written.
     pub fn sweep_unfinished(&self) {
         self.remove_files(|name| name.starts_with(UNFINISHED));
     }
 
-    /// Removes a file. Where that fails it stays, and is swept another time.
     fn remove(&self, name: &str) {
         let _ = rustix::fs::unlinkat(&self.handle, name, AtFlags::empty());
     }
@@ -202,13 +185,12 @@ impl OwnFolder {
         opened.map_err(|error| if self.has_link(name) { is_link() } else { error.into() })
     }
 
-    /// For kernels without `openat2`. There is one name, so no link can be on the way to it.
+    /// There is one name, so no link can be on the way to it.
     fn open_without_call(&self, name: &str, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
         rustix::fs::openat(&self.handle, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)
     }
 }
 
-/// How folders are opened.
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 fn fill(file: &mut File, bytes: &[u8], synced: bool) -> io::Result<()> {

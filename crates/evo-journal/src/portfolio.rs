@@ -13,11 +13,10 @@ use super::size_rule::{self, RuleProblem};
 
 /// How far from the best a configuration of the closer set may be on a problem.
 pub const NEAR: f64 = 0.02;
-/// The same for the wider set.
 const FAIR: f64 = 0.05;
 
-/// The portfolio of a section's confirmed entries, the champion first; `None` where there is one problem, or no entry was
-/// compared on all of them. A lead over the champion within `floor` is a tie, which goes to the champion.
+/// `None` where there is one problem, or no entry was compared on all of them. A lead over the champion within
+/// `floor` is a tie, which goes to the champion.
 pub fn portfolio(entries: &[RankedEntry], baseline: u64, floor: f64) -> Option<Portfolio> {
     let problems: Vec<&str> = entries.first()?.results.iter().map(|one| one.problem.as_str()).collect();
     if problems.len() < 2 {
@@ -37,7 +36,6 @@ pub fn portfolio(entries: &[RankedEntry], baseline: u64, floor: f64) -> Option<P
     })
 }
 
-/// An entry's time over the baseline's on a problem.
 fn ratio(entry: &RankedEntry, problem: &str, baseline: u64) -> Option<f64> {
     if entry.number == baseline {
         return Some(1.0);
@@ -45,13 +43,11 @@ fn ratio(entry: &RankedEntry, problem: &str, baseline: u64) -> Option<f64> {
     entry.pairs.iter().find(|pair| pair.problem == problem).map(|pair| pair.ratio).filter(|own| *own > 0.0)
 }
 
-/// Entries that were compared with the baseline on every problem.
 struct PairedEntries<'a> {
     entries: Vec<&'a RankedEntry>,
     /// A row an entry: its time over the baseline's on each problem.
     ratios: Vec<Vec<f64>>,
     problems: Vec<&'a str>,
-    /// Position of the champion.
     champion: usize,
 }
 
@@ -60,7 +56,6 @@ impl PairedEntries<'_> {
         self.ratios.iter().map(|row| row[problem]).fold(f64::INFINITY, f64::min)
     }
 
-    /// The fastest on a problem, or the champion where it may be as fast.
     fn best(&self, problem: usize, floor: f64) -> usize {
         let least = self.least(problem);
         if self.ratios[self.champion][problem] <= least * (1.0 + floor) {
@@ -69,7 +64,6 @@ impl PairedEntries<'_> {
         self.ratios.iter().position(|row| row[problem] <= least).unwrap_or(self.champion)
     }
 
-    /// Geometric mean over the problems by their weights in the objective.
     fn mean(&self, factor: impl Fn(usize) -> f64) -> f64 {
         let weights = self.entries[self.champion].results.iter().map(|one| one.weight);
         let (sum, total) = weights.enumerate().fold((0.0, 0.0), |(sum, total), (problem, weight)| {
@@ -89,7 +83,6 @@ impl PairedEntries<'_> {
         }
     }
 
-    /// Each entry's time over the best time of each problem.
     fn factors(&self) -> Vec<Vec<f64>> {
         let least: Vec<f64> = (0..self.problems.len()).map(|problem| self.least(problem)).collect();
         let row = |row: &Vec<f64>| row.iter().zip(&least).map(|(own, least)| own / least).collect();
@@ -145,7 +138,6 @@ impl PairedEntries<'_> {
     }
 }
 
-/// The position of the smallest.
 fn fastest(factors: &[f64]) -> usize {
     let order = |a: &(usize, &f64), b: &(usize, &f64)| a.1.total_cmp(b.1);
     factors.iter().enumerate().min_by(order).map_or(0, |(position, _)| position)

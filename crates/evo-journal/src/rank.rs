@@ -1,5 +1,4 @@
-//! The order of the entries of a section: what ranks first, what ties with it, and what a variant gives up
-//! on one problem for the sake of another.
+//! The order of the entries of a section, ties and trades.
 
 use evo_protocol::leaderboard::{PairedProblem, RankedEntry, TradedProblem};
 use evo_protocol::measurement::Measurement;
@@ -10,7 +9,6 @@ const TRADE: f64 = 0.02;
 /// A p90 beyond this many medians marks an entry as noisy.
 pub const NOISY: f64 = 2.0;
 
-/// Factors of the speed over the baseline: the estimate and its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed {
     pub value: f64,
@@ -19,8 +17,7 @@ pub struct Speed {
 }
 
 impl Speed {
-    /// An entry's speed. The baseline is as fast as itself; how well its time is known says `own`, the
-    /// interval of its own measurement.
+    /// The baseline is as fast as itself; how well its time is known says `own`, the interval of its own measurement.
     pub fn of(entry: &RankedEntry, own: Speed) -> Speed {
         match (entry.speedup, entry.speedup_low, entry.speedup_high) {
             (Some(value), Some(low), Some(high)) => Speed { value, low, high },
@@ -28,7 +25,6 @@ impl Speed {
         }
     }
 
-    /// Of a baseline whose times are known this well: the interval of its median over the median.
     pub fn of_baseline<'a>(measurements: impl Iterator<Item = &'a Measurement>) -> Speed {
         let mut own = Speed { value: 1.0, low: 1.0, high: 1.0 };
         for one in measurements.filter(|one| one.p50_ns > 0.0 && one.ci_low_ns > 0.0) {
@@ -38,14 +34,13 @@ impl Speed {
         own
     }
 
-    /// Whether a lead of `self` over `other` may be within the noise floor.
     fn may_tie(self, other: Speed, floor: f64) -> bool {
         self.low / other.high - 1.0 <= floor
     }
 }
 
-/// Ranks entries by their speed; `baseline` is the baseline's. Unless trades are allowed, the first that
-/// trades no problem becomes champion; all others stay in the order of their speeds.
+/// Unless trades are allowed, the first that trades no problem becomes champion; all others stay in the order of
+/// their speeds.
 pub fn rank(entries: &mut Vec<RankedEntry>, baseline: Speed, floor: f64, allow_trade: bool) {
     let value = |entry: &RankedEntry| Speed::of(entry, baseline).value;
     // Ties go to the lower number, so that the same journal always gives the same board.
@@ -63,13 +58,11 @@ pub fn rank(entries: &mut Vec<RankedEntry>, baseline: Speed, floor: f64, allow_t
     }
 }
 
-/// The problems on which the finalist is certainly slower than the baseline.
 pub fn traded(pairs: &[PairedProblem]) -> Vec<TradedProblem> {
     let slower = pairs.iter().filter(|pair| pair.ratio_low > 1.0 + TRADE);
     slower.map(|pair| TradedProblem { problem: pair.problem.clone(), ratio: pair.ratio }).collect()
 }
 
-/// Whether samples scatter so widely that their median says little.
 pub fn is_noisy<'a>(mut measurements: impl Iterator<Item = &'a Measurement>) -> bool {
     measurements.any(|one| one.p90_ns > NOISY * one.p50_ns)
 }

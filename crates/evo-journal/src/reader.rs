@@ -9,20 +9,15 @@ use super::line;
 use super::own_folder::OwnFolder;
 use super::record::JournalRecord;
 
-/// What a journal holds.
 #[derive(Debug, Default)]
 pub struct Journal {
-    /// Readable records in order.
     pub records: Vec<JournalRecord>,
-    /// Damaged lines.
     pub rejected: Vec<Rejected>,
     /// Bytes up to the end of the last whole line; anything beyond is torn.
     pub length: u64,
-    /// Whether something lay beyond.
     pub torn: bool,
 }
 
-/// A damaged line.
 #[derive(Debug, PartialEq)]
 pub struct Rejected {
     /// From 1.
@@ -31,23 +26,20 @@ pub struct Rejected {
     pub bytes: Vec<u8>,
 }
 
-/// The file's name in a study's folder.
 pub const JOURNAL: &str = "journal.jsonl";
 
-/// Reads a file by its path, of which only the last name must not be a link.
+/// Only the last name of the path must not be a link.
 pub fn read(path: &Path) -> Result<Journal, JournalError> {
     let fail = |error| JournalError::io("read", path, error);
     let folder = OwnFolder::open(path.parent().unwrap_or(Path::new(""))).map_err(fail)?;
     read_named(&folder, path.file_name().and_then(|name| name.to_str()).unwrap_or_default())
 }
 
-/// Reads the journal of a study's folder.
 pub fn read_in(folder: &OwnFolder) -> Result<Journal, JournalError> {
     read_named(folder, JOURNAL)
 }
 
-/// Damage is believed when two reads agree on it: whoever continues the journal cuts a torn line off, which
-/// must not happen to a line that was only read wrongly.
+/// Damage is believed when two reads agree on it: whoever continues the journal cuts a torn line off.
 fn read_named(folder: &OwnFolder, name: &str) -> Result<Journal, JournalError> {
     JournalError::refuse_irregular(folder, name)?;
     let fail = |error| JournalError::io("read", &folder.place(name), error);
@@ -64,10 +56,8 @@ fn read_named(folder: &OwnFolder, name: &str) -> Result<Journal, JournalError> {
     Err(fail(std::io::Error::other("it reads differently each time")))
 }
 
-/// Reads of a damaged journal until two of them agree.
 const READS: usize = 5;
 
-/// Reads a journal's bytes.
 pub fn parse(bytes: &[u8]) -> Journal {
     let mut journal = Journal::default();
     let mut start = 0;
@@ -98,9 +88,8 @@ pub fn parse(bytes: &[u8]) -> Journal {
     journal
 }
 
-/// Writes damaged lines to `journal.rejected` beside the journal, each after a line that names it.
-/// The journal itself keeps them: it is never rewritten. Gives the file's path and the lines that the
-/// file did not hold yet.
+/// Writes them to `journal.rejected`, each after a line that names it; the journal itself is never rewritten. Gives
+/// the file's path and the lines that the file did not hold yet.
 pub fn set_aside<'a>(
     folder: &OwnFolder,
     rejected: &'a [Rejected],

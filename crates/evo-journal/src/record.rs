@@ -21,14 +21,12 @@ use crate::budget::StopReason;
 /// The newest format that this evo reads. Raised by any change that an older evo would misread.
 pub const FORMAT: u32 = 2;
 
-/// The format of a study that was never edited.
 pub const FORMAT_UNEDITED: u32 = 1;
 
 /// The format of a run that goes on with an edited study. An older evo would take results of before the edit for
 /// results of the study as it is.
 pub const FORMAT_EDITED: u32 = 2;
 
-/// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum JournalRecord {
@@ -72,14 +70,12 @@ pub enum JournalRecord {
     End(Box<RunEnd>),
 }
 
-/// Which study this is, and under which conditions it runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StudyHeader {
     pub format: u32,
     /// Version of the verdict list; headers of before it was written mean the first.
     #[serde(default = "first_verdict_version")]
     pub verdict_version: u32,
-    /// Version of evo.
     pub evo: String,
     pub study: String,
     pub kernel: String,
@@ -88,7 +84,6 @@ pub struct StudyHeader {
     /// Hash of `inputs`: what must not change between resumes. In headers without `inputs` it is that of the
     /// space file and the kernel's text.
     pub space_hash: ContentHash,
-    /// The texts and tools behind `space_hash`, so that a change can be named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<StudyInput>,
     /// What all variants share and what decides their verdicts beside them; none for a replay, and in headers of before
@@ -100,9 +95,7 @@ pub struct StudyHeader {
     pub definition: Option<StudyDefinition>,
     /// Valid points, in decimal (it may exceed 64 bits).
     pub valid: String,
-    /// Names of the timed problems, in order: with kernel and device the leaderboard's key.
     pub problems: Vec<String>,
-    /// Names of problems that are only checked.
     #[serde(default)]
     pub checked: Vec<String>,
     pub seed: u64,
@@ -113,7 +106,6 @@ pub struct StudyHeader {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generations: Option<u32>,
     pub population: u32,
-    /// Which timing ranks.
     pub ranking: RankingMode,
     /// Whether a variant that is slower than the baseline on one problem may rank first by its mean.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -124,14 +116,12 @@ pub struct StudyHeader {
     /// Whether a variant may rank only where a sanitizer found nothing.
     #[serde(default, skip_serializing_if = "is_false")]
     pub demands_sanitizer: bool,
-    /// What the space file leaves unchecked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     pub device: DeviceInfo,
     pub environment: Environment,
     /// UTC, RFC 3339.
     pub started_at: String,
-    /// Stamp of this record ([`JournalRecord::at_ms`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<u64>,
 }
@@ -153,7 +143,6 @@ impl JournalRecord {
     }
 }
 
-/// Something that decides what a study finds: a file or a compiler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StudyInput {
     pub role: InputRole,
@@ -165,17 +154,11 @@ pub struct StudyInput {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InputRole {
-    /// The space file.
     Space,
-    /// The kernel's source or template.
     Kernel,
-    /// The source of the reference kernel, or a file with its answers.
     Reference,
-    /// A file with input values.
     Data,
-    /// A file that one of the sources includes.
     Include,
-    /// The compiler with its arguments.
     Compiler,
 }
 
@@ -190,8 +173,7 @@ impl StudyInput {
 }
 
 impl StudyHeader {
-    /// Whether results found under `earlier` may not hold under this header: something that decides verdicts was
-    /// edited. Headers of before conditions were kept are compared by their inputs alone.
+    /// Headers of before conditions were kept are compared by their inputs alone.
     pub fn is_edited(&self, earlier: &StudyHeader) -> bool {
         let conditions = self.conditions.as_ref().zip(earlier.conditions.as_ref());
         self.space_hash != earlier.space_hash
@@ -200,8 +182,8 @@ impl StudyHeader {
     }
 }
 
-/// The hash of a study's inputs. The names of included files count, since they decide which file is found;
-/// the other names do not, since a space file may be named in several ways.
+/// The names of included files count, since they decide which file is found; the other names do not, since a space
+/// file may be named in several ways.
 pub fn space_hash(inputs: &[StudyInput]) -> ContentHash {
     let mut parts: Vec<String> = Vec::new();
     for input in inputs {
@@ -211,7 +193,6 @@ pub fn space_hash(inputs: &[StudyInput]) -> ContentHash {
     ContentHash::of_parts(parts.iter().map(String::as_bytes))
 }
 
-/// What one call of a finalist amounts to on one problem.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProblemWork {
     pub problem: String,
@@ -226,7 +207,6 @@ pub struct ProblemWork {
 }
 
 impl ProblemWork {
-    /// What one call of a resolved problem amounts to.
     pub fn of(plan: &ProblemPlan) -> ProblemWork {
         let launches = plan.launches.iter().map(|launch| LaunchWork {
             entry: launch.entry.clone(),
@@ -246,7 +226,6 @@ impl ProblemWork {
     }
 }
 
-/// The extents of one launch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LaunchWork {
     pub entry: String,
@@ -255,14 +234,11 @@ pub struct LaunchWork {
     pub shared_bytes: i64,
 }
 
-/// A finalist, every gate passed again at full depth, compared in fresh processes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Confirmation {
     /// The evaluation that made it a finalist.
     pub number: u64,
-    /// The evaluation it was compared with.
     pub baseline: u64,
-    /// Its deep evaluation, with fresh measurements; the objective the leaderboard uses.
     pub evaluation: Evaluation,
     pub pairs: Vec<PairedProblem>,
     pub work: Vec<ProblemWork>,
@@ -277,12 +253,10 @@ pub struct Confirmation {
     /// Objective found by the screening, nanoseconds, for comparison with the confirmed one.
     pub screened_ns: Option<f64>,
     pub at: String,
-    /// Stamp of this record ([`JournalRecord::at_ms`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<u64>,
 }
 
-/// A finalist against the baseline on a second device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RepeatedComparison {
     pub lane: u32,
@@ -293,7 +267,6 @@ pub struct RepeatedComparison {
 /// What a sanitizer said of an evaluated variant, and of those that share its code.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SanitizedVariant {
-    /// The evaluation.
     pub number: u64,
     pub configuration_hash: ContentHash,
     /// The machine code that was looked at: the answer holds for no other.
@@ -304,24 +277,18 @@ pub struct SanitizedVariant {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
     pub at: String,
-    /// Stamp of this record ([`JournalRecord::at_ms`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<u64>,
 }
 
-/// What a run asked of a sanitizer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SanitizeTally {
-    /// Variants that it looked at.
     pub variants: u64,
-    /// Those of them in which it found something.
     pub findings: u64,
-    /// Variants about which it gave no answer.
     pub unanswered: u64,
     pub seconds: f64,
 }
 
-/// Why and how a run ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunEnd {
     pub at: String,
@@ -345,7 +312,6 @@ pub struct RunEnd {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sanitized: Option<SanitizeTally>,
     pub throughput: Throughput,
-    /// The device's clocks, power and heat before the first and after the last task.
     #[serde(default)]
     pub device_at_start: Option<Telemetry>,
     #[serde(default)]
@@ -353,15 +319,12 @@ pub struct RunEnd {
     /// What each lane did; empty where there was one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lanes: Vec<LaneAccount>,
-    /// Stamp of this record ([`JournalRecord::at_ms`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<u64>,
 }
 
-/// What one of several lanes did in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LaneAccount {
-    /// Its position, from 0.
     pub lane: u32,
     /// `cuda:1`, `ssh node7`.
     pub name: String,
@@ -373,7 +336,6 @@ pub struct LaneAccount {
     pub evaluations: u64,
     /// Until the search was over.
     pub busy_seconds: f64,
-    /// Workers that were replaced.
     pub restarts: u64,
     /// Variants whose worker died on them, and which another lane took.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -418,7 +380,6 @@ fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 
-/// The time now as files say it.
 pub fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

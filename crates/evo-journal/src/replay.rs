@@ -16,19 +16,15 @@ use super::record::{
 };
 use crate::budget::StopReason;
 
-/// A configuration that was on the device when a run died.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Struck {
     pub number: u64,
     pub configuration: Configuration,
-    /// How often.
     pub strikes: u32,
 }
 
-/// A study's past.
 #[derive(Debug, Default)]
 pub struct History {
-    /// The newest header.
     pub header: Option<StudyHeader>,
     /// By number, in the order of arrival.
     pub evaluations: Vec<Evaluation>,
@@ -44,7 +40,6 @@ pub struct History {
     pub not_final: Vec<Evaluation>,
     /// From before an edit of the study, and not known to hold after it. Their numbers stay taken.
     pub set_aside: Vec<Evaluation>,
-    /// When the run began that `set_aside` was last current in: UTC, RFC 3339.
     pub set_aside_at: String,
     /// Whether it is still to be found out which of `set_aside` hold after the newest edit.
     pub is_unsettled: bool,
@@ -57,7 +52,6 @@ pub struct History {
 }
 
 impl History {
-    /// Replays a journal's records.
     pub fn replay(journal: Journal) -> History {
         let mut history = History::default();
         let mut in_flight = BTreeMap::<u64, Configuration>::new();
@@ -119,8 +113,8 @@ impl History {
         history
     }
 
-    /// A number counts once, and so does a configuration: the first verdict stays. A line that was damaged and
-    /// mended may come back after its configuration was evaluated again.
+    /// The first verdict of a number or a configuration stays. A line that was damaged and mended may come back after
+    /// its configuration was evaluated again.
     fn add(&mut self, evaluation: Evaluation) {
         let is_new = !self.configurations.contains(&evaluation.configuration_hash);
         if is_new && self.numbers.insert(evaluation.number) {
@@ -129,7 +123,7 @@ impl History {
         }
     }
 
-    /// Takes in what a sanitizer said: a finding is the verdict of the variant and of those with its code.
+    /// A finding is the verdict of the variant and of those with its code.
     pub fn sanitize(&mut self, one: SanitizedVariant) {
         let shares = |own: &&mut Evaluation| own.number == one.number || own.duplicate_of == Some(one.number);
         let confirmed = self.confirmations.iter_mut().map(|own| &mut own.evaluation);
@@ -139,7 +133,7 @@ impl History {
         self.sanitized.insert(one.number, one);
     }
 
-    /// Takes a run's header. After an edit nothing holds until [`History::keep`] says so.
+    /// After an edit nothing holds until [`History::keep`] says so.
     pub fn begin(&mut self, header: StudyHeader) {
         // An older evo writes no conditions; what is known of them comes from the header before its own.
         let other = self.conditions.as_ref().zip(header.conditions.as_ref()).is_some_and(|(a, b)| a != b);
@@ -179,12 +173,11 @@ impl History {
         self.sanitized.clear();
     }
 
-    /// Numbers that an evaluation of the study has, whether or not it still holds.
     pub fn numbers(&self) -> impl Iterator<Item = u64> {
         self.numbers.iter().copied()
     }
 
-    /// Refuses a history of another kernel or device. What was edited since, in words; nothing where nothing was.
+    /// What was edited since, in words.
     pub fn check_belongs(&self, path: &Path, current: &StudyHeader) -> Result<Vec<String>, JournalError> {
         let Some(written) = &self.header else {
             return Err(JournalError::NoHeader { path: path.to_path_buf() });
@@ -215,7 +208,7 @@ impl History {
     }
 }
 
-/// What was edited between two headers, in words. `conditions` are the newest of before the edit.
+/// `conditions` are the newest of before the edit.
 fn edits(written: &StudyHeader, conditions: Option<&Conditions>, current: &StudyHeader) -> Vec<String> {
     let defined = written.definition.as_ref().zip(current.definition.as_ref());
     let mut edits = defined.map_or(Vec::new(), |(before, now)| before.changes(now));
@@ -240,8 +233,7 @@ fn edits(written: &StudyHeader, conditions: Option<&Conditions>, current: &Study
     if is_edited { edits } else { Vec::new() }
 }
 
-/// What differs between the inputs of two headers, in words; nothing where one of them does not list its
-/// inputs.
+/// Nothing where one of the headers does not list its inputs.
 fn changes(written: &StudyHeader, current: &StudyHeader) -> Vec<(InputRole, String)> {
     let (before, after) = (&written.inputs, &current.inputs);
     if before.is_empty() || after.is_empty() {

@@ -2,27 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a rule is made from.
 #[derive(Debug)]
 pub struct RuleProblem<'a> {
-    /// Its sizes, by name.
     pub sizes: &'a BTreeMap<String, i64>,
     /// What each member of the set takes over the best time, at least 1.
     pub factors: Vec<f64>,
 }
 
-/// A step of a rule. The first whose condition holds decides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SizeStep {
     /// An expression over sizes; the last step has none.
     pub when: Option<String>,
     /// The same as bounds: a size and the largest value that it may have.
     bounds: Vec<Split>,
-    /// Position among the members.
     pub member: usize,
 }
 
-/// The member that a rule gives to a problem with these sizes.
 pub fn member_of(steps: &[SizeStep], sizes: &BTreeMap<String, i64>) -> usize {
     let holds = |own: &Split| sizes.get(&own.name).copied().unwrap_or(0) <= own.most;
     steps.iter().find(|step| step.bounds.iter().all(holds)).map_or(0, |step| step.member)
@@ -43,8 +38,7 @@ pub fn rule(problems: &[RuleProblem<'_>], within: f64) -> Option<Vec<SizeStep>> 
     Some(steps)
 }
 
-/// Adds the steps of a subtree. Steps of a left branch come first and exhaust it, so that a right branch needs no
-/// condition of its own.
+/// Steps of a left branch come first and exhaust it, so that a right branch needs no condition of its own.
 fn add(problems: &[&RuleProblem<'_>], within: f64, path: &[Split], steps: &mut Vec<SizeStep>) -> Option<()> {
     if let Some(member) = common(problems, within) {
         let bounds = tightest(path);
@@ -58,7 +52,6 @@ fn add(problems: &[&RuleProblem<'_>], within: f64, path: &[Split], steps: &mut V
     add(&right, within, path, steps)
 }
 
-/// The member that suits all of the problems, the fastest of several.
 fn common(problems: &[&RuleProblem<'_>], within: f64) -> Option<usize> {
     let members = problems.first()?.factors.len();
     let suits = |member: &usize| problems.iter().all(|own| own.factors[*member] <= 1.0 + within);
@@ -76,7 +69,6 @@ struct Split {
 
 type Halves<'p, 'a> = (Split, Vec<&'p RuleProblem<'a>>, Vec<&'p RuleProblem<'a>>);
 
-/// The split whose halves need the fewest members; of several the most even one.
 fn best_split<'p, 'a>(problems: &[&'p RuleProblem<'a>], within: f64) -> Option<Halves<'p, 'a>> {
     let names: BTreeSet<&String> = problems.iter().flat_map(|own| own.sizes.keys()).collect();
     let mut best: Option<((usize, usize), Halves<'p, 'a>)> = None;
@@ -98,7 +90,6 @@ fn best_split<'p, 'a>(problems: &[&'p RuleProblem<'a>], within: f64) -> Option<H
     best.map(|(_, halves)| halves)
 }
 
-/// How many members some problems need together.
 fn members_needed(problems: &[&RuleProblem<'_>], within: f64) -> usize {
     let members = problems.first().map_or(0, |own| own.factors.len());
     let rows: Vec<Vec<f64>> =
@@ -106,7 +97,6 @@ fn members_needed(problems: &[&RuleProblem<'_>], within: f64) -> usize {
     super::cover::smallest(&rows, within).map_or(usize::MAX / 4, |own| own.members.len())
 }
 
-/// All of a path's bounds; of several of one size the tightest.
 fn tightest(path: &[Split]) -> Vec<Split> {
     let mut bounds: Vec<Split> = Vec::new();
     for split in path {
@@ -130,7 +120,6 @@ fn condition(bounds: &[Split]) -> String {
 mod tests {
     use super::*;
 
-    /// A problem's sizes, and the factors of the members.
     type Given<'a> = (&'a [(&'a str, i64)], &'a [f64]);
 
     #[track_caller]

@@ -12,17 +12,14 @@ use super::reader::JOURNAL;
 use super::record::JournalRecord;
 use crate::disk;
 
-/// An open journal at its end.
 #[derive(Debug)]
 pub struct JournalWriter {
     file: File,
     path: PathBuf,
-    /// Length of everything that was written whole.
     length: u64,
 }
 
 impl JournalWriter {
-    /// A new journal in a study's folder, which must not have one.
     pub fn create(folder: &OwnFolder) -> Result<JournalWriter, JournalError> {
         let path = folder.place(JOURNAL);
         // Never over an existing file, whose evaluations would be lost.
@@ -30,7 +27,7 @@ impl JournalWriter {
         Ok(JournalWriter { file, path, length: 0 })
     }
 
-    /// The journal of a study's folder, cut to `length` (where its last whole line ends).
+    /// Cut to `length`, where its last whole line ends.
     pub fn append_after(folder: &OwnFolder, length: u64) -> Result<JournalWriter, JournalError> {
         let path = folder.place(JOURNAL);
         JournalError::refuse_irregular(folder, JOURNAL)?;
@@ -44,8 +41,7 @@ impl JournalWriter {
         Ok(writer)
     }
 
-    /// Appends one record; on return it is on the disk. After an error the file ends with the record
-    /// before.
+    /// On return the record is on the disk. After an error the file ends with the record before.
     pub fn append(&mut self, record: &JournalRecord) -> Result<(), JournalError> {
         self.append_unsynced(record)?;
         // One sync per record: the search uses a verdict at once, so it must not be lost while later records
@@ -53,8 +49,7 @@ impl JournalWriter {
         disk::sync_data(&self.file).map_err(|error| JournalError::io("sync", &self.path, error))
     }
 
-    /// Appends one record without waiting for the disk: it survives the death of this process, and
-    /// the next `append` syncs it too.
+    /// The record survives the death of this process, and the next `append` syncs it too.
     pub fn append_unsynced(&mut self, record: &JournalRecord) -> Result<(), JournalError> {
         let line = line::encode(record);
         let line = line.map_err(|error| JournalError::io("write", &self.path, error.into()))?;
@@ -72,7 +67,6 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Gives a last line that lost only its newline its newline back.
     fn end_line(&mut self) -> Result<(), JournalError> {
         let Some(before) = self.length.checked_sub(1) else { return Ok(()) };
         let mut last = [0];

@@ -7,10 +7,6 @@ use evo_protocol::worker::{CheckPlan, Request, Response};
 use super::lane::{Lane, LaneError};
 
 impl Lane {
-    /// Has the worker compute the answers of the first case of each problem, before any variant is there.
-    ///
-    /// # Errors
-    /// [`LaneError::Refused`] where the reference cannot answer, [`LaneError::OutOfTime`] where it would have had more time.
     pub fn prepare(&mut self, check: &CheckPlan, plans: &[ProblemPlan]) -> Result<(), LaneError> {
         let request = Request::Prepare { check: Box::new(check.clone()), plans: plans.to_vec() };
         let deadlines = self.supervisor().deadlines();
@@ -24,13 +20,11 @@ impl Lane {
         }
     }
 
-    /// Has the answers that a contender meets at these problems computed when the lane begins.
     pub fn answer_ahead(&mut self, check: &CheckPlan, plans: Vec<ProblemPlan>) {
         self.ahead = Some((check.clone(), plans));
     }
 
-    /// Computes what is to be computed before the first job. What goes wrong is for the first job to say, which asks for
-    /// the same.
+    /// What goes wrong is for the first job to say, which asks for the same.
     pub fn begin(&mut self) {
         let Some((check, plans)) = self.ahead.take() else { return };
         if let Err(LaneError::Died { .. }) = self.prepare(&check, &plans) {

@@ -16,7 +16,6 @@ use super::child::{Death, DeathHow};
 use super::deadline::LaunchPrediction;
 use evo_system::process::{is_fault, signal_name};
 
-/// What a death means for the variant, for the job and for the process that comes next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Blame {
     pub verdict: Verdict,
@@ -29,13 +28,12 @@ pub struct Blame {
 }
 
 impl Blame {
-    /// A verdict that stands, on a process whose device is in doubt.
     pub fn plain(verdict: Verdict) -> Blame {
         Blame { verdict, second_chance: false, doubt: RecoveryLevel::R2, lower_bound: None }
     }
 }
 
-/// Judges a death. `prediction` is what was expected of a launch at this shape; `None` at tiny shapes.
+/// `prediction` is what was expected of a launch at this shape; `None` at tiny shapes.
 pub fn blame(death: &Death, prediction: Option<&LaunchPrediction>) -> Blame {
     let launched = matches!(death.phase, Some(Phase::Launched | Phase::Timing));
     // Outside a launch the device was idle, so only the process is in doubt.
@@ -105,8 +103,7 @@ pub fn blame(death: &Death, prediction: Option<&LaunchPrediction>) -> Blame {
     blame
 }
 
-/// A worker on another machine that is not heard of any more. In a launch the variant may have taken its node along;
-/// elsewhere it is the machine, or the way to it.
+/// In a launch the variant may have taken its node along; elsewhere it is the machine, or the way to it.
 fn cut_off(death: &Death, launched: bool) -> Verdict {
     match launched {
         true => Verdict::new(VerdictKind::WorkerDied, death.describe()).with_cause("cut_off").in_doubt(),
@@ -114,7 +111,6 @@ fn cut_off(death: &Death, launched: bool) -> Verdict {
     }
 }
 
-/// A launch past its deadline: it hangs, or it is only known to be slower than the deadline.
 fn late(death: &Death, prediction: Option<&LaunchPrediction>) -> Blame {
     let elapsed_ms = death.elapsed.as_millis() as u64;
     let ran = death.elapsed.saturating_sub(death.waited);
@@ -137,7 +133,6 @@ fn late(death: &Death, prediction: Option<&LaunchPrediction>) -> Blame {
     Blame { lower_bound: Some(ran), ..Blame::plain(settled(verdict)) }
 }
 
-/// Where it happened, and what was printed last.
 fn with_place(mut verdict: Verdict, death: &Death) -> Verdict {
     if let Some(phase) = death.phase {
         let name = serde_json::to_value(phase).unwrap_or_default();
@@ -156,25 +151,22 @@ fn with_place(mut verdict: Verdict, death: &Death) -> Verdict {
     verdict
 }
 
-/// What SIGSYS means where no handler could name the call.
 const FORBIDDEN: &str = "the variant makes a system call that the sandbox forbids";
 
 const MISSING: &str = "a compiled variant is gone from the cache";
 const MISSING_HINT: &str = "leave the cache alone while evo runs; `EVO_CACHE_DIR` names another folder";
 
-/// A worker that somebody else ended.
 fn killed(signal: i32) -> Verdict {
     let message = format!("the device worker was killed by {}", signal_name(signal));
     let hint = "see whether the kernel's out-of-memory killer or another program ends processes (`dmesg`)";
     Verdict::new(VerdictKind::HarnessError, message).with_cause(Cause::Killed).with(Verdict::HINT, hint)
 }
 
-/// `sigsegv`, `signal_34`.
 fn cause_of(signal: i32) -> String {
     signal_name(signal).to_lowercase().replace(' ', "_")
 }
 
-/// What two broken tries of one job come to: the second verdict if the first was the same, and otherwise trouble.
+/// The second verdict if the first was the same, and otherwise trouble.
 pub fn after_two(first: &Verdict, second: Verdict) -> Verdict {
     if first.label() == second.label() || second.is_trouble() {
         return second;

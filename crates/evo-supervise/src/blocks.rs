@@ -1,7 +1,5 @@
-//! A worker of its own for blocks of samples that take turns with other implementations' blocks, and for what those
-//! others are given and answer.
-//!
-//! Its candidate has passed its gates in the lane. Here it is only timed, with outputs of timed calls checked.
+//! A worker of its own for blocks of samples that take turns with other implementations' blocks. Its candidate has
+//! passed its gates in the lane; here it is only timed, with outputs of timed calls checked.
 
 use std::path::Path;
 
@@ -14,7 +12,6 @@ use super::deadline::Deadlines;
 use super::job::Job;
 use super::supervisor::LaneError;
 
-/// A process with one candidate loaded. Dropping it kills it.
 #[derive(Debug)]
 pub struct BlockWorker {
     child: DeviceWorker,
@@ -22,7 +19,6 @@ pub struct BlockWorker {
 }
 
 impl BlockWorker {
-    /// Loads a job's candidate into a fresh worker.
     pub(super) fn load(
         child: DeviceWorker,
         job: &Job,
@@ -36,10 +32,7 @@ impl BlockWorker {
         }
     }
 
-    /// Runs one block of about `block_ms` milliseconds.
-    ///
-    /// # Errors
-    /// The worker died, or does not know blocks. What the candidate does wrong is a verdict in the answer.
+    /// What the candidate does wrong is a verdict in the answer.
     pub fn block(
         &mut self,
         plan: &ProblemPlan,
@@ -54,15 +47,11 @@ impl BlockWorker {
         }
     }
 
-    /// Writes the inputs of a case to `inputs/NAME.npy` in a folder.
     pub fn hand_out(&mut self, plan: &ProblemPlan, seed_index: u32, folder: &Path) -> Result<(), LaneError> {
         self.hand(plan, seed_index, folder, false)
     }
 
-    /// The same with the answers in `expected/NAME.npy`, for a program that does its own check.
-    ///
-    /// # Errors
-    /// As `hand_out`.
+    /// With the answers in `expected/NAME.npy`, for a program that does its own check.
     pub fn hand_out_answers(&mut self, plan: &ProblemPlan, folder: &Path) -> Result<(), LaneError> {
         self.hand(plan, 0, folder, true)
     }
@@ -82,7 +71,6 @@ impl BlockWorker {
         }
     }
 
-    /// Compares `outputs/NAME.npy` in a folder with the answers to the case.
     pub fn judge_foreign(
         &mut self,
         plan: &ProblemPlan,

@@ -25,17 +25,13 @@ use super::job::{Contest, Job, JobReach, Judgement, Standing};
 use super::race::{ScreenRace, least, objective};
 use evo_timing::policy;
 
-/// Does the work: a worker process, or a script in tests.
 pub trait Station {
-    /// What can come between a question and its answer: a death, a flood of output.
     type Broken;
     /// What sampling one problem in one mode may take; none where its interval alone decides.
     fn sampling_max(&self) -> Option<Duration> {
         None
     }
-    /// Loads the candidate; milliseconds.
     fn load(&mut self, job: &Job) -> Result<Result<f64, DeviceError>, Self::Broken>;
-    /// Runs one gate.
     fn gate(&mut self, gate: Gate, depth: Depth, plans: &[ProblemPlan]) -> Result<GateAnswer, Self::Broken>;
     fn measure(
         &mut self,
@@ -55,8 +51,8 @@ const CONTENDER: f64 = 1.10;
 /// one variant differ from one minute to the next.
 const WITHIN_NOISE: f64 = 1.01;
 
-/// Takes a job through the gates. `judgement` receives the findings, also those of a walk that broke off.
-/// Returns whether the process has seen a sticky error and must be replaced.
+/// `judgement` receives the findings, also those of a walk that broke off. Returns whether the process has seen a
+/// sticky error and must be replaced.
 pub fn run<S: Station>(
     station: &mut S,
     job: &Job,
@@ -89,7 +85,6 @@ pub fn run<S: Station>(
     result
 }
 
-/// The gates that a lane answers for.
 const OWN: [Gate; 6] =
     [Gate::Launch, Gate::TinyShapes, Gate::FullShapes, Gate::Repeatability, Gate::Timing, Gate::Honesty];
 
@@ -103,7 +98,7 @@ fn complete(gates: &mut Vec<GateReport>, why: &str) {
     gates.sort_by_key(|report| report.gate);
 }
 
-/// Every report says which checks were left out, so that nobody takes it for a variant's that may rank.
+/// Says in each report which checks were left out, so that nobody takes it for a variant's that may rank.
 fn mark(gates: &mut [GateReport], checks: CheckSet) {
     let names: Vec<&str> = checks.left_out().map(GateCheck::as_str).collect();
     for report in gates.iter_mut().filter(|_| !checks.are_all()) {
@@ -111,8 +106,7 @@ fn mark(gates: &mut [GateReport], checks: CheckSet) {
     }
 }
 
-/// The report of the tiny gate where there is no shape to run. The evidence lets a variant rank without
-/// this gate, and the board say so.
+/// The evidence lets a variant rank without this gate, and the board say so.
 fn tails_not_checked(why: &str) -> GateReport {
     let why = if why.is_empty() { "no tiny shape was asked for; tails not checked" } else { why };
     let mut report = GateReport::not_run(Gate::TinyShapes, why);
@@ -120,13 +114,11 @@ fn tails_not_checked(why: &str) -> GateReport {
     report
 }
 
-/// What ends a walk before the last gate.
 enum WalkEnd<B> {
     Verdict(Box<Verdict>),
     Broken(Gate, B),
 }
 
-/// One job on its way through the gates.
 struct GateWalk<'a, S> {
     station: &'a mut S,
     job: &'a Job,
@@ -212,7 +204,7 @@ impl<'a, S: Station> GateWalk<'a, S> {
         Err(WalkEnd::Verdict(Box::new(self.job.tiny_notes.about(gate, *verdict))))
     }
 
-    /// Adds a report; a gate that ran before keeps its place and its evidence, and adds up cases and time.
+    /// A gate that ran before keeps its place and its evidence, and adds up cases and time.
     fn note(&mut self, report: GateReport) {
         let report = self.job.tiny_notes.told(report);
         match self.found.gates.iter_mut().find(|own| own.gate == report.gate) {
@@ -226,7 +218,7 @@ impl<'a, S: Station> GateWalk<'a, S> {
         }
     }
 
-    /// The cheap path: a quick check and few samples, problem by problem. Slow variants end here.
+    /// Slow variants end here.
     fn screen(&mut self) -> Result<(), WalkEnd<S::Broken>> {
         let races = self.job.candidate.check.checks.include(GateCheck::Screening);
         let mut race = ScreenRace::default();
@@ -263,8 +255,8 @@ impl<'a, S: Station> GateWalk<'a, S> {
         Ok(())
     }
 
-    /// Samples a contender until it is decided whether it could beat the incumbent. A measurement buys a decision:
-    /// who cannot needs no further seed, family, repetition or mode.
+    /// A measurement buys a decision: who cannot beat the incumbent needs no further seed, family, repetition or
+    /// mode.
     fn race(&mut self) -> Result<(), WalkEnd<S::Broken>> {
         let races = self.job.candidate.check.checks.include(GateCheck::Screening);
         let Some(incumbent) = self.standing.objective_ns.filter(|_| races) else { return Ok(()) };
@@ -284,8 +276,8 @@ impl<'a, S: Station> GateWalk<'a, S> {
         Ok(())
     }
 
-    /// The same where problems are searched apart: it goes on as soon as it could beat the best of one of them. The
-    /// problems on which it screened as a contender are raced, the most promising first.
+    /// A variant goes on as soon as it could beat the best of one problem. Those on which it screened as a contender
+    /// are raced, the most promising first.
     fn race_each(&mut self) -> Result<(), WalkEnd<S::Broken>> {
         let mode = self.job.ranking.timing();
         let standing = self.standing;
@@ -335,7 +327,7 @@ impl<'a, S: Station> GateWalk<'a, S> {
         WalkEnd::Verdict(Box::new(verdict))
     }
 
-    /// The cheapest problem first, so that a loser costs as little as possible.
+    /// Makes a loser cost as little as possible.
     fn cheapest_first(&self) -> Vec<&'a ProblemPlan> {
         let job: &'a Job = self.job;
         let mut plans: Vec<&ProblemPlan> = job.timed.iter().collect();
@@ -343,7 +335,6 @@ impl<'a, S: Station> GateWalk<'a, S> {
         plans
     }
 
-    /// What orders problems for screening: the incumbent's time where known, else the work.
     fn cost(&self, plan: &ProblemPlan) -> f64 {
         self.standing.problems.get(&plan.name).copied().unwrap_or_else(|| work(plan))
     }
@@ -366,8 +357,8 @@ impl<'a, S: Station> GateWalk<'a, S> {
         WalkEnd::Verdict(Box::new(verdict))
     }
 
-    /// Too slow where problems are searched apart: behind the best of each. The objective is an estimate, because series
-    /// of samples end early where a variant is far behind.
+    /// Behind the best of each problem. The objective is an estimate, because series of samples end early where a
+    /// variant is far behind.
     fn behind_everywhere(&mut self, race: ScreenRace) -> WalkEnd<S::Broken> {
         let ratio = race.least_ratio().unwrap_or(f64::NAN);
         let race = race.decided_by_nearest();
@@ -388,7 +379,6 @@ impl<'a, S: Station> GateWalk<'a, S> {
         WalkEnd::Verdict(Box::new(verdict))
     }
 
-    /// The reports of a variant that was right as far as it was asked, and not fast enough for more.
     fn conclude_race(&mut self, message: String) {
         self.conclude_timing(GateState::Fail, message);
         if let Some(full) = self.found.gates.iter_mut().find(|own| own.gate == Gate::FullShapes) {
@@ -418,7 +408,6 @@ impl<'a, S: Station> GateWalk<'a, S> {
         Ok(())
     }
 
-    /// A short measurement, for a candidate that is not to be ranked.
     fn measure_quickly(&mut self) -> Result<(), WalkEnd<S::Broken>> {
         let ranking = self.job.ranking.timing();
         let plans: Vec<&ProblemPlan> = self.job.timed.iter().collect();
@@ -440,7 +429,6 @@ impl<'a, S: Station> GateWalk<'a, S> {
         if self.job.busy { policy::busy(policy::deep()) } else { policy::deep() }
     }
 
-    /// Every timed problem in the ranking mode first, then in the others.
     fn measure_all(&mut self) -> Result<(), WalkEnd<S::Broken>> {
         let began = Instant::now();
         let ranking = self.job.ranking.timing();
@@ -491,7 +479,6 @@ impl<'a, S: Station> GateWalk<'a, S> {
         Ok(())
     }
 
-    /// What the report of a full measurement says.
     fn told_timing(&self, modes: usize, raced: bool, sampling_max: Option<Duration>) -> String {
         let modes = if modes == 1 { "the mode that ranks".to_string() } else { format!("{modes} modes") };
         let first = if self.job.deep { self.deep_policy() } else { policy::contender() };
@@ -539,7 +526,6 @@ impl<'a, S: Station> GateWalk<'a, S> {
         }
     }
 
-    /// Keeps a measurement in place of a screening of the same problem and mode.
     fn keep(&mut self, measurement: Measurement) {
         let own = &mut self.found.measurements;
         own.retain(|old| old.mode != measurement.mode || old.problem != measurement.problem);

@@ -3,7 +3,6 @@
 use super::*;
 use crate::job::example;
 
-/// Answers every gate with pass, and every measurement with the problem's time.
 #[derive(Default)]
 struct Script {
     times: Vec<(&'static str, f64)>,
@@ -12,7 +11,6 @@ struct Script {
     load_error: Option<DeviceError>,
     sampling_max: Option<Duration>,
     asked: Vec<String>,
-    /// Of every measurement that is neither a screening nor a race, milliseconds.
     limits: Vec<f64>,
 }
 
@@ -76,7 +74,6 @@ fn standing(times: &[(&str, f64)], objective_ns: f64) -> Standing {
     Standing::new(times.iter().map(|(name, ns)| (name.to_string(), *ns)).collect(), objective_ns)
 }
 
-/// A job's whole way; a station that breaks is not expected.
 fn judge(script: &mut Script, job: &Job, standing: &Standing) -> Judgement {
     let mut judgement = Judgement::begin();
     assert!(!run(script, job, standing, &mut judgement).unwrap());
@@ -287,7 +284,6 @@ fn an_objective_needs_every_problem() {
     assert_eq!(objective(&all, &job.timed, TimingMode::Eager), None);
 }
 
-/// A standing of problems that are searched apart.
 fn apart(times: &[(&str, f64)]) -> Standing {
     Standing { contest: Contest::EachProblem, ..standing(times, 100.0) }
 }

@@ -21,20 +21,13 @@ use evo_system::process::{
     CappedLog, Conversation, DeathCause, PATIENCE, ProcessDeath, ProcessGroup, RunMark, signal_name,
 };
 
-/// How a worker died.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeathHow {
-    /// It missed the deadline of its phase.
     Deadline { limit: Duration },
-    /// It ended by itself or by a signal.
     Exit { code: Option<i32>, signal: Option<i32> },
-    /// It said something that is not the protocol.
     Protocol { found: String },
-    /// A compiled variant that it asked for is gone from the cache.
     Missing { hash: ContentHash },
-    /// Its fault handler named the reason.
     Fault { error: Box<DeviceError> },
-    /// The connection to a worker on another machine ended, or brought no sign of life.
     Cut { what: String },
 }
 
@@ -48,26 +41,21 @@ impl From<DeathCause> for DeathHow {
     }
 }
 
-/// A worker's death and where it happened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Death {
     pub how: DeathHow,
     /// The phase it had reached in the current request, if it had reported one.
     pub phase: Option<Phase>,
-    /// What the phase was about: shape, seed, iteration.
     pub detail: String,
-    /// Time since the phase was reported.
     pub elapsed: Duration,
     /// Of that, what it waited for a processor, as far as it put off a deadline.
     pub waited: Duration,
-    /// The end of what it printed.
     pub log: String,
     /// Whether the process is gone; if not, the device is lost.
     pub reaped: bool,
 }
 
 impl Death {
-    /// One line for people.
     pub fn describe(&self) -> String {
         let what = match &self.how {
             DeathHow::Deadline { limit } => format!("no answer within {} ms", limit.as_millis()),
@@ -90,7 +78,6 @@ impl Death {
     }
 }
 
-/// A served request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerAnswer {
     pub response: Response,
@@ -100,7 +87,6 @@ pub struct WorkerAnswer {
 
 /// Bytes kept of what a worker prints; what came before is counted and forgotten.
 const LOG_MAX: usize = 64 * 1024;
-/// Bytes of it in a death's evidence.
 const LOG_TAIL: usize = 4 * 1024;
 
 /// A worker on another machine that says nothing for so long is given up.
@@ -109,10 +95,8 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// A worker on another machine gives a sign of life this often.
 pub(super) const BEAT: Duration = Duration::from_secs(2);
 
-/// Characters kept of what a phase is about.
 const DETAIL_MAX: usize = 200;
 
-/// One device worker. Dropping it kills its group and reaps it.
 #[derive(Debug)]
 pub struct DeviceWorker {
     conversation: Conversation<Request, Response>,
@@ -122,17 +106,13 @@ pub struct DeviceWorker {
     _mark: Option<RunMark>,
 }
 
-/// Where a request stands while it is served.
 struct RequestProgress {
-    /// The phase assumed until one is reported.
     assumed: Phase,
     phase: Option<Phase>,
     detail: String,
     since: Instant,
     launched_max: Duration,
-    /// Binaries the worker may ask for.
     binaries: Vec<BinaryRef>,
-    /// Those that it got.
     provided: Vec<ContentHash>,
 }
 
@@ -152,34 +132,29 @@ impl DeviceWorker {
         Ok(DeviceWorker { conversation, leased: false, _mark: mark })
     }
 
-    /// The same for a worker that may be on another machine, which is to answer under this nonce.
+    /// For a worker that may be on another machine, which is to answer under this nonce.
     #[must_use]
     pub fn under_lease(self, nonce: String) -> DeviceWorker {
         DeviceWorker { conversation: self.conversation.under_lease(nonce, SILENCE), leased: true, ..self }
     }
 
-    /// What the worker printed.
     pub fn log(&self) -> &CappedLog {
         self.conversation.log()
     }
 
-    /// Whether the answer to the request that was begun has come, or never will.
     pub fn has_answer(&mut self) -> bool {
         self.conversation.has_answer(|response| !matches!(response, Response::Phase { .. } | Response::Beat))
     }
 
-    /// Sends a request without waiting; `finish` collects the answer. At most one may be open.
     pub fn begin(&mut self, request: &Request) -> Result<(), Death> {
         self.conversation.begin(request).map_err(|death| death_in(None, death))
     }
 
-    /// Sends a request and waits for its answer.
     pub fn request(&mut self, request: &Request, deadlines: &Deadlines) -> Result<WorkerAnswer, Death> {
         self.begin(request)?;
         self.finish(request, deadlines)
     }
 
-    /// Waits for the answer to the request that was begun.
     pub fn finish(&mut self, request: &Request, deadlines: &Deadlines) -> Result<WorkerAnswer, Death> {
         let mut progress = RequestProgress {
             assumed: assumed_phase(request),
@@ -239,7 +214,6 @@ impl DeviceWorker {
         }
     }
 
-    /// Sends a binary that the worker lacks.
     fn provide(&mut self, hash: &ContentHash, progress: &RequestProgress) -> Result<(), Death> {
         let known = progress.binaries.iter().find(|binary| binary.hash == *hash);
         let Some(path) = known.and_then(|binary| binary.path.as_ref()) else {
@@ -260,22 +234,21 @@ impl DeviceWorker {
         self.conversation.send(&provide).map_err(|death| death_in(Some(progress), death))
     }
 
-    /// Asks the worker to end, and ends it after `grace`. Whether it is gone.
+    /// Whether the worker is gone.
     pub fn shutdown(&mut self, grace: Duration) -> bool {
         self.conversation.shutdown(&Request::Shutdown, grace)
     }
 
-    /// Asks the worker to end, without waiting for it.
     pub fn dismiss(&mut self) {
         self.conversation.dismiss(&Request::Shutdown);
     }
 
-    /// Waits for a worker that was asked to end, and ends it after `grace`. Whether it is gone.
+    /// Whether the worker is gone.
     pub fn wait_for_end(&mut self, grace: Duration) -> bool {
         self.conversation.wait_for_end(grace)
     }
 
-    /// The same, with the status of an end that needed no kill: that of a tool around the worker.
+    /// The status of an end that needed no kill: that of a tool around the worker.
     pub fn status_within(&mut self, grace: Duration) -> Option<ExitStatus> {
         self.conversation.dismiss(&Request::Shutdown);
         self.conversation.status_within(grace)
@@ -287,7 +260,6 @@ impl DeviceWorker {
     }
 }
 
-/// What a process's death was about.
 fn death_in(progress: Option<&RequestProgress>, death: ProcessDeath) -> Death {
     let how = match death.cause {
         DeathCause::Protocol { found } if death.is_cut => DeathHow::Cut { what: found },
@@ -320,7 +292,6 @@ impl RequestProgress {
     }
 }
 
-/// The phase whose limit holds until the worker reports one.
 fn assumed_phase(request: &Request) -> Phase {
     match request {
         Request::Hello { .. } | Request::Describe => Phase::Opening,
@@ -343,7 +314,7 @@ fn packed(bytes: &[u8]) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// evo's own kernels, for a worker that cannot read their files.
+/// For a worker that cannot read their files.
 fn own_kernels(request: &Request) -> Vec<BinaryRef> {
     let Request::Hello { support_cubin, reference_kernels, lease: Some(lease), .. } = request else {
         return Vec::new();

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use evo_protocol::device::{DeviceInfo, DeviceKind};
 
-/// What a class of device is: what it is, how it is set up, and by which gates its workers judge.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceClass<'a> {
     pub info: &'a DeviceInfo,
@@ -13,7 +12,7 @@ pub struct DeviceClass<'a> {
 }
 
 impl DeviceClass<'_> {
-    /// The first property in which another device differs, in words; `None` where it is of this class.
+    /// In words; `None` where the other is of this class.
     pub fn difference(&self, other: &DeviceClass<'_>) -> Option<String> {
         let (first, other) = (self.properties(), other.properties());
         let value =

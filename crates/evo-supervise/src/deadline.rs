@@ -10,7 +10,7 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::worker::Phase;
 
-/// Limits of one request. A phase's limit starts anew whenever the worker reports a phase.
+/// A phase's limit starts anew whenever the worker reports a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
     pub opening: Duration,
@@ -20,9 +20,7 @@ pub struct Deadlines {
     /// One launch, or one gate's unbroken run of launches.
     pub launched: Duration,
     pub checking: Duration,
-    /// One chunk of samples.
     pub timing: Duration,
-    /// A whole request, however many phases it reports.
     pub total: Duration,
 }
 
@@ -36,8 +34,8 @@ const BEYOND_HOST: Duration = Duration::from_secs(35);
 const LONGEST_REQUEST: Duration = Duration::from_secs(1800);
 
 impl Deadlines {
-    /// The limits for work at tiny shapes. The host device gets 10 s instead of 2 s for a launch: it
-    /// runs a block's threads one after another, on cores that compilers share.
+    /// The host device gets 10 s instead of 2 s for a launch: it runs a block's threads one after another, on cores
+    /// that compilers share.
     pub fn tiny(kind: DeviceKind) -> Deadlines {
         let (launched, beyond) = match kind {
             DeviceKind::Host => (Duration::from_secs(10), BEYOND_HOST),
@@ -57,7 +55,6 @@ impl Deadlines {
         }
     }
 
-    /// One limit for a whole request, whatever it does.
     pub fn within(limit: Duration) -> Deadlines {
         Deadlines {
             opening: limit,
@@ -70,15 +67,13 @@ impl Deadlines {
         }
     }
 
-    /// The same with another limit for launches; a chunk of samples gets as much more as before.
     pub fn with_launched(mut self, launched: Duration) -> Deadlines {
         self.timing = launched + self.timing.saturating_sub(self.launched);
         self.launched = launched;
         self
     }
 
-    /// The same with no step longer than that, and no request longer than six of them: as many as the longest honest
-    /// request has of the longest steps.
+    /// Six steps a request: as many as the longest honest request has of the longest steps.
     pub fn capped(self, most: Duration) -> Deadlines {
         Deadlines {
             opening: self.opening.min(most),
@@ -91,7 +86,6 @@ impl Deadlines {
         }
     }
 
-    /// The limit of a phase.
     pub fn of(&self, phase: Phase) -> Duration {
         match phase {
             Phase::Opening => self.opening,
@@ -104,16 +98,13 @@ impl Deadlines {
     }
 }
 
-/// What is known of how long a launch at a full shape should take.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LaunchPrediction {
-    /// The incumbent's time there, nanoseconds.
     pub incumbent_ns: Option<f64>,
     /// What the variant's own smaller shapes predict by the ratio of work, nanoseconds.
     pub own_ns: Option<f64>,
 }
 
-/// The limit of a launch at a full shape about which nothing is known.
 const UNKNOWN: Duration = Duration::from_secs(60);
 /// No launch gets longer than this, because other variants wait for the device.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -121,8 +112,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 const HANG_RATIO: f64 = 1e5;
 
 impl LaunchPrediction {
-    /// The hard limit of a launch: ten times the soft one, which is max(0.25 s, 20 × the incumbent's
-    /// time); without an incumbent 20 × what the variant's own smaller shapes predict.
+    /// Ten times the soft limit, which is max(0.25 s, 20 × the incumbent's time); without an incumbent 20 × what the
+    /// variant's own smaller shapes predict.
     pub fn launched(&self, kind: DeviceKind) -> Duration {
         // Ten times the soft minimum of 0.25 s.
         let floor = Deadlines::tiny(kind).launched.max(Duration::from_millis(2_500));
@@ -138,8 +129,8 @@ impl LaunchPrediction {
         limit.clamp(floor, LONGEST)
     }
 
-    /// Whether a launch killed after `elapsed` hangs, rather than being slow: it is past 20 × what
-    /// its own smaller shapes predict, or 10⁵ times behind the incumbent, or nothing is known.
+    /// Past 20 × what the variant's own smaller shapes predict, or 10⁵ times behind the incumbent, or nothing is
+    /// known.
     pub fn hangs(&self, elapsed: Duration) -> bool {
         let elapsed = elapsed.as_nanos() as f64;
         match (self.incumbent_ns, self.own_ns) {
@@ -153,7 +144,7 @@ impl LaunchPrediction {
     }
 }
 
-/// A measure of a problem's work, for ratios between shapes of one kernel: operations, else bytes.
+/// Operations, else bytes.
 pub fn work(plan: &ProblemPlan) -> f64 {
     let bytes: u64 = plan.buffers.iter().map(|buffer| buffer.bytes()).sum();
     plan.flops.or(plan.bytes).unwrap_or(bytes as f64).max(1.0)

@@ -8,7 +8,7 @@ use super::child::DeviceWorker;
 use super::deadline::Deadlines;
 use super::supervisor::{FAREWELL, LaneError};
 
-/// The GPUs of the machine that a command leads to. The worker is gone afterwards.
+/// The worker is gone afterwards.
 pub fn describe(command: &[String], within: Duration) -> Result<Vec<DescribedGpu>, LaneError> {
     let spawn_error = |source| LaneError::Spawn { command: command.join(" "), source };
     let mut child = DeviceWorker::start(command).map_err(spawn_error)?;

@@ -10,12 +10,9 @@ use evo_protocol::plan::{BufferPlan, ProblemPlan};
 use evo_protocol::verdict::{Cause, Gate, GateReport, Verdict, VerdictClass, VerdictKind};
 use evo_protocol::worker::Candidate;
 
-/// One variant to be judged and timed.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The evaluation's number in its study.
     pub number: u64,
-    /// What the worker loads, and how it judges it.
     pub candidate: Candidate,
     /// Small shapes cut from the configuration's own tiles.
     pub tiny: Vec<ProblemPlan>,
@@ -30,14 +27,12 @@ pub struct Job {
     pub ranking: RankingMode,
     /// Whether every gate and all timing modes run, however slow the variant is: `evo test-one`, finalists.
     pub deep: bool,
-    /// Whether other work has kept the device busy until now, so that a short warm-up is enough.
     pub busy: bool,
     /// Sampling one problem in one mode takes no longer than this, because whoever asks has no more time.
     pub sampling_max: Option<Duration>,
     pub reach: JobReach,
 }
 
-/// How far a job goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JobReach {
     /// Small shapes are the last gate.
@@ -50,14 +45,11 @@ pub enum JobReach {
     /// Small shapes, quickly, and then a short measurement of the timed problems, whose answers are not checked: what
     /// devices are compared by.
     Anchor,
-    /// Every gate, and a short measurement in the mode that ranks.
     Screening,
-    /// Everything.
     #[default]
     Whole,
 }
 
-/// What is to be said about a job's tiny shapes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TinyNotes {
     /// Why there are none; empty where there are.
@@ -69,7 +61,6 @@ pub struct TinyNotes {
 }
 
 impl TinyNotes {
-    /// The verdict of a gate, with the hint where small shapes were run.
     pub fn about(&self, gate: Gate, verdict: Verdict) -> Verdict {
         let may_depend = depends_on_shape(&verdict);
         match self.hint.filter(|_| gate == Gate::TinyShapes && may_depend) {
@@ -78,7 +69,6 @@ impl TinyNotes {
         }
     }
 
-    /// The report of small shapes with the names of those that the reference does not take.
     pub fn told(&self, mut report: GateReport) -> GateReport {
         let told = report.evidence.get(GateReport::NOT_TAKEN).and_then(|names| names.as_array());
         let told = told.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_string));
@@ -110,7 +100,6 @@ fn depends_on_shape(verdict: &Verdict) -> bool {
     }
 }
 
-/// Shapes that a message names.
 const SHOWN: usize = 4;
 
 impl Job {
@@ -125,13 +114,12 @@ impl Job {
         plans
     }
 
-    /// The same job with nothing to time: its problems are only checked.
+    /// The problems are only checked.
     pub fn gates_only(&self) -> Job {
         Job { checked: self.all_checked(), timed: Vec::new(), ..self.clone() }
     }
 
-    /// Only its small shapes, and what the instrumented build sees there. The smallest stands in for the problems, which
-    /// may be made for a device a hundred times as fast.
+    /// The smallest shape stands in for the problems, which may be made for a device a hundred times as fast.
     pub fn watched(self) -> Job {
         let elements = |plan: &&ProblemPlan| plan.buffers.iter().map(BufferPlan::elements).sum::<u64>();
         let small = [&self.tiny[..], &self.several[..]].concat();
@@ -140,42 +128,33 @@ impl Job {
     }
 }
 
-/// How good the best so far is: what the cascade measures newcomers against.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Standing {
     /// The incumbent's p50 by problem in the ranking mode, nanoseconds; empty without an incumbent. Where problems are
     /// searched apart, each problem has an incumbent of its own.
     pub problems: BTreeMap<String, f64>,
-    /// The incumbent's objective, nanoseconds.
     pub objective_ns: Option<f64>,
-    /// Who is a contender.
     pub contest: Contest,
 }
 
-/// What a variant has to be good at, so that it is worth more than a screening.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Contest {
-    /// The mean over the timed problems.
     #[default]
     Mean,
-    /// Any one of the problems, however slow it is on the others.
     EachProblem,
 }
 
 impl Standing {
-    /// The standing set by an incumbent's times.
     pub fn new(problems: BTreeMap<String, f64>, objective_ns: f64) -> Standing {
         Standing { problems, objective_ns: Some(objective_ns), contest: Contest::Mean }
     }
 
-    /// The same on a device that takes so many times as long.
     pub fn scaled(&self, factor: f64) -> Standing {
         let problems = self.problems.iter().map(|(name, time)| (name.clone(), time * factor)).collect();
         Standing { problems, objective_ns: self.objective_ns.map(|time| time * factor), ..*self }
     }
 }
 
-/// What a device found out about a job.
 #[derive(Debug)]
 pub struct Judgement {
     pub verdict: Verdict,
@@ -185,11 +164,9 @@ pub struct Judgement {
     /// Nanoseconds; for `too_slow` an estimate or lower bound.
     pub objective_ns: Option<f64>,
     pub attributes: Vec<EntryAttributes>,
-    /// The recovery that followed, if one was needed.
     pub recovery: Option<Recovery>,
     /// Time in the lane without recovery, milliseconds.
     pub device_ms: f64,
-    /// The device is gone; nothing more can be evaluated here.
     pub lost: bool,
     /// The verdict does not count before another device has seen the job; `None` where it does.
     pub second_look: Option<SecondLook>,
@@ -197,7 +174,6 @@ pub struct Judgement {
     pub owes_worker: bool,
 }
 
-/// Why a job has to be seen by another device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecondLook {
     /// The worker broke, and perhaps not by the job's doing.
@@ -207,7 +183,7 @@ pub enum SecondLook {
 }
 
 impl Judgement {
-    /// The same with all times multiplied: what another device of the same class would have measured.
+    /// What another device of the same class would have measured.
     pub fn scaled(mut self, factor: f64) -> Judgement {
         self.objective_ns = self.objective_ns.map(|time| time * factor);
         self.measurements.iter_mut().for_each(|one| one.scale(factor));
@@ -219,7 +195,6 @@ impl Judgement {
         self
     }
 
-    /// A pass with nothing found yet: gates fill it.
     pub fn begin() -> Judgement {
         Judgement {
             verdict: Verdict::pass(),
@@ -249,7 +224,6 @@ pub mod example {
 
     use super::*;
 
-    /// A plan without buffers and launches.
     pub fn plan(name: &str, flops: f64) -> ProblemPlan {
         ProblemPlan {
             name: name.into(),
@@ -270,7 +244,6 @@ pub mod example {
         }
     }
 
-    /// A measurement all of whose samples took the same time.
     pub fn measurement(problem: &str, mode: TimingMode, time: f64, stop: StopRule) -> Measurement {
         Measurement {
             problem: problem.into(),
@@ -292,7 +265,6 @@ pub mod example {
         }
     }
 
-    /// A job with one tiny shape and the given timed problems.
     pub fn job(timed: &[(&str, f64)]) -> Job {
         let hash = ContentHash::of(b"example");
         let binary = BinaryRef { hash: hash.clone(), path: Some("example.so".into()) };

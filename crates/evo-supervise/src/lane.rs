@@ -25,14 +25,12 @@ pub use super::supervisor::{LaneError, LaneLimits, LaneOptions, own_worker};
 use super::unfit::UnfitShapes;
 use evo_timing::noise::{self, NoiseFloor};
 
-/// One device, its worker and the spare.
 #[derive(Debug)]
 pub struct Lane {
     supervisor: Supervisor,
     /// Paired runs so far; every other one swaps the slots.
     pairings: u32,
     unfit: UnfitShapes,
-    /// What to compute answers of before the first job.
     pub(crate) ahead: Option<(CheckPlan, Vec<ProblemPlan>)>,
 }
 
@@ -60,12 +58,10 @@ const LOG_TAIL: usize = 2_000;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Lane {
-    /// Starts the device's worker.
     pub fn start(options: LaneOptions) -> Result<Lane, LaneError> {
         Lane::start_with(options, LaneLimits::default())
     }
 
-    /// The same with limits of the caller's own.
     pub fn start_with(options: LaneOptions, limits: LaneLimits) -> Result<Lane, LaneError> {
         Ok(Lane {
             supervisor: Supervisor::start(options, limits)?,
@@ -75,17 +71,15 @@ impl Lane {
         })
     }
 
-    /// Says when an answer is wanted: what is not known by then is `interrupted`. `None` for no such time.
+    /// What is not known by then is `interrupted`. `None` for no such time.
     pub fn answer_by(&mut self, until: Option<Instant>) {
         self.supervisor.limits.until = until;
     }
 
-    /// No step of a request may take longer than this.
     pub fn limit_steps(&mut self, most: Option<Duration>) {
         self.supervisor.limits.step_max = most;
     }
 
-    /// Which gates and which timing its workers have; empty for workers that do not say.
     pub fn judge(&self) -> &str {
         self.supervisor.judge()
     }
@@ -99,7 +93,6 @@ impl Lane {
         self.supervisor.info()
     }
 
-    /// The machine of its worker; empty for workers of this machine.
     pub fn host(&self) -> &str {
         self.supervisor.host()
     }
@@ -108,7 +101,6 @@ impl Lane {
         &mut self.supervisor
     }
 
-    /// Clocks, power and heat now; `None` if the device is lost or its worker does not answer.
     pub fn telemetry(&mut self) -> Option<Telemetry> {
         if self.supervisor.lost().is_some() {
             return None;
@@ -127,8 +119,7 @@ impl Lane {
         }
     }
 
-    /// Takes a job through gates and timing. Whatever the job does to its worker, the next job finds a
-    /// worker that has passed the health check.
+    /// Whatever the job does to its worker, the next job finds a worker that has passed the health check.
     pub fn evaluate(&mut self, job: &Job, standing: &Standing) -> Judgement {
         self.supervisor.renew();
         if let Some(why) = self.supervisor.lost() {
@@ -200,8 +191,8 @@ impl Lane {
         }
     }
 
-    /// Replaces a worker that died, or leaves that for later where another lane sees what it died with: this one may wait
-    /// long for its launcher. Whether it was left.
+    /// Left for later where another lane sees what the worker died with: this one may wait long for its launcher.
+    /// Whether it was left.
     fn leave_worker(&mut self, blame: &Blame, spent: &mut Spent) -> bool {
         let elsewhere = self.supervisor.limits.second_elsewhere && blame.second_chance;
         if elsewhere && self.supervisor.has_one_at_a_time() {
@@ -213,7 +204,6 @@ impl Lane {
         false
     }
 
-    /// Why another device has to see a job, where one does.
     fn second_look(&self, in_doubt: bool, why: SecondLook) -> Option<SecondLook> {
         (in_doubt && self.supervisor.limits.second_elsewhere).then_some(why)
     }
@@ -231,19 +221,17 @@ impl Lane {
         judgement
     }
 
-    /// Lets fresh processes open in the background, because pairs come soon.
     pub fn expect_pairs(&mut self) {
         self.supervisor.prepare_spares(self.spares());
     }
 
-    /// How many processes beside the working one the device has room for.
     fn spares(&self) -> usize {
         let many = self.info().kind == DeviceKind::Cuda && self.info().memory_bytes >= SPARES_MEMORY;
         if many { SPARES } else { 1 }
     }
 
-    /// Times `b` against `a` on timed problems, A B B A, in one fresh process. Every other call swaps
-    /// the slots, so that over several calls neither has the better place.
+    /// Times A B B A, in one fresh process. Every other call swaps the slots, so that over several calls neither has
+    /// the better place.
     pub fn pair(
         &mut self,
         a: &Job,
@@ -281,7 +269,6 @@ impl Lane {
         })
     }
 
-    /// A fresh process with a job's candidate, for blocks that take turns with other implementations.
     pub fn block_worker(&mut self, job: &Job) -> Result<BlockWorker, LaneError> {
         if let Some(why) = self.supervisor.lost() {
             return Err(LaneError::Lost { why: why.to_string() });
@@ -291,7 +278,6 @@ impl Lane {
         BlockWorker::load(child, job, self.paired_deadlines())
     }
 
-    /// About how long a block of a paired run lasts on this device, milliseconds.
     pub fn block_ms(&self) -> f64 {
         block_ms(self.info().kind)
     }
@@ -305,8 +291,7 @@ impl Lane {
         self.supervisor.limits.capped(deadlines)
     }
 
-    /// Times a job against itself through the whole paired path, on the first so many timed problems; the problem with
-    /// the largest floor counts.
+    /// Through the whole paired path, on the first so many timed problems; the problem with the largest floor counts.
     pub fn noise_floor(&mut self, job: &Job, problems: usize) -> Result<NoiseFloor, LaneError> {
         let problems: Vec<usize> = (0..problems).collect();
         let mut ratios = vec![Vec::new(); problems.len()];
@@ -322,7 +307,6 @@ impl Lane {
     }
 }
 
-/// Time in the lane, and what of it went into recoveries.
 struct Spent {
     began: Instant,
     recovery: Option<Recovery>,
@@ -341,7 +325,6 @@ fn out_of_time() -> Verdict {
     Verdict::new(VerdictKind::Interrupted, "the time by which an answer was wanted is over")
 }
 
-/// The gate at work when the time ended has not run, and neither have those after it.
 fn refuse_late(gates: &mut Vec<GateReport>, gate: Gate, verdict: &Verdict) {
     gates.retain(|report| report.gate < gate);
     let late = |gate: &Gate| GateReport::not_run(*gate, &verdict.message);
@@ -360,7 +343,6 @@ fn lost(why: &str) -> Judgement {
     }
 }
 
-/// The gate in which the worker died has failed; one that was only slow has failed the timing gate.
 fn refuse(gates: &mut Vec<GateReport>, gate: Gate, verdict: &Verdict) {
     // A variant that was merely slow gave no wrong answer: its gate counts as not reached, and timing fails.
     let slow = verdict.kind == VerdictKind::TooSlow;
@@ -415,11 +397,9 @@ fn pair_in(
     Ok(all)
 }
 
-/// What broke a job's walk through the gates.
 #[derive(Debug)]
 struct Trouble {
     blame: Blame,
-    /// A lower bound, where the variant was only slow.
     objective_ns: Option<f64>,
 }
 
@@ -429,7 +409,6 @@ impl Trouble {
     }
 }
 
-/// One job's time with the working child.
 struct Shift<'a> {
     supervisor: &'a mut Supervisor,
     standing: &'a Standing,
@@ -445,7 +424,7 @@ impl<'a> Shift<'a> {
         Shift { supervisor, standing, checks, printed_before, tiny_launched: None }
     }
 
-    /// What is expected of a launch at these full shapes: the slowest of them counts.
+    /// The slowest of the shapes counts.
     fn predict(&self, plans: &[ProblemPlan]) -> LaunchPrediction {
         // One unknown problem makes the whole prediction unknown: a limit from the known ones could be too
         // short and condemn a good variant.
@@ -489,7 +468,6 @@ impl<'a> Shift<'a> {
         Ok((answer.response, answer.launched_max))
     }
 
-    /// Adds the objective's lower bound to a variant that was only slow.
     fn trouble(&self, blame: Blame, prediction: Option<&LaunchPrediction>) -> Trouble {
         let bound = blame.lower_bound.map(|bound| bound.as_nanos() as f64);
         let incumbent = prediction.and_then(|prediction| prediction.incumbent_ns);

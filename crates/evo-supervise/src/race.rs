@@ -6,7 +6,7 @@ use evo_protocol::plan::ProblemPlan;
 /// How far a screening's median may be above the median of many samples.
 const SCREENED: f64 = 0.97;
 
-/// The weighted geometric mean of p50 over timed problems in one mode; none while one is missing.
+/// None while a measurement is missing.
 pub fn objective(measurements: &[Measurement], timed: &[ProblemPlan], mode: TimingMode) -> Option<f64> {
     mean_of(measurements, timed, mode, |own| own.p50_ns)
 }
@@ -41,7 +41,6 @@ fn mean_of(
     (weights > 0.0).then(|| (sum / weights).exp())
 }
 
-/// The newcomer against the incumbent, problem by problem.
 #[derive(Default)]
 pub(super) struct ScreenRace {
     log_sum: f64,
@@ -62,18 +61,15 @@ impl ScreenRace {
         }
     }
 
-    /// The least ratio on any of the problems.
     pub(super) fn least_ratio(&self) -> Option<f64> {
         self.nearest.as_ref().map(|(_, seen, incumbent)| seen / incumbent)
     }
 
-    /// Takes the problem with the least ratio as the one that decides.
     pub(super) fn decided_by_nearest(self) -> ScreenRace {
         let last = self.nearest.clone().unwrap_or(self.last);
         ScreenRace { last, ..self }
     }
 
-    /// The weighted geometric mean of the ratios so far, by which the objective is estimated.
     pub(super) fn ratio(&self) -> Option<f64> {
         (self.weights > 0.0).then(|| (self.log_sum / self.weights).exp())
     }

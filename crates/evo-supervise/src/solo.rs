@@ -16,45 +16,34 @@ use super::supervisor::{LaneError, LaneOptions, begin, finish, own_worker};
 const FAREWELL_MAX: Duration = Duration::from_secs(60);
 const FAREWELL_MIN: Duration = Duration::from_millis(200);
 
-/// How often launches are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SoloCalls {
-    /// Before those that count.
     pub warmup: u32,
     pub calls: u32,
 }
 
-/// What became of a run: the worker's answer and the tool's, which are independent of each other.
 #[derive(Debug)]
 pub struct SoloRun {
-    /// Kernels launched on each problem, or why the worker did not get there.
     pub launched: Result<Vec<u64>, LaneError>,
     /// Where each problem's buffers lay, as far as the worker got; only of a run without guard zones.
     pub buffers: Vec<BufferSpan>,
     /// How the tool, or the worker without one, ended by itself; absent if it had to be killed.
     pub status: Option<ExitStatus>,
-    /// The end of what both printed on stderr.
     pub log: String,
     pub elapsed: Duration,
 }
 
-/// What one worker is to do.
 #[derive(Clone, Copy, Debug)]
 pub struct SoloOrder<'a> {
     pub job: &'a Job,
     pub plans: &'a [ProblemPlan],
     pub calls: SoloCalls,
-    /// Without guard zones around buffers, for a tool that looks for accesses outside of allocations: it takes a guard
-    /// zone for a part of the buffer.
+    /// A tool that looks for accesses outside of allocations takes a guard zone for a part of the buffer.
     pub unguarded: bool,
-    /// For everything: the worker's start, the launches, the tool's end.
     pub limit: Duration,
 }
 
-/// Starts the worker of `options`, loads a job and makes its launches on some problems.
-///
-/// # Errors
-/// The worker's command does not start. Everything else is in the answer.
+/// Fails only where the worker's command does not start; everything else is in the answer.
 pub fn run_solo(options: &LaneOptions, order: &SoloOrder<'_>) -> Result<SoloRun, LaneError> {
     let limit = order.limit;
     let began = Instant::now();
@@ -87,7 +76,6 @@ pub fn run_solo(options: &LaneOptions, order: &SoloOrder<'_>) -> Result<SoloRun,
     Ok(SoloRun { launched, buffers, status, log, elapsed: began.elapsed() })
 }
 
-/// The status of a process that died by itself; none where it was killed for what it did.
 fn status_of(how: &DeathHow) -> Option<ExitStatus> {
     let DeathHow::Exit { code, signal } = how else { return None };
     // A wait status: the exit code is its second byte, a signal its first (wait(2)).

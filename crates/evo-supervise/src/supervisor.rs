@@ -22,25 +22,20 @@ use super::class::DeviceClass;
 use super::deadline::Deadlines;
 use evo_system::process;
 
-/// How a lane's worker is started.
 #[derive(Clone, Debug)]
 pub struct LaneOptions {
     /// The worker's command; this program's own `worker` when absent.
     pub command: Option<Vec<String>>,
     /// `host`, `cuda:0`, as the worker understands it.
     pub device: String,
-    /// Folder for fp64 references.
     pub cache: PathBuf,
-    /// The CUDA device's helper kernels.
     pub support_cubin: Option<PathBuf>,
-    /// A built-in reference as kernels of the device.
     pub reference_kernels: Option<ReferenceKernels>,
     /// Whether the command leads to a worker that may be on another machine and has its device to itself: it gives signs
     /// of life, and there is one at a time.
     pub leased: bool,
 }
 
-/// Limits of a lane that tests shorten.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneLimits {
     /// Used for every request instead of what the device and the shapes call for.
@@ -51,9 +46,7 @@ pub struct LaneLimits {
     pub sampling_max: Option<Duration>,
     /// When whoever asks wants an answer: steps end by then, and none begins afterwards.
     pub until: Option<Instant>,
-    /// A variant that prints more than this is refused.
     pub output_bytes_max: u64,
-    /// Whether an opened worker stands by. It holds an idle context of its own.
     pub spare: bool,
     /// Whether another device sees again what does not count when it is seen once; this one does then not.
     pub second_elsewhere: bool,
@@ -86,7 +79,6 @@ impl LaneLimits {
         }
     }
 
-    /// Whether the time is over by which an answer was wanted.
     pub(crate) fn is_over(&self) -> bool {
         self.until.is_some_and(|until| Instant::now() >= until)
     }
@@ -95,28 +87,20 @@ impl LaneLimits {
 /// What a step gets at least, so that a worker which is opened late is not taken for a dead one.
 const LAST_STEP: Duration = Duration::from_millis(50);
 
-/// Why a lane cannot do what it was asked.
 #[derive(Debug, Error)]
 pub enum LaneError {
-    /// The worker's command does not start.
     #[error("cannot start the worker `{command}`: {source}")]
     Spawn { command: String, source: std::io::Error },
-    /// The worker says that the device cannot be opened.
     #[error("{}", .error.message)]
     Open { error: Box<DeviceError> },
-    /// The worker died.
     #[error("{}", .death.describe())]
     Died { death: Box<Death> },
-    /// The worker refused a request.
     #[error("the worker refused: {}", .error.message)]
     Refused { error: Box<DeviceError> },
-    /// The worker answered something else than was asked.
     #[error("the worker's answer does not fit the request: {found}")]
     Unexpected { found: String },
-    /// The time is over by which an answer was wanted.
     #[error("the time by which an answer was wanted is over")]
     OutOfTime,
-    /// The device no longer answers.
     #[error("the device is lost: {why}")]
     Lost { why: String },
 }
@@ -149,7 +133,6 @@ impl LaneError {
     }
 }
 
-/// After a kill at least this share of the memory that was free at the start must be free again.
 const MEMORY_BACK: f64 = 0.8;
 /// Free memory returns a moment after a kill. It is read at most this often, with this pause between.
 const MEMORY_TRIES: u32 = 10;
@@ -160,43 +143,33 @@ const UNREAPED: &str = "a killed worker cannot be reaped";
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(200);
 /// A worker on another machine gets so long to leave before its connection is cut.
 pub(super) const FAREWELL: Duration = Duration::from_secs(5);
-/// Letters of what a launcher said last.
 const WORDS_MAX: usize = 160;
-/// What a launcher may take to start a worker.
 const OPENING_LEASED: Duration = Duration::from_secs(120);
 
-/// The children of one device.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     options: LaneOptions,
     pub(crate) limits: LaneLimits,
     command: Vec<String>,
     info: DeviceInfo,
-    /// How the device is set up, where the worker was asked.
     settings: BTreeMap<String, String>,
-    /// Which gates the first worker has; all are started by the same command.
     judge: String,
-    /// The machine of the newest worker, where it may be another one.
     host: String,
     current: Option<DeviceWorker>,
     /// Workers that were started and greeted, and whose answers have not been read, oldest first.
     spares: VecDeque<DeviceWorker>,
     /// Whether the spares have opened their device, or were waited for in vain.
     spares_settled: bool,
-    /// Workers that are not needed any more and were not asked to end yet.
     resting: VecDeque<DeviceWorker>,
-    /// Workers that were asked to end.
     retired: Vec<DeviceWorker>,
     memory_free: Option<u64>,
     lost: Option<String>,
-    /// Whether the last worker could not even be started, which is not the device's fault.
     unstarted: bool,
     /// What is in doubt after a worker's death whose successor is still to be started.
     owed: Option<RecoveryLevel>,
 }
 
 impl Supervisor {
-    /// Starts the first worker, runs its health check and starts a spare.
     pub(crate) fn start(options: LaneOptions, limits: LaneLimits) -> Result<Supervisor, LaneError> {
         let command = match &options.command {
             Some(command) => command.clone(),
@@ -234,37 +207,31 @@ impl Supervisor {
         &self.info
     }
 
-    /// How the device is set up, as a worker under a lease says.
     pub(crate) fn settings(&self) -> &BTreeMap<String, String> {
         &self.settings
     }
 
-    /// Which gates and which timing the workers have.
     pub(crate) fn judge(&self) -> &str {
         &self.judge
     }
 
-    /// The machine of the newest worker under a lease; empty for workers of this machine.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
 
-    /// Why the device is lost, if it is.
     pub(crate) fn lost(&self) -> Option<&str> {
         self.lost.as_deref()
     }
 
-    /// Whether it counts as lost because no worker can be started on this machine.
     pub(crate) fn is_unstarted(&self) -> bool {
         self.unstarted
     }
 
-    /// The limits for small work on this device.
     pub(crate) fn deadlines(&self) -> Deadlines {
         deadlines(&self.limits, self.info.kind)
     }
 
-    /// Sends a request to the working child. After an error the child is dead: `recover` comes next.
+    /// After an error the child is dead: `recover` comes next.
     pub(crate) fn request(
         &mut self,
         request: &Request,
@@ -277,7 +244,6 @@ impl Supervisor {
         self.request_within(request, &self.limits.capped(deadlines))
     }
 
-    /// The same within these deadlines, whatever the limits say.
     pub(crate) fn request_within(
         &mut self,
         request: &Request,
@@ -288,17 +254,15 @@ impl Supervisor {
         child.request(request, deadlines).map_err(LaneError::died)
     }
 
-    /// Bytes that the working child has printed.
     pub(crate) fn printed(&self) -> u64 {
         self.current.as_ref().map_or(0, |child| child.log().total())
     }
 
-    /// The end of what the working child has printed.
     pub(crate) fn log_tail(&self, bytes: usize) -> String {
         self.current.as_ref().map(|child| child.log().tail(bytes)).unwrap_or_default()
     }
 
-    /// Lets spares finish opening and retired workers end, so that neither disturbs a measurement.
+    /// Waits until neither opening spares nor retired workers disturb a measurement.
     pub(crate) fn settle(&mut self, limit: Duration) {
         let until = Instant::now() + limit;
         self.bury_retired(until);
@@ -312,18 +276,16 @@ impl Supervisor {
         }
     }
 
-    /// Keeps a fresh worker as the working one, where there is one at a time.
     pub(crate) fn keep(&mut self, child: DeviceWorker) {
         self.current = Some(child);
     }
 
-    /// Whether a fresh worker takes the place of the working one.
     pub(crate) fn has_one_at_a_time(&self) -> bool {
         self.options.leased
     }
 
-    /// Lets a worker sit idle, because its end would hold up the next measurement. Those that rested before it, beyond
-    /// `most`, are asked to end.
+    /// A worker's end would hold up the next measurement. Those that rested before it, beyond `most`, are asked to
+    /// end.
     pub(crate) fn rest(&mut self, child: DeviceWorker, most: usize) {
         self.resting.push_back(child);
         while self.resting.len() > most
@@ -333,13 +295,11 @@ impl Supervisor {
         }
     }
 
-    /// Asks a worker to end, without waiting for it: the next measurement does.
     fn retire(&mut self, mut child: DeviceWorker) {
         child.dismiss();
         self.retired.push(child);
     }
 
-    /// Waits for retired workers until then, and kills those that are still there.
     fn bury_retired(&mut self, until: Instant) {
         for mut child in std::mem::take(&mut self.retired) {
             let grace = until.saturating_duration_since(Instant::now());
@@ -349,7 +309,6 @@ impl Supervisor {
         }
     }
 
-    /// Kills the working child, and leaves it to `renew` to put another one in its place.
     pub(crate) fn postpone(&mut self, doubt: RecoveryLevel) {
         if !self.current.take().is_none_or(|mut child| child.bury()) {
             self.lost = Some(UNREAPED.into());
@@ -357,7 +316,6 @@ impl Supervisor {
         self.owed = Some(doubt);
     }
 
-    /// Puts a checked worker in the place of one that was killed, if that was put off.
     pub(crate) fn renew(&mut self) -> Option<Recovery> {
         let doubt = self.owed.take()?;
         match self.lost {
@@ -366,11 +324,10 @@ impl Supervisor {
         }
     }
 
-    /// Kills the working child and puts a checked one in its place. `doubt` says why; a device that is
-    /// lost on the way is `R3`.
+    /// `doubt` says why; a device that is lost on the way is `R3`.
     ///
-    /// The health check follows at every level: it takes milliseconds, and a process that died in host
-    /// code may have left the device in any state.
+    /// The health check follows at every level: it takes milliseconds, and a process that died in host code may have
+    /// left the device in any state.
     pub(crate) fn recover(&mut self, doubt: RecoveryLevel) -> Recovery {
         let began = Instant::now();
         // The next answer needs a checked worker, however late this one is.
@@ -416,7 +373,6 @@ impl Supervisor {
         Err(why)
     }
 
-    /// An opened worker that has done nothing yet: the spare, or a new one.
     pub(crate) fn fresh(&mut self) -> Result<DeviceWorker, LaneError> {
         let deadlines = opening(&self.options, self.deadlines());
         if self.options.leased
@@ -453,12 +409,10 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Starts a spare if there is none; a failure shows when it is needed.
     pub(crate) fn prepare_spare(&mut self) {
         self.prepare_spares(1);
     }
 
-    /// Starts spares until there are so many.
     pub(crate) fn prepare_spares(&mut self, wanted: usize) {
         // They end while the new ones open.
         while let Some(child) = self.resting.pop_front() {
@@ -471,7 +425,7 @@ impl Supervisor {
         }
     }
 
-    /// Runs the health check; returns the free memory, where the device reports it.
+    /// The free memory, where the device reports it.
     fn canary(&mut self) -> Result<Option<u64>, LaneError> {
         let deadlines = self.deadlines();
         // What was killed on another machine ends when it notices.
@@ -504,7 +458,6 @@ impl Drop for Supervisor {
     }
 }
 
-/// The limits under which a worker opens its device.
 fn opening(options: &LaneOptions, deadlines: Deadlines) -> Deadlines {
     let least = if options.leased { OPENING_LEASED } else { Duration::ZERO };
     Deadlines { opening: deadlines.opening.max(least), ..deadlines }
@@ -514,7 +467,6 @@ fn deadlines(limits: &LaneLimits, kind: DeviceKind) -> Deadlines {
     limits.capped(limits.deadlines.unwrap_or_else(|| Deadlines::tiny(kind)))
 }
 
-/// The command of this program's own worker.
 pub fn own_worker() -> Result<Vec<String>, LaneError> {
     let program = process::worker_program()
         .map_err(|source| LaneError::Spawn { command: "evo worker".into(), source })?;
@@ -531,7 +483,7 @@ fn hello(options: &LaneOptions, lease: Option<WorkerLease>) -> Request {
     }
 }
 
-/// Starts a worker and greets it, without waiting for the answer.
+/// Without waiting for the answer.
 pub(super) fn begin(command: &[String], options: &LaneOptions) -> Result<DeviceWorker, LaneError> {
     let spawn_error = |source| LaneError::Spawn { command: command.join(" "), source };
     let mut child = DeviceWorker::start(command).map_err(spawn_error)?;
@@ -559,7 +511,6 @@ fn lease(options: &LaneOptions) -> WorkerLease {
     }
 }
 
-/// What a worker says of itself.
 pub(super) struct Opened {
     pub info: DeviceInfo,
     pub judge: String,
@@ -567,7 +518,6 @@ pub(super) struct Opened {
     pub host: String,
 }
 
-/// Waits until a greeted worker has opened its device: what that is, and which gates the worker has.
 pub(super) fn finish(
     child: &mut DeviceWorker,
     options: &LaneOptions,

@@ -14,19 +14,16 @@ use evo_space::genome::ContentHash;
 
 use super::job::Job;
 
-/// What references were seen not to take.
 #[derive(Debug, Default)]
 pub struct UnfitShapes {
     /// By the reference's hash and the shape's name.
     shapes: BTreeSet<(ContentHash, String)>,
-    /// References whose build in single precision does not run.
     single: BTreeSet<ContentHash>,
     /// References that fail without that build as well, so that it is not to blame.
     blameless: BTreeSet<ContentHash>,
 }
 
 impl UnfitShapes {
-    /// The job without what its reference does not take.
     pub fn without<'a>(&self, job: &'a Job) -> Cow<'a, Job> {
         let Some(reference) = hash(job) else { return Cow::Borrowed(job) };
         let unfit = |plan: &ProblemPlan| self.shapes.contains(&(reference.clone(), plan.name.clone()));
@@ -51,7 +48,7 @@ impl UnfitShapes {
         Cow::Owned(own)
     }
 
-    /// Takes a lesson from a verdict on the task. Whether there is one, and so the job shall be tried again.
+    /// Whether there is a lesson, and so the job shall be tried again.
     pub fn learn(&mut self, job: &Job, gate: Gate, verdict: &Verdict) -> bool {
         let late = verdict.kind == VerdictKind::WorkerHang;
         let task = verdict.kind == VerdictKind::HarnessError && verdict.has_cause(Cause::Task);
@@ -74,12 +71,10 @@ impl UnfitShapes {
     }
 }
 
-/// Where it happened: the case's name.
 fn place(verdict: &Verdict) -> Option<&str> {
     verdict.evidence.get("at").or_else(|| verdict.evidence.get("case"))?.as_str()
 }
 
-/// The small shape of a case of this name.
 fn shape_of(job: &Job, case: &str) -> Option<String> {
     let shapes = job.tiny.iter().chain(&job.several).chain(&job.drawn);
     let of =
@@ -87,7 +82,6 @@ fn shape_of(job: &Job, case: &str) -> Option<String> {
     shapes.into_iter().find(of).map(|plan| plan.name.clone())
 }
 
-/// The reference's, where the user wrote one.
 fn hash(job: &Job) -> Option<&ContentHash> {
     job.candidate.reference.as_ref().map(|(binary, _)| &binary.hash)
 }

@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::{Errno, Result};
 
-/// What a link on the way means.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Links {
     /// It is followed where it stays below the folder.
@@ -15,8 +14,8 @@ pub enum Links {
     Refused,
 }
 
-/// Opens a path below `folder`; `None` where the kernel or the container does not have the call. A path that leads
-/// outside is `XDEV`, and a refused link is `LOOP`.
+/// `None` where the kernel or the container does not have the call. A path that leads outside is `XDEV`, and a
+/// refused link is `LOOP`.
 pub fn open(
     folder: impl AsFd,
     path: &str,

@@ -1,6 +1,6 @@
 //! What this machine is called.
 
-/// The name by which a person tells this machine from others; empty where it cannot be read.
+/// Empty where it cannot be read.
 pub fn name() -> String {
     // What `uname` gives too, without a feature of a crate for it.
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();

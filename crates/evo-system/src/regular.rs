@@ -8,17 +8,16 @@ use std::path::Path;
 
 use rustix::fs::FileType;
 
-/// What a path is where a file should be: `a named pipe`; `None` for a file, and where there is nothing.
+/// `a named pipe`; `None` for a file, and where there is nothing.
 pub fn irregular(path: &Path) -> Option<&'static str> {
     word(FileType::from_raw_mode(fs::metadata(path).ok()?.mode()))
 }
 
-/// The same as an error: `it is a named pipe, not a file`.
+/// `it is a named pipe, not a file`.
 pub fn check(path: &Path) -> io::Result<()> {
     irregular(path).map_or(Ok(()), |what| Err(refused(what)))
 }
 
-/// Opens a file for reading, and nothing else.
 pub fn open(path: &Path) -> io::Result<File> {
     check(path)?;
     // Not waiting for the other end, should a pipe have taken the file's place since.
@@ -29,7 +28,6 @@ pub fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Reads a whole file, and nothing else.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
@@ -46,7 +44,6 @@ pub fn word(kind: FileType) -> Option<&'static str> {
     }
 }
 
-/// The refusal of what is not a file.
 pub fn refused(what: &str) -> io::Error {
     let kind = if what == "a folder" { io::ErrorKind::IsADirectory } else { io::ErrorKind::InvalidInput };
     io::Error::new(kind, format!("it is {what}, not a file"))

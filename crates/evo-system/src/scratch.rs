@@ -1,5 +1,5 @@
-//! ScratchFolder folders: made again where they are missing, locked while they are in use, and swept once nobody
-//! holds them.
+//! Scratch folders: made again where they are missing, locked while they are in use, and swept once nobody holds
+//! them.
 //!
 //! Locks belong to open files, so the kernel gives them back however a process ends, and a folder that is not
 //! locked has no owner. Every sweep takes a lock on the whole place, which makers share: a folder that has been
@@ -12,15 +12,14 @@ use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 
-/// What processes of other machines left behind is removed when it is older than this: their locks may not
-/// be visible here.
+/// The locks of other machines' processes may not be visible here.
 const FOREIGN_AGE: Duration = Duration::from_secs(24 * 3600);
 
 // Not the names of before there were locks (`worker-`, `entry-`): an older evo may be using those.
 const FOLDER_PREFIX: &str = "scratch-";
 const ENTRY_PREFIX: &str = "part-";
 
-/// A folder of one process's own, removed when dropped. Nobody sweeps it until then.
+/// Nobody sweeps it until it is dropped.
 #[derive(Debug)]
 pub struct ScratchFolder {
     // Before the folder: fields are dropped in order, and a folder that is still locked is not swept.
@@ -34,19 +33,16 @@ impl ScratchFolder {
     }
 }
 
-/// Where a cache keeps what is being made.
 #[derive(Clone, Debug)]
 pub struct ScratchPlace {
     root: PathBuf,
 }
 
 impl ScratchPlace {
-    /// The place `root`, which need not exist.
     pub fn new(root: PathBuf) -> ScratchPlace {
         ScratchPlace { root }
     }
 
-    /// A fresh locked folder.
     pub fn folder(&self) -> io::Result<ScratchFolder> {
         let _turn = self.shared_turn()?;
         let folder = tempfile::Builder::new().prefix(FOLDER_PREFIX).tempdir_in(&self.root)?;
@@ -55,7 +51,7 @@ impl ScratchPlace {
         Ok(ScratchFolder { folder, _lock: lock })
     }
 
-    /// Writes a file under another name and renames it to `path`, so that readers see all of it or none.
+    /// Written under another name and renamed, so that readers see all of it or none.
     pub fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         // Held to the end: a sweep removes every file of this kind that it meets.
         let _turn = self.shared_turn()?;
@@ -67,14 +63,13 @@ impl ScratchPlace {
         file.persist(path).map(drop).map_err(|error| error.error)
     }
 
-    /// Proves that files can be made and written here. A full disk may still let empty files be made.
+    /// A full disk may still let empty files be made.
     pub fn probe(&self) -> io::Result<()> {
         fs::create_dir_all(&self.root)?;
         // Without a name, so that nothing is left of it however this process ends.
         tempfile::tempfile_in(&self.root)?.write_all(&[0u8; 4096])
     }
 
-    /// Removes what killed processes left behind.
     pub fn sweep(&self) {
         let Ok(turn) = File::options().write(true).open(self.turn_path()) else { return };
         // Somebody is making something: the next start sweeps.
@@ -94,13 +89,11 @@ impl ScratchPlace {
         }
     }
 
-    /// The file whose lock makers share and a sweep takes for itself: beside the place, which holds nothing but
-    /// what is being made.
+    /// Beside the place, which holds nothing but what is being made.
     fn turn_path(&self) -> PathBuf {
         self.root.with_extension("lock")
     }
 
-    /// A share of the lock that keeps sweeps away; makes the place where it is missing.
     fn shared_turn(&self) -> io::Result<File> {
         fs::create_dir_all(&self.root)?;
         let mut options = File::options();

@@ -13,12 +13,10 @@ use serde::{Deserialize, Serialize};
 use super::paired::claimable;
 use super::stats::{Interval, below, quantile, sorted};
 
-/// What was asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AcceptanceRule {
     /// Least gain, as a share: 0.03.
     pub accept: f64,
-    /// On so many canonical problems, or on all of them where there are fewer.
     pub on: usize,
     /// A slowdown beyond this share asks to go back.
     pub revert_above: f64,
@@ -31,7 +29,6 @@ pub const WORSE_MAX: f64 = 0.02;
 const TAIL_SAMPLES_MIN: usize = 20;
 const TAIL_RESAMPLES: usize = 2_000;
 
-/// Candidate against rival on one problem.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RivalProblem {
     pub problem: String,
@@ -42,7 +39,6 @@ pub struct RivalProblem {
     pub tail: Option<Interval>,
 }
 
-/// A ratio of times with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimeRatio {
     pub median: f64,
@@ -50,10 +46,8 @@ pub struct TimeRatio {
     pub high: f64,
 }
 
-/// What is known of a candidate beside its rival.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RivalFindings {
-    /// Every gate passed.
     pub correct: bool,
     /// Demanded gates that did not run and may not be left out.
     pub missing: Vec<String>,
@@ -61,21 +55,15 @@ pub struct RivalFindings {
     pub is_same_code: bool,
     /// Why there is no comparison.
     pub not_compared: Option<String>,
-    /// The largest relative difference between the rival and itself.
     pub noise_floor: Option<f64>,
-    /// The timed problems.
     pub problems: Vec<RivalProblem>,
 }
 
-/// What to do with a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RivalDecision {
-    /// It takes the rival's place.
     Keep,
-    /// It does not.
     Reject,
-    /// It does not, and whoever works on it goes back to the rival.
     Revert,
 }
 
@@ -89,7 +77,6 @@ impl Display for RivalDecision {
     }
 }
 
-/// A decision with its reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ruling {
     pub decision: RivalDecision,
@@ -134,13 +121,11 @@ pub fn decide(rule: &AcceptanceRule, found: &RivalFindings) -> Ruling {
 }
 
 impl RivalProblem {
-    /// The gain is as large as was asked for, and its whole interval lies above the noise floor.
     fn gains(&self, rule: &AcceptanceRule, floor: f64) -> bool {
         // The speed-up is the inverse of the ratio, and so its lower end that of the ratio's upper one.
         self.ratio.is_some_and(|own| 1.0 / own.median >= 1.0 + rule.accept && 1.0 / own.high > 1.0 + floor)
     }
 
-    /// A loss beyond what was allowed, and its whole interval lies above the noise floor.
     fn loses(&self, rule: &AcceptanceRule, floor: f64) -> bool {
         self.ratio.is_some_and(|own| own.median > 1.0 + rule.revert_above && own.low > 1.0 + floor)
     }
@@ -150,7 +135,7 @@ fn canonical(problems: &[RivalProblem]) -> impl Iterator<Item = &RivalProblem> {
     problems.iter().filter(|one| one.canonical)
 }
 
-/// Why the candidate is slower. One that is slower on a problem and faster on others by more is a trade and not that.
+/// One that is slower on a problem and faster on others by more is a trade and not slower.
 fn revert(rule: &AcceptanceRule, floor: f64, problems: &[RivalProblem]) -> Option<String> {
     let slower: Vec<&RivalProblem> = canonical(problems).filter(|one| one.loses(rule, floor)).collect();
     let sum: f64 = canonical(problems).filter_map(|one| one.ratio).map(|own| own.median.ln()).sum();
@@ -167,7 +152,6 @@ fn revert(rule: &AcceptanceRule, floor: f64, problems: &[RivalProblem]) -> Optio
     })
 }
 
-/// Why the candidate is not accepted.
 fn refusal(rule: &AcceptanceRule, floor: f64, problems: &[RivalProblem]) -> Option<String> {
     let count = canonical(problems).count();
     let wanted = rule.on.min(count).max(1);
@@ -207,8 +191,7 @@ fn gains(rule: &AcceptanceRule, floor: f64, problems: &[RivalProblem]) -> String
     format!("faster by {} or more on {gaining} of {count} canonical problems", share(rule.accept))
 }
 
-/// Whether no canonical problem is slower by more than is allowed. Under a noise floor above that, only an interval
-/// that lies wholly below it shows so.
+/// Under a noise floor above the allowed loss, only an interval that lies wholly below it shows so.
 fn not_slower(rule: &AcceptanceRule, floor: f64, problems: &[RivalProblem]) -> Option<bool> {
     if canonical(problems).any(|one| one.loses(rule, floor)) {
         return Some(false);
@@ -219,14 +202,12 @@ fn not_slower(rule: &AcceptanceRule, floor: f64, problems: &[RivalProblem]) -> O
     canonical(problems).all(is_shown).then_some(true)
 }
 
-/// `0.034` as `3.4 %`.
 fn share(value: f64) -> String {
     let percent = (value * 1000.0).round() / 10.0;
     format!("{percent} %")
 }
 
-/// The 95 % interval of candidate's p90 / rival's p90, from the samples of both; `None` for too few. Deterministic for
-/// a seed.
+/// From the samples of both; `None` for too few. Deterministic for a seed.
 pub fn tail_ratio(candidate_ns: &[f64], rival_ns: &[f64], seed: u64) -> Option<Interval> {
     if candidate_ns.len().min(rival_ns.len()) < TAIL_SAMPLES_MIN {
         return None;
@@ -355,7 +336,6 @@ mod tests {
         assert!(tail_ratio(&slow, &samples, 1).unwrap().low > 1.4);
     }
 
-    /// A draw from the normal distribution with this standard deviation.
     fn normal(random: &mut ChaCha8Rng, deviation: f64) -> f64 {
         let uniform = |random: &mut ChaCha8Rng| (f64::from(random.next_u32()) + 0.5) / 4_294_967_296.0;
         let (one, two) = (uniform(random), uniform(random));

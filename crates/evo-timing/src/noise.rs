@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::stats::{bootstrap_medians, median, quantile, sorted};
 
-/// The result of timing A against A.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NoiseFloor {
     /// 95th percentile of the claimed |difference|, as a share.
@@ -17,7 +16,6 @@ pub struct NoiseFloor {
     pub log_ratios: Vec<Vec<f64>>,
 }
 
-/// The floor from the log ratios of each process that timed A against A.
 pub fn floor(processes: Vec<Vec<f64>>, seed: u64) -> NoiseFloor {
     let all: Vec<f64> = processes.iter().flatten().copied().collect();
     // Blocks of two: one A B B A gives two neighboring ratios, which share their moment.

@@ -12,13 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use super::stats::{below, median, median_in_place, quantile};
 
-/// A comparison of B with A.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PairedComparison {
     pub decision: PairedDecision,
     /// Median of ln(time B / time A): negative where B is faster.
     pub log_ratio: f64,
-    /// Its 95 % interval.
     pub low: f64,
     pub high: f64,
     pub delta: f64,
@@ -29,12 +27,11 @@ pub fn claimable(noise_floor: f64) -> f64 {
     (2.0 * noise_floor).max(0.005)
 }
 
-/// Compares B with A from the log ratios of each process.
 pub fn compare(processes: &[Vec<f64>], noise_floor: f64, seed: u64) -> PairedComparison {
     compare_resampled(processes, noise_floor, seed).0
 }
 
-/// The same, and the bootstrap distribution of the median that the interval is taken from, in ascending order.
+/// The bootstrap distribution of the median is in ascending order.
 pub fn compare_resampled(
     processes: &[Vec<f64>],
     noise_floor: f64,
@@ -57,8 +54,8 @@ pub fn compare_resampled(
     (PairedComparison { decision, log_ratio: median(&all), low, high, delta }, medians)
 }
 
-/// How far the baseline drifted while a process compared it: the relative difference between the medians of its
-/// first and its second half of blocks, in the order in which they ran. `None` for fewer than four blocks.
+/// The relative difference between the medians of the first and the second half of blocks, in the order in which they
+/// ran. `None` for fewer than four blocks.
 pub fn drift(baseline_ns: &[f64]) -> Option<f64> {
     if baseline_ns.len() < 4 {
         return None;
@@ -68,8 +65,8 @@ pub fn drift(baseline_ns: &[f64]) -> Option<f64> {
     Some((second / first - 1.0).abs()).filter(|drift| drift.is_finite())
 }
 
-/// Whether a comparison might have come out otherwise had the baseline not drifted by this much. One that is open may
-/// always have; any other only if its interval, wider by the drift at both ends, no longer allows the decision.
+/// One that is open may always have come out otherwise; any other only if its interval, wider by the drift at both
+/// ends, no longer allows the decision.
 pub fn hangs_on_drift(comparison: &PairedProblem, drift: f64, noise_floor: f64) -> bool {
     let (low, high) = (comparison.ratio_low.ln() - drift, comparison.ratio_high.ln() + drift);
     let is_open = comparison.decision == PairedDecision::Ambiguous;
@@ -105,8 +102,8 @@ fn resampled_medians(processes: &[Vec<f64>], resamples: usize, seed: u64) -> Vec
         .collect()
 }
 
-/// Runs `blocks` blocks A B B A. `run(slot)` runs one block of about `block_ms` and gives its median
-/// in nanoseconds; errors end the run. `b_first` starts with B, which processes alternate.
+/// `run(slot)` runs one block and gives its median in nanoseconds; errors end the run. `b_first` starts with B, which
+/// processes alternate.
 pub fn interleave<E>(
     blocks: u32,
     b_first: bool,

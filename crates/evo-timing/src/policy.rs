@@ -1,16 +1,14 @@
-//! The sampling policies of the cascade: a screening for every variant, a race for those that are close, the
-//! measurement of those that could enter the board, and the deep one of finalists and of `evo test-one`.
+//! The sampling policies of the cascade.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use evo_protocol::worker::{RacePolicy, SamplePolicy};
 
-/// Times of sampling that may be asked for: from that of a race, below which an order statistic's interval is a matter
-/// of luck, to that of a deep measurement.
+/// From that of a race, below which an order statistic's interval is a matter of luck, to that of a deep measurement.
 pub const SAMPLING: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(5);
 
-/// A screening: one warm-up call and three to seven samples, abandoned above `abandon_above_ns`.
+/// Abandoned above `abandon_above_ns`.
 pub fn screen(abandon_above_ns: Option<f64>) -> SamplePolicy {
     SamplePolicy {
         screen: true,
@@ -24,14 +22,13 @@ pub fn screen(abandon_above_ns: Option<f64>) -> SamplePolicy {
     }
 }
 
-/// The time of a candidate that is judged quickly: few samples right after its screening, with its outputs checked in
-/// between, which a screening leaves out.
+/// Few samples right after the screening, with outputs checked in between, which a screening leaves out.
 pub fn quick() -> SamplePolicy {
     SamplePolicy { screen: false, samples_min: 9, samples_max: 30, limit_ms: 50.0, ..screen(None) }
 }
 
-/// A race: few samples, and more until the median's interval lies to one side of `rival_ns` or is tight. It has no
-/// warm-up of its own: the screening has just run the same kernel.
+/// Samples until the median's interval lies to one side of `rival_ns` or is tight. No warm-up: the screening has just
+/// run the same kernel.
 pub fn race(rival_ns: Option<f64>) -> SamplePolicy {
     SamplePolicy {
         // The fewest of which an order statistic's 95 % interval leaves out the extremes.
@@ -44,8 +41,8 @@ pub fn race(rival_ns: Option<f64>) -> SamplePolicy {
     }
 }
 
-/// A contender's measurement. Its warm-up is shorter than the deep one's, because the lane that
-/// screens and races without a pause has kept the device warm.
+/// The warm-up is shorter than the deep one's, because the lane that screens and races without a pause has kept the
+/// device warm.
 pub fn contender() -> SamplePolicy {
     SamplePolicy {
         screen: false,
@@ -62,12 +59,12 @@ pub fn contender() -> SamplePolicy {
     }
 }
 
-/// The same for calls each with its launch, which never rank: reported, so 1 % will do.
+/// For calls each with its launch, which never rank: reported, so 1 % will do.
 pub fn eager() -> SamplePolicy {
     SamplePolicy { samples_max: 200, interval: 0.01, limit_ms: 150.0, ..contender() }
 }
 
-/// The same for a device that has just been kept busy by the measurement before.
+/// For a device that has just been kept busy by the measurement before.
 pub fn warm(policy: SamplePolicy) -> SamplePolicy {
     SamplePolicy { warmup_ms: policy.warmup_ms.min(WARM_MS), ..policy }
 }
@@ -75,18 +72,17 @@ pub fn warm(policy: SamplePolicy) -> SamplePolicy {
 /// A window of samples or two of the kernel itself: caches, and a batch of the right size.
 const WARM_MS: f64 = 30.0;
 
-/// Warm-up of a deep measurement whose device may have been idle. In a confirmation the gates before it have kept the
-/// device busy (`busy`).
+/// For a device that may have been idle.
 const DEEP_WARM_MS: f64 = 300.0;
 const DEEP_BUSY_MS: f64 = 30.0;
 
-/// The deep measurement on a device that gates have kept busy for some hundred milliseconds.
+/// For a device that gates have kept busy for some hundred milliseconds.
 pub fn busy(policy: SamplePolicy) -> SamplePolicy {
     SamplePolicy { warmup_ms: policy.warmup_ms.min(DEEP_BUSY_MS), ..policy }
 }
 
-/// The deep measurement: warm-up by time to a steady state, then 5 s at most. A quiet device reaches the
-/// interval in a tenth of that; on a noisy one, more samples of the same noise would not help.
+/// Warm-up to a steady state, then 5 s at most. A quiet device reaches the interval in a tenth of that; on a noisy
+/// one, more samples of the same noise would not help.
 pub fn deep() -> SamplePolicy {
     SamplePolicy {
         screen: false,
@@ -100,7 +96,6 @@ pub fn deep() -> SamplePolicy {
     }
 }
 
-/// The same with warm-up and sampling that take no longer than this, each.
 pub fn within(policy: SamplePolicy, most: Option<Duration>) -> SamplePolicy {
     let Some(most_ms) = most.map(|most| most.as_secs_f64() * 1e3) else { return policy };
     SamplePolicy {

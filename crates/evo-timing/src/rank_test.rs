@@ -22,8 +22,8 @@ pub fn mann_whitney_p(first: &[f64], second: &[f64]) -> Option<f64> {
     Some((2.0 * upper_tail(z)).clamp(0.0, 1.0))
 }
 
-/// Cliff's delta (Cliff 1993): how much more often a sample of the first set is larger than one of the second than it is
-/// smaller, from -1 to 1. `None` where a side has no sample.
+/// Cliff 1993: how much more often a sample of the first set is larger than one of the second than it is smaller,
+/// from -1 to 1. `None` where a side has no sample.
 pub fn cliffs_delta(first: &[f64], second: &[f64]) -> Option<f64> {
     let u = u_statistic(first, second)?;
     Some(2.0 * u / (first.len() as f64 * second.len() as f64) - 1.0)

@@ -7,12 +7,10 @@
 
 use super::{noise, paired};
 
-/// Rounds of measuring, each as long as the first.
 pub const ROUNDS_MAX: u32 = 3;
 /// One-sided, as the lower end of a 95 % interval is.
 const ALPHA: f64 = 0.025;
 
-/// Log ratios of one problem, by process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RegressionSamples {
     /// Candidate over baseline.
@@ -21,19 +19,16 @@ pub struct RegressionSamples {
     pub same: Vec<Vec<f64>>,
 }
 
-/// What the samples of one problem say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegressionDecision {
     /// Not slower by more than the threshold, which could have been seen.
     Pass,
     /// Slower by more than the threshold, and not by chance.
     Regression,
-    /// It cannot be told under this noise.
     Noisy,
 }
 
 impl RegressionDecision {
-    /// The name in files.
     pub fn as_str(self) -> &'static str {
         match self {
             RegressionDecision::Pass => "pass",
@@ -43,7 +38,6 @@ impl RegressionDecision {
     }
 }
 
-/// The comparison on one problem.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RegressionFinding {
     pub decision: RegressionDecision,
@@ -51,13 +45,12 @@ pub struct RegressionFinding {
     pub ratio: f64,
     pub ratio_low: f64,
     pub ratio_high: f64,
-    /// The relative difference between the baseline and itself.
     pub floor: f64,
     /// That the ratio is not above the floor, with Holm's correction.
     pub p: f64,
 }
 
-/// Judges all problems of a run together. `threshold` is a share: 0.02. Deterministic for a seed.
+/// `threshold` is a share: 0.02. Deterministic for a seed.
 pub fn judge(threshold: f64, problems: &[RegressionSamples], seed: u64) -> Vec<RegressionFinding> {
     let mut found: Vec<RegressionFinding> = problems.iter().map(|own| measure(own, seed)).collect();
     let raw: Vec<f64> = found.iter().map(|own| own.p).collect();
@@ -68,7 +61,6 @@ pub fn judge(threshold: f64, problems: &[RegressionSamples], seed: u64) -> Vec<R
     found
 }
 
-/// The numbers of one problem; its p-value is not corrected yet.
 fn measure(samples: &RegressionSamples, seed: u64) -> RegressionFinding {
     let floor = floor(&samples.same, seed);
     let (own, resamples) = paired::compare_resampled(&samples.against, floor, seed);
@@ -85,8 +77,8 @@ fn measure(samples: &RegressionSamples, seed: u64) -> RegressionFinding {
     }
 }
 
-/// The noise floor of a run. Its processes alternate which slot comes first; all of one kind are taken together, so that
-/// the floor is that of a comparison over as many processes.
+/// Processes alternate which slot comes first; all of one kind are taken together, so that the floor is that of a
+/// comparison over as many processes.
 fn floor(same: &[Vec<f64>], seed: u64) -> f64 {
     let mut halves = vec![Vec::new(), Vec::new()];
     for (at, process) in same.iter().enumerate() {
@@ -96,7 +88,7 @@ fn floor(same: &[Vec<f64>], seed: u64) -> f64 {
     noise::floor(halves, seed).floor
 }
 
-/// Holm's step-down correction: adjusted p-values in the order of the given ones.
+/// Adjusted p-values in the order of the given ones.
 fn holm(raw: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..raw.len()).collect();
     order.sort_by(|a, b| raw[*a].total_cmp(&raw[*b]));
@@ -134,16 +126,11 @@ mod tests {
     use super::*;
     use crate::paired::interleave;
 
-    /// A machine: what a block takes moves with drift, with each process's luck, from block to block, and by outliers.
     struct Machine {
         random: ChaCha8Rng,
-        /// Standard deviations of the logarithm of a block's time.
         block: f64,
-        /// Of what a slot of a process has for good: addresses, alignment.
         process: f64,
-        /// Of each step of a random walk that both rivals share.
         drift: f64,
-        /// How often a block is disturbed.
         outliers: f64,
     }
 
@@ -157,12 +144,10 @@ mod tests {
             f64::from(self.random.next_u32()) / f64::from(u32::MAX)
         }
 
-        /// By the sum of twelve uniform numbers.
         fn normal(&mut self) -> f64 {
             (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
         }
 
-        /// One process that compares two rivals, `b` slower by a share.
         fn process(&mut self, blocks: u32, b_first: bool, slower: f64) -> Vec<f64> {
             let luck = [self.normal() * self.process, self.normal() * self.process];
             let mut walk = 0.0;
@@ -188,7 +173,6 @@ mod tests {
         }
     }
 
-    /// A gate run over six problems, the first of them slower by a share.
     fn run(seed: u64, block: f64, slower: f64) -> Vec<RegressionDecision> {
         let mut machine = Machine::new(seed, block);
         let mut problems = vec![RegressionSamples::default(); 6];

@@ -7,7 +7,6 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// A 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     pub low: f64,
@@ -15,20 +14,19 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Half the width, relative to `center`.
     pub fn relative_half_width(&self, center: f64) -> f64 {
         if center == 0.0 { 0.0 } else { (self.high - self.low) / 2.0 / center.abs() }
     }
 }
 
-/// Sorts samples in ascending order; NaN goes last.
+/// Ascending; NaN goes last.
 pub fn sorted(samples: &[f64]) -> Vec<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted
 }
 
-/// The quantile `q` (0 to 1) of sorted samples, interpolated linearly; NaN for none.
+/// `q` from 0 to 1, interpolated linearly; NaN for none.
 pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
     let position = q.clamp(0.0, 1.0) * last as f64;
@@ -37,7 +35,7 @@ pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * (position - below as f64)
 }
 
-/// The median; NaN for none.
+/// NaN for none.
 pub fn median(samples: &[f64]) -> f64 {
     quantile(&sorted(samples), 0.5)
 }
@@ -83,15 +81,13 @@ fn order_rank(n: usize) -> usize {
     0
 }
 
-/// The 95 % interval of the median by block bootstrap: `resamples` series are pieced together from
-/// blocks of `block` neighbors. Deterministic for a seed.
+/// `resamples` series are pieced together from blocks of `block` neighbors. Deterministic for a seed.
 pub fn bootstrap_interval(samples: &[f64], resamples: usize, block: usize, seed: u64) -> Interval {
     let mut medians = bootstrap_medians(samples, resamples, block, seed);
     medians.sort_by(f64::total_cmp);
     Interval { low: quantile(&medians, 0.025), high: quantile(&medians, 0.975) }
 }
 
-/// The medians of `resamples` block-bootstrap series.
 pub fn bootstrap_medians(samples: &[f64], resamples: usize, block: usize, seed: u64) -> Vec<f64> {
     let n = samples.len();
     if n == 0 {

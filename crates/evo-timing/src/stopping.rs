@@ -1,22 +1,20 @@
 //! When there are enough samples: a pure function of the samples so far.
 //!
-//! At least `samples_min` samples are taken (10 for calls over 50 ms). Sampling then goes on until the
-//! median's 95 % interval is tight, more samples no longer help, or the time is up. A slow variant is
-//! abandoned as soon as even its fastest sample is hopeless.
+//! At least `samples_min` samples are taken (10 for calls over 50 ms). Sampling then goes on until the median's 95 %
+//! interval is tight, more samples no longer help, or the time is up.
 
 use evo_protocol::measurement::StopRule;
 use evo_protocol::worker::{RacePolicy, SamplePolicy};
 
 use super::stats::{order_interval, quantile, sorted};
 
-/// Calls longer than this need only `LONG_CALL_SAMPLES`.
 const LONG_CALL_NS: f64 = 50e6;
 const LONG_CALL_SAMPLES: usize = 10;
 /// The window over which the interval must keep shrinking, and by how much.
 const STABLE_WINDOW: usize = 64;
 const STABLE_CHANGE: f64 = 0.05;
 
-/// Decides after some samples, `elapsed_ms` into sampling; `None` means go on.
+/// `elapsed_ms` into sampling; `None` means go on.
 pub fn decide(samples_ns: &[f64], elapsed_ms: f64, policy: &SamplePolicy) -> Option<StopRule> {
     if samples_ns.is_empty() {
         return None;
@@ -51,8 +49,7 @@ fn hopeless(ascending: &[f64], policy: &SamplePolicy) -> bool {
     policy.abandon_above_ns.is_some_and(|above| ascending.len() >= 2 && ascending[0] > above)
 }
 
-/// A screening stops at its minimum when the answer is clear. It goes on when samples disagree, or when
-/// the median lies within 5 % of the limit that decides.
+/// A screening goes on when samples disagree, or when the median lies within 5 % of the limit that decides.
 fn screen(ascending: &[f64], elapsed_ms: f64, policy: &SamplePolicy) -> Option<StopRule> {
     if ascending.len() < policy.samples_min as usize {
         return limit(ascending.len(), elapsed_ms, policy);
@@ -66,8 +63,8 @@ fn screen(ascending: &[f64], elapsed_ms: f64, policy: &SamplePolicy) -> Option<S
     limit(ascending.len(), elapsed_ms, policy).map(|_| StopRule::Screen)
 }
 
-/// A race ends when more samples would not change the decision: the interval lies to one side of the time to beat,
-/// or is as tight as it has to be for a ranking.
+/// A race goes on until the interval lies to one side of the time to beat, or is as tight as it has to be for a
+/// ranking.
 fn race(ascending: &[f64], elapsed_ms: f64, policy: &SamplePolicy, rule: RacePolicy) -> Option<StopRule> {
     if ascending.len() < policy.samples_min as usize {
         return limit(ascending.len(), elapsed_ms, policy);
@@ -87,8 +84,7 @@ fn limit(samples: usize, elapsed_ms: f64, policy: &SamplePolicy) -> Option<StopR
     done.then_some(StopRule::Limit)
 }
 
-/// Whether the last 64 samples narrowed the median's interval by less than 5 %: more of the same noise
-/// no longer helps.
+/// By the last 64 samples the median's interval narrowed by less than 5 %: more of the same noise no longer helps.
 fn stopped_shrinking(samples_ns: &[f64]) -> bool {
     // Both intervals need a window of samples, so the rule cannot apply before twice the window.
     let Some(before) = samples_ns.len().checked_sub(STABLE_WINDOW).filter(|n| *n >= STABLE_WINDOW) else {

@@ -1,10 +1,7 @@
-//! One measurement, as a script of named steps: warm up, choose the batch, sample, judge the clock,
-//! keep or drop, check outputs in between, stop, summarize.
+//! One measurement, as a script of named steps.
 //!
-//! What is timed stands behind `SampleSource`, so that the script is tested against scripted devices.
-//! Between randomly chosen chunks the outputs of the calls just timed are checked: a kernel that stops
-//! working once it is being timed shows there. At the end calls on new contents are compared with calls on
-//! contents that the kernel has seen.
+//! Between randomly chosen chunks the outputs of the calls just timed are checked: a kernel that stops working once
+//! it is being timed shows there.
 
 use std::time::Duration;
 
@@ -18,22 +15,17 @@ use rand_chacha::rand_core::SeedableRng;
 use evo_timing::stats::{self, below, median, quantile, sorted};
 use evo_timing::stopping::decide;
 
-/// A candidate bound to one problem, ready to be sampled.
 pub trait SampleSource {
     /// Takes samples, nanoseconds per call; in hot mode each is the mean over `batch` calls.
     fn sample(&mut self, mode: TimingMode, samples: u32, batch: u32) -> Result<Vec<f64>, DeviceError>;
-    /// Clocks, power and heat now.
     fn telemetry(&mut self) -> Telemetry;
     /// Calls that a sample really takes where `wanted` would be enough for the clock.
     fn batch(&self, mode: TimingMode, wanted: u32) -> u32;
     /// Checks the outputs of calls that were just sampled so; a verdict if they are wrong. May take one more
     /// sample of the same kind.
     fn check_outputs(&mut self, mode: TimingMode, batch: u32) -> Result<Option<Box<Verdict>>, DeviceError>;
-    /// A verdict if calls on new contents take longer than calls on contents that the kernel has seen.
     fn compare_fresh(&mut self, seed: u64) -> Result<Option<Box<Verdict>>, DeviceError>;
-    /// Milliseconds on a clock that only goes forward.
     fn now_ms(&mut self) -> f64;
-    /// Waits for a throttled device to recover.
     fn pause(&mut self, time: Duration);
 }
 
@@ -52,8 +44,7 @@ const STEADY: f64 = 0.005;
 /// The pause after a throttled chunk; it doubles each time.
 const BACK_OFF: Duration = Duration::from_millis(50);
 
-/// Times one problem in one mode. `seed` decides which moments are checked and must be secret to the
-/// candidate.
+/// `seed` decides which moments are checked and must be secret to the candidate.
 pub fn measure(
     bench: &mut dyn SampleSource,
     problem: &str,
@@ -103,7 +94,6 @@ fn first_call(bench: &mut dyn SampleSource, mode: TimingMode) -> Result<f64, Dev
     Ok(samples.first().copied().unwrap_or(0.0))
 }
 
-/// Calls per hot sample.
 pub fn batch_size(mode: TimingMode, call_ns: f64) -> u32 {
     match mode {
         TimingMode::Hot => (BATCH_SPAN_NS / call_ns.max(1.0)).ceil().clamp(1.0, BATCH_MAX) as u32,
@@ -111,7 +101,6 @@ pub fn batch_size(mode: TimingMode, call_ns: f64) -> u32 {
     }
 }
 
-/// Few samples in as few steps as possible: the cheap path of every variant.
 fn screen(
     bench: &mut dyn SampleSource,
     problem: &str,
@@ -143,8 +132,7 @@ fn screen(
     }
 }
 
-/// Runs the call until the asked time has passed and two windows agree, or twice as long.
-/// Gives the last window's median.
+/// Calls until the asked time has passed and two windows agree, or twice as long. Gives the last window's median.
 fn warm_up(
     bench: &mut dyn SampleSource,
     mode: TimingMode,
@@ -173,12 +161,10 @@ pub fn affordable(want: u32, span_ns: f64) -> u32 {
     ((1e9 / span_ns.max(1.0)) as u32).clamp(1, want.max(1))
 }
 
-/// Samples of `span_ns` that fill a chunk.
 fn chunk_size(span_ns: f64) -> u32 {
     (CHUNK_NS / span_ns.max(1.0)).clamp(1.0, CHUNK_SAMPLES) as u32
 }
 
-/// Sampling in progress.
 struct Run {
     mode: TimingMode,
     batch: u32,
@@ -186,7 +172,6 @@ struct Run {
     samples: Vec<f64>,
     dropped: u32,
     checks: u32,
-    /// Chunks until the next check of outputs.
     until_check: usize,
     throttled: u32,
     spent_ms: f64,
@@ -213,8 +198,8 @@ impl Run {
         }
     }
 
-    /// Takes a chunk and keeps it unless the device slowed itself down meanwhile. The verdict is
-    /// `noisy`, after too many throttled chunks in a row.
+    /// Keeps the chunk unless the device slowed itself down meanwhile. The verdict is `noisy`, after too many
+    /// throttled chunks in a row.
     fn chunk(&mut self, bench: &mut dyn SampleSource) -> Result<Option<Box<Verdict>>, DeviceError> {
         let began = bench.now_ms();
         let samples = bench.sample(self.mode, self.chunk, self.batch)?;
@@ -247,7 +232,6 @@ impl Run {
         self.check_outputs(bench)
     }
 
-    /// Checks what timed calls wrote.
     fn check_outputs(&mut self, bench: &mut dyn SampleSource) -> Result<Option<Box<Verdict>>, DeviceError> {
         self.checks += 1;
         bench.check_outputs(self.mode, self.batch)
@@ -309,7 +293,7 @@ fn timed_verdict(verdict: Verdict, samples: usize) -> Verdict {
     timed.with("found", found).with("after_samples", samples)
 }
 
-/// Statistics of samples; the interval is the exact one when `resamples` is 0.
+/// The interval is the exact one when `resamples` is 0.
 fn summarize(
     problem: &str,
     mode: TimingMode,
@@ -351,7 +335,6 @@ mod tests {
     use crate::stand::BlockSize;
     use evo_timing::policy;
 
-    /// A device whose clock is the sum of what it sampled.
     struct Scripted {
         call_ns: Box<dyn FnMut(u32) -> f64>,
         calls: u32,

@@ -28,10 +28,8 @@ use evo_system::process::{self, Orphaned, REQUEST, RequestHandler};
 use evo_timing::paired::interleave;
 use flate2::read::GzDecoder;
 
-/// Serves requests until stdin closes or `Shutdown` comes.
-///
-/// Host variants run behind fences if `sandbox`. `build` names the gates and the timing that this worker has:
-/// results of another build are not taken over.
+/// Serves requests until stdin closes or `Shutdown` comes. `build` names the gates and the timing that this worker
+/// has: results of another build are not taken over.
 pub fn run(sandbox: bool, build: &str) -> io::Result<()> {
     let wire = Wire::take_over(PROTOCOL_VERSION, Orphaned::Exits)?;
     evo_device::host::fault::install(&REQUEST, wire.descriptor())?;
@@ -40,7 +38,6 @@ pub fn run(sandbox: bool, build: &str) -> io::Result<()> {
     process::serve(&mut Server { wire, rooms, build, judge: None, seed: 0, received, kept: None })
 }
 
-/// How this program starts the processes in which host variants run.
 pub fn rooms(sandbox: bool) -> io::Result<RoomOptions> {
     let words = ["worker", "--executor", "--sandbox", if sandbox { "on" } else { "off" }];
     Ok(RoomOptions { program: std::env::current_exe()?, arguments: words.map(String::from).into() })
@@ -50,17 +47,14 @@ struct Server {
     wire: Wire,
     rooms: RoomOptions,
     build: String,
-    /// There once a device is open.
     judge: Option<Judge>,
     /// Decides which timed iterations are checked; from the loaded candidate's secret seed.
     seed: u64,
-    /// Binaries that came from the parent.
     received: HashMap<ContentHash, Vec<u8>>,
     /// The problem of the block before, which is prepared already; any other request gives it up.
     kept: Option<KeptProblem>,
 }
 
-/// A problem between two blocks.
 struct KeptProblem {
     slot: u8,
     plan: ProblemPlan,
@@ -183,7 +177,6 @@ impl Server {
     }
 }
 
-/// What the parent says first.
 struct Greeting {
     device: String,
     expected_cache: Option<PathBuf>,
@@ -192,7 +185,6 @@ struct Greeting {
     lease: Option<WorkerLease>,
 }
 
-/// A file that can be read here.
 struct FileOrCopy {
     path: Option<PathBuf>,
     /// Deleted with this.
@@ -204,10 +196,8 @@ fn described() -> Vec<DescribedGpu> {
     all.map(|gpu| DescribedGpu { name: gpu.name, uuid: gpu.uuid, capability: gpu.capability }).collect()
 }
 
-/// Bytes of binaries that are kept.
 const RECEIVED_MAX: usize = 64 << 20;
 
-/// No binary is larger when unpacked.
 const UNPACKED_MAX: u64 = 1 << 30;
 
 fn unpacked(bytes: &[u8]) -> io::Result<Vec<u8>> {
@@ -221,9 +211,9 @@ fn read_image(path: &Path) -> Result<Vec<u8>, DeviceError> {
         .map_err(|error| harness(format!("cannot read the reference kernels `{}`: {error}", path.display())))
 }
 
-/// Starts the threads that compare and make inputs. Left to their first use, a machine without room for them would end
-/// the worker in the middle of a variant, which would look like the variant's doing. This thread is one of them: handing
-/// work to another one and waiting for it takes longer than what there is to do at a small shape.
+/// Started now: later, a machine without room for threads would end the worker in the middle of a variant, which
+/// would look like the variant's doing. This thread is one of them: handing work to another one and waiting for it
+/// takes longer than what there is to do at a small shape.
 fn start_threads() -> Result<(), DeviceError> {
     match rayon::ThreadPoolBuilder::new().use_current_thread().build_global() {
         Ok(()) => Ok(()),
@@ -267,7 +257,6 @@ impl Server {
         Ok(Response::Loaded { load_ms })
     }
 
-    /// A binary from its file, or from the parent where that file is not ours to read.
     fn binary(&mut self, binary: &BinaryRef) -> Result<Vec<u8>, DeviceError> {
         // The hash decides, not the path: on another machine the same path may hold another file.
         if let Some(bytes) = binary.path.as_deref().and_then(|path: &Path| std::fs::read(path).ok())
@@ -462,7 +451,6 @@ impl Server {
     }
 }
 
-/// Compares a full measurement with what the device can do; the report joins the one on outputs.
 fn believe(
     mut answer: MeasureAnswer,
     info: &DeviceInfo,
@@ -483,13 +471,11 @@ fn believe(
     answer
 }
 
-/// A problem that could not be prepared: inputs too large, a refused launch.
 fn refused(refusal: CaseRefusal) -> Response {
     let CaseRefusal { verdict, sticky } = refusal;
     Response::Measured(Box::new(MeasureAnswer { verdict: Some(verdict), sticky, ..MeasureAnswer::default() }))
 }
 
-/// A refusal where there is no place for a verdict.
 fn refusal_error(refusal: CaseRefusal) -> DeviceError {
     let error = DeviceError::plain(refusal.verdict.kind, refusal.verdict.message);
     if refusal.sticky { error.sticky() } else { error }

@@ -13,7 +13,6 @@ use super::measure::{SampleSource, affordable, batch_size};
 use super::wire::{ReportPhase, Wire};
 use evo_timing::stats::median;
 
-/// A prepared problem on its device.
 pub struct Stand<'a> {
     judge: &'a mut Judge,
     timed: &'a TimedProblem,
@@ -23,7 +22,6 @@ pub struct Stand<'a> {
 }
 
 impl<'a> Stand<'a> {
-    /// Puts a prepared problem on the stand.
     pub fn new(
         judge: &'a mut Judge,
         timed: &'a TimedProblem,
@@ -72,7 +70,6 @@ impl SampleSource for Stand<'_> {
 /// So many cold samples are worth a block that is longer than asked for: a hot block on a GPU has as many.
 const COLD_SAMPLES: f64 = 25.0;
 
-/// How many samples of how many calls make one block of a paired run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSize {
     samples: u32,
@@ -80,7 +77,6 @@ pub struct BlockSize {
 }
 
 impl BlockSize {
-    /// Sizes a block of about `block_ms` from a few calls.
     pub fn find(
         bench: &mut dyn SampleSource,
         mode: TimingMode,
@@ -103,8 +99,7 @@ impl BlockSize {
         Ok(BlockSize { samples: samples.clamp(1.0, 200.0) as u32, batch })
     }
 
-    /// Runs one block; its median in nanoseconds. One sample before it is not counted: the rival has
-    /// just left its data in the caches.
+    /// The median in nanoseconds. One sample before is not counted: the rival has just left its data in the caches.
     pub fn run(self, bench: &mut dyn SampleSource, mode: TimingMode) -> Result<f64, DeviceError> {
         Ok(median(&self.samples(bench, mode)?))
     }
@@ -115,7 +110,6 @@ impl BlockSize {
         bench.sample(mode, self.samples, self.batch)
     }
 
-    /// Calls of a sample.
     pub fn batch(self) -> u32 {
         self.batch
     }

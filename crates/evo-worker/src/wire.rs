@@ -4,10 +4,9 @@ use evo_protocol::worker::{Phase, Request, Response};
 
 use evo_system::process::ParentLink;
 
-/// Requests in, responses and phases out.
 pub type Wire = ParentLink<Request, Response>;
 
-/// Tells the parent what is about to happen, so that a death or a missed deadline has a name.
+/// Tells what is about to happen, so that a death or a missed deadline has a name.
 pub trait ReportPhase {
     /// Reports the phase. If the parent no longer listens, sending the answer will fail too.
     fn phase(&mut self, phase: Phase, detail: &str);

@@ -15,21 +15,16 @@ use crate::event::{Event, Observer};
 use crate::report::styled::ColorWish;
 use crate::report::width::wrapped;
 
-/// How often the panel is drawn.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// The size of a terminal that does not tell its own.
 const USUAL: (usize, usize) = (80, 24);
 
-/// An observer that draws on stderr.
 pub struct LivePanel {
     shared: Arc<Mutex<Drawn>>,
-    /// Its end ends the thread.
     stop: Option<Sender<()>>,
     clock: Option<JoinHandle<()>>,
 }
 
-/// What is on the screen.
 struct Drawn {
     tally: Tally,
     all: MultiProgress,
@@ -144,7 +139,6 @@ fn lock(shared: &Mutex<Drawn>) -> MutexGuard<'_, Drawn> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Columns and rows of the terminal behind stderr.
 fn terminal_size() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(io::stderr()).ok();
     let size = size.map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)));

@@ -18,7 +18,7 @@ use crate::event::{Event, Observer};
 /// Plain lines come at most this often.
 const PLAIN_EVERY: Duration = Duration::from_secs(2);
 
-/// An observer for stdout and stderr as they are; with `--json` one object per event goes to stdout.
+/// With `--json` one object per event goes to stdout.
 pub fn observer(call: &Call) -> Box<dyn Observer> {
     // A dumb terminal cannot draw over its lines.
     let can_draw = std::io::stderr().is_terminal() && std::env::var("TERM").is_ok_and(|term| term != "dumb");
@@ -47,7 +47,6 @@ impl Observer for JsonLines {
     }
 }
 
-/// Lines for logs.
 struct Plain {
     tally: Tally,
     began: Instant,

@@ -6,20 +6,16 @@ use super::tally::{Tally, percent};
 use crate::report::styled::{StyledLine, Tone, sparkline};
 use crate::report::text::time;
 
-/// Kinds of failure that get a line of their own.
 const FAILURES: usize = 4;
 
-/// Lanes that get a line of their own.
 const LANES: usize = 8;
 
-/// Cells of the bar, and of the curve, where there is room.
 const BAR: usize = 30;
 const CURVE: usize = 32;
 
-/// A label's column.
 const LABEL: usize = 11;
 
-/// The lines at a time since the command began, at most `height` of them.
+/// `now` counts from the command's start; at most `height` lines come back.
 pub fn lines(tally: &Tally, now: Duration, width: usize, height: usize) -> Vec<StyledLine> {
     let mut lines = vec![first(tally, now, width)];
     lines.extend(best(tally));
@@ -43,7 +39,7 @@ fn label(name: &str) -> StyledLine {
     StyledLine::new(Tone::Faint, format!("  {name:<width$}", width = LABEL - 2))
 }
 
-/// How far the run is. What does not fit is left out from the right, and the bar gives way first.
+/// What does not fit is left out from the right, and the bar gives way first.
 fn first(tally: &Tally, now: Duration, width: usize) -> StyledLine {
     let eta = match tally.eta(now) {
         Some(seconds) => format!("  ETA {}", clock(Duration::from_secs_f64(seconds.min(1e9)))),
@@ -111,7 +107,7 @@ fn lanes(tally: &Tally, width: usize) -> Option<StyledLine> {
     )
 }
 
-/// A line for each of several lanes, as many as leave room for the rest.
+/// As many lanes as leave room for the rest.
 fn each(tally: &Tally) -> impl Iterator<Item = StyledLine> {
     let more = tally.each.len().saturating_sub(LANES);
     let shown = tally.each.iter().take(LANES).map(String::as_str).enumerate();

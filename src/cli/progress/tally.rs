@@ -1,4 +1,5 @@
-//! What an observer of a sweep keeps in mind. Times are given from outside, so that what is shown of them can be tested.
+//! What an observer of a sweep keeps in mind. Times are given from outside, so that what is shown of them can be
+//! tested.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -16,7 +17,6 @@ const WINDOW: usize = 32;
 /// Verdicts before a rate means anything.
 const RATE_LEAST: usize = 3;
 
-/// The best configuration so far.
 #[derive(Clone, Debug)]
 pub struct BestSoFar {
     pub objective_ns: f64,
@@ -25,7 +25,6 @@ pub struct BestSoFar {
     pub at: Option<Duration>,
 }
 
-/// How busy the stages are.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lanes {
     pub compile_busy: f64,
@@ -35,7 +34,6 @@ pub struct Lanes {
     pub compile_jobs: usize,
 }
 
-/// The confirmation's step.
 #[derive(Clone, Copy, Debug)]
 pub struct Confirming {
     pub finalist: usize,
@@ -45,7 +43,6 @@ pub struct Confirming {
     pub left_seconds: Option<f64>,
 }
 
-/// What is known of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub total: Option<u64>,
@@ -58,17 +55,14 @@ pub struct Tally {
     /// The first message of each kind of failure, in the order of their coming.
     pub failures: Vec<(String, String)>,
     pub lanes: Option<Lanes>,
-    /// One line for each of several lanes.
     pub each: Vec<String>,
     pub confirming: Option<Confirming>,
     confirm_seconds: Option<f64>,
-    /// What a wall budget leaves, and when it was told.
     left: Option<(f64, Duration)>,
     verdicts: VecDeque<Duration>,
 }
 
 impl Tally {
-    /// Takes up an event that came at a time since the command began.
     pub fn observe(&mut self, event: &Event, at: Duration) {
         match event {
             Event::Started { total, earlier, .. } => {
@@ -136,15 +130,15 @@ impl Tally {
         }
     }
 
-    /// Evaluations a second at this time, over the last of them; a stage that stalls lowers it.
+    /// Over the last evaluations; a stage that stalls lowers it.
     pub fn rate(&self, now: Duration) -> Option<f64> {
         let first = self.verdicts.front().filter(|_| self.verdicts.len() >= RATE_LEAST)?;
         let seconds = now.saturating_sub(*first).as_secs_f64();
         (seconds > 0.0).then(|| (self.verdicts.len() - 1) as f64 / seconds)
     }
 
-    /// Seconds until the command ends, confirmation included; unknown until enough was seen, and again once an
-    /// estimate has run out, because 0 would promise an end that nothing points to.
+    /// Unknown until enough was seen, and again once an estimate has run out, because 0 would promise an end that
+    /// nothing points to.
     pub fn eta(&self, now: Duration) -> Option<f64> {
         if let Some(confirming) = self.confirming {
             let passed = now.saturating_sub(confirming.since).as_secs_f64();
@@ -163,7 +157,7 @@ impl Tally {
         }
     }
 
-    /// The default's time beside the best: no factor, because only a confirmation measures both alike.
+    /// No factor, because only a confirmation measures both alike.
     pub fn default_time(&self) -> String {
         self.default_ns.map(|default| format!(" (default {})", time(default))).unwrap_or_default()
     }
@@ -184,7 +178,6 @@ impl Tally {
         }
     }
 
-    /// A line for logs.
     pub fn line(&self) -> String {
         let best = self.best.as_ref().map_or("none yet".to_string(), |best| time(best.objective_ns));
         let mix: Vec<String> = self.mix().iter().map(|(name, count)| format!("{name} {count}")).collect();

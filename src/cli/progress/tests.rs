@@ -43,7 +43,6 @@ fn every_event_is_one_json_object_that_names_itself() {
     "#);
 }
 
-/// A study that goes on after sixteen evaluations.
 fn resumed() -> Event {
     let best = Configuration::new(vec![("A".into(), 4.into())]);
     let verdicts = BTreeMap::from([("pass".to_string(), 12), ("too_slow".to_string(), 4)]);

@@ -5,7 +5,7 @@ use evo_space::text::counted;
 
 use crate::event::Event;
 
-/// The line of an event; none for those that only move the numbers.
+/// None for events that only move the numbers.
 pub fn told(event: &Event) -> Option<String> {
     match event {
         Event::Started { .. } => started(event),
@@ -33,7 +33,6 @@ fn not_final(evaluation: &Evaluation) -> String {
     format!("note: `{}` has no verdict: {why}; `--resume` tries it again", evaluation.configuration)
 }
 
-/// What is being confirmed, for logs.
 pub fn confirming(finalist: usize, of: usize) -> String {
     match finalist {
         0 => "confirming: measuring the baseline and the noise floor".to_string(),

@@ -12,7 +12,6 @@ use serde_json::value::RawValue;
 use super::integers::raw;
 use crate::cli::exit_code::ExitCode;
 
-/// A configuration to be judged.
 pub struct Checked<'a> {
     pub space: &'a SearchSpace,
     pub configuration: Configuration,
@@ -77,7 +76,6 @@ impl Checked<'_> {
     }
 }
 
-/// What `--json` says about it.
 #[derive(Serialize)]
 pub struct CheckJson {
     configuration: Configuration,

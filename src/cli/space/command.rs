@@ -1,4 +1,4 @@
-//! The command: reads the space and answers the one question that was asked about it.
+//! Reads the space and answers the one question that was asked about it.
 
 use std::time::Instant;
 
@@ -22,10 +22,8 @@ use crate::kernel::limits::constraints;
 use crate::kernel::lint;
 use crate::kernel::spec::{ProblemSpec, ReplacedDefault, SpaceFile};
 
-/// More samples than anybody reads; each is a line.
 const MAX_SAMPLES: usize = 1_000_000;
 
-/// Runs the command.
 pub fn run(arguments: &SpaceArgs, call: &Call) -> Result<Answer, CliError> {
     let question = SpaceQuestion::of(arguments)?;
     let start = Instant::now();
@@ -59,7 +57,6 @@ pub fn run(arguments: &SpaceArgs, call: &Call) -> Result<Answer, CliError> {
     Ok(ExitCode::Done.into())
 }
 
-/// The space without what a device cannot launch.
 fn launchable(file: &SpaceFile, name: &str, device: &str) -> Result<SearchSpace, CliError> {
     let Some(kernel) = &file.kernel else {
         let text = format!("`{name}` describes no kernel, so no device limits it");

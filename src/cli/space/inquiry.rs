@@ -9,25 +9,21 @@ use crate::cli::space_args::SpaceArgs;
 use crate::cli::words;
 use crate::kernel::spec::ReplacedDefault;
 
-/// A space, and the arguments that ask about it.
 pub struct SpaceInquiry<'a> {
     pub arguments: &'a SpaceArgs,
     pub call: &'a Call,
-    /// As the command line calls it.
     pub name: &'a str,
     pub space: &'a SearchSpace,
     /// From the name to the index being ready.
     pub seconds: f64,
-    /// A reference by command, in one line.
     pub reference: Option<String>,
     /// What the default was, where the file states one that is not valid.
     pub replaced: Option<&'a ReplacedDefault>,
-    /// Remarks on what the file's checks leave out.
     pub warnings: Vec<String>,
 }
 
 impl SpaceInquiry<'_> {
-    /// The point that some values mean; parameters that are not given take their default.
+    /// Parameters that are not given take their default.
     pub fn point(&self, values: &[String]) -> Result<(Configuration, Genome), CliError> {
         words::point(self.space, self.name, values).map_err(|message| words::bad_point(message, self.name))
     }

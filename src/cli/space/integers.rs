@@ -3,7 +3,6 @@
 use num_bigint::BigUint;
 use serde_json::value::RawValue;
 
-/// Digits in groups of three.
 pub fn grouped(number: &BigUint) -> String {
     let digits = number.to_string();
     let groups: Vec<&str> =

@@ -15,13 +15,13 @@ use super::integers::raw;
 #[derive(Serialize)]
 struct SpaceJson<'a> {
     space: &'a str,
-    /// Number of points, valid or not; an integer of any size.
+    /// An integer of any size.
     cartesian: Box<RawValue>,
     /// Number of valid points, an integer of any size; null if it could not be counted.
     valid: Option<Box<RawValue>>,
     #[serde(flatten)]
     estimate: Option<Estimate>,
-    /// From the name to the index being ready: reading, counting, and the kernel part if there is one.
+    /// Reading, counting, and the kernel part if there is one.
     seconds: f64,
     parameters: Vec<ParameterJson<'a>>,
     constraints: Vec<ConstraintJson<'a>>,
@@ -30,11 +30,8 @@ struct SpaceJson<'a> {
     /// The default that the file states, where the nearest valid point took its place.
     #[serde(skip_serializing_if = "Option::is_none")]
     default_stated: Option<&'a Configuration>,
-    /// Groups of parameters that constraints link.
     groups: usize,
-    /// Nodes of all diagrams of valid points.
     nodes: usize,
-    /// A reference by command.
     #[serde(skip_serializing_if = "Option::is_none")]
     reference: Option<&'a str>,
     /// What the file checks less than its author may think.
@@ -43,7 +40,6 @@ struct SpaceJson<'a> {
     answer: SpaceAnswer,
 }
 
-/// What is known of a number of valid points that could not be counted.
 #[derive(Serialize)]
 struct Estimate {
     valid_at_most: Box<RawValue>,
@@ -63,7 +59,6 @@ fn estimate(size: Size) -> serde_json::Result<(Option<Box<RawValue>>, Option<Est
     })
 }
 
-/// The answer to a question beyond the summary.
 #[derive(Default, Serialize)]
 pub struct SpaceAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,7 +98,6 @@ struct ConstraintJson<'a> {
     require: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     because: Option<&'a str>,
-    /// Share of all points that it refuses on its own, 0 to 1.
     removed_share: f64,
     /// Counted (true) or sampled (false).
     removed_share_exact: bool,
@@ -111,7 +105,6 @@ struct ConstraintJson<'a> {
     failure: Option<String>,
 }
 
-/// The object's text.
 pub fn object(inquiry: &SpaceInquiry, answer: SpaceAnswer) -> serde_json::Result<String> {
     let space = inquiry.space;
     let default = space.default_genome();

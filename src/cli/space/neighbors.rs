@@ -24,7 +24,7 @@ impl From<NeighborKind> for Neighborhood {
     }
 }
 
-/// Prints the neighbors of the point that some values mean, which need not be valid.
+/// The point need not be valid.
 pub fn print(inquiry: &SpaceInquiry, values: &[String]) -> Result<(), CliError> {
     let (configuration, genome) = inquiry.point(values)?;
     let kind = inquiry.arguments.kind.unwrap_or(NeighborKind::Hamming);

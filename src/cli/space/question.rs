@@ -3,7 +3,6 @@
 use crate::cli::error::CliError;
 use crate::cli::space_args::{RowFormat, SpaceArgs};
 
-/// The one question of a command line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SpaceQuestion<'a> {
     Summary,
@@ -14,7 +13,7 @@ pub enum SpaceQuestion<'a> {
 }
 
 impl<'a> SpaceQuestion<'a> {
-    /// The question; options that do not go together are refused.
+    /// Options that do not go together are refused.
     pub fn of(arguments: &'a SpaceArgs) -> Result<SpaceQuestion<'a>, CliError> {
         let asked = [
             arguments.sample.map(|count| ("--sample", SpaceQuestion::Sample(count))),
@@ -37,7 +36,6 @@ impl<'a> SpaceQuestion<'a> {
 }
 
 impl SpaceArgs {
-    /// Refuses options of another question.
     fn belongs(&self, request: SpaceQuestion) -> Result<(), CliError> {
         let sample = matches!(request, SpaceQuestion::Sample(_));
         let neighbors = matches!(request, SpaceQuestion::Neighbors(_));

@@ -22,8 +22,7 @@ use crate::report::csv::cell;
 /// Rows made at once: enough for all threads, and little memory even if rows are wide.
 const BLOCK_ROWS: usize = 1 << 17;
 
-/// Prints the rows that `--fix`, `--offset` and `--limit` leave. With `--json` they are objects, and the call's own
-/// object comes last.
+/// With `--json` rows are objects, and the call's own object comes last.
 pub fn print(inquiry: &SpaceInquiry) -> Result<Answer, CliError> {
     let usual = if inquiry.arguments.json { RowFormat::Jsonl } else { RowFormat::Csv };
     let table = RowTable::new(inquiry.space, inquiry.arguments.format.unwrap_or(usual))?;
@@ -52,20 +51,18 @@ fn unpacked(blocks: RowBlocks<'_>) -> Box<dyn Iterator<Item = Genome> + '_> {
     Box::new(blocks.flat_map(|block| (0..block.len()).map(move |row| block.get(row))))
 }
 
-/// The points of a range, found one after the other.
 fn part(genomes: impl Iterator<Item = Genome>, range: Range<u128>) -> impl Iterator<Item = Genome> {
     let count = |number: u128| usize::try_from(number).unwrap_or(usize::MAX);
     genomes.skip(count(range.start)).take(count(range.end - range.start))
 }
 
-/// How many of so many rows a range has.
 fn rows_in(range: &Range<u128>, valid: BigUint) -> BigUint {
     let end = valid.min(BigUint::from(range.end));
     let start = BigUint::from(range.start).min(end.clone());
     end - start
 }
 
-/// How rows are written: each value's text is made once.
+/// Each value's text is made once.
 struct RowTable {
     header: Vec<u8>,
     open: &'static str,
@@ -126,7 +123,6 @@ impl RowTable {
     }
 }
 
-/// A text as a field of a CSV file, quoted if it has to be.
 fn csv_field(text: &str) -> Result<Vec<u8>, CliError> {
     let mut writer = csv::WriterBuilder::new().from_writer(Vec::new());
     writer.write_record([&*cell(text)]).map_err(io::Error::from)?;

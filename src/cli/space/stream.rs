@@ -9,14 +9,12 @@ use crate::cli::call::Call;
 use crate::cli::error::CliError;
 use crate::cli::output;
 
-/// More lines than this are announced on stderr.
 const MANY_LINES: u128 = 1_000_000;
 
-/// Bytes that go out at once.
 const BUFFER: usize = 1 << 16;
 
-/// Lets `write` write to stdout; a reader that has left (`| head`) is not an error and ends the writing. Each write must
-/// be whole lines, or whole items of an open object, because with `--json` the call may end between any two.
+/// A reader that has left (`| head`) is not an error and ends the writing. Each write must be whole lines, or whole
+/// items of an open object, because with `--json` the call may end between any two.
 pub fn stream(call: &Call, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), CliError> {
     if call.is_json() {
         return output::written(write(&mut CallWriter(call)));
@@ -25,7 +23,6 @@ pub fn stream(call: &Call, write: impl FnOnce(&mut dyn Write) -> io::Result<()>)
     output::written(write(&mut stdout).and_then(|()| stdout.flush()))
 }
 
-/// The stdout of a call with `--json`.
 struct CallWriter<'a>(&'a Call);
 
 impl Write for CallWriter<'_> {
@@ -38,7 +35,6 @@ impl Write for CallWriter<'_> {
     }
 }
 
-/// Says how many lines come, if that is more than anybody expects.
 pub fn announce(count: &BigUint, what: &str, at_most: bool) {
     if *count > BigUint::from(MANY_LINES) {
         let at_most = if at_most { "at most " } else { "" };

@@ -13,10 +13,8 @@ use super::integers::grouped;
 /// Width of the column of names; longer ones push their line to the right.
 const MAX_NAME_COLUMN: usize = 60;
 
-/// Values shown of a parameter with many.
 const SHOWN_VALUES: usize = 12;
 
-/// The whole summary.
 pub fn text(inquiry: &SpaceInquiry) -> String {
     let space = inquiry.space;
     let mut text = format!("{}\n\nparameters", inquiry.name);
@@ -36,7 +34,6 @@ pub fn text(inquiry: &SpaceInquiry) -> String {
     text
 }
 
-/// A line each: how many values, how many of them occur, which.
 fn add_parameters(space: &SearchSpace, text: &mut String) {
     let domains = space.effective_domains();
     let rows: Vec<(&Parameter, String, &[u16])> = space
@@ -78,7 +75,6 @@ fn add_constraints(inquiry: &SpaceInquiry, text: &mut String) {
     }
 }
 
-/// The number of valid points, or what is known about it.
 fn size(size: &Size, cartesian: &BigUint) -> String {
     match size {
         Size::Exact(valid) => format!("{} ({})", grouped(valid), percent(ratio(valid, cartesian))),
@@ -93,7 +89,6 @@ fn size(size: &Size, cartesian: &BigUint) -> String {
     }
 }
 
-/// An estimate with no more digits than it is good for.
 fn rounded(estimate: f64) -> String {
     if estimate.is_infinite() {
         return "1e308 or more".to_string();

@@ -23,7 +23,6 @@ const CACHES: u64 = 4;
 /// Elements on the host: three arrays of 4 MiB, more than the caches of one core.
 const ELEMENTS_HOST: u64 = 1 << 20;
 
-/// Compiles the anchors for a device.
 pub fn own(setup: &DeviceSetup, info: &DeviceInfo, ranking: RankingMode, seed: u64) -> Result<Job, CliError> {
     let file = space(info)?;
     let kernel = session::kernel_of(&file)?;
@@ -42,8 +41,7 @@ pub fn own(setup: &DeviceSetup, info: &DeviceInfo, ranking: RankingMode, seed: u
     }
 }
 
-/// Compiles the anchors, where they are wanted, while something else goes on: what became of that, the anchors, and why
-/// there are none. A sweep goes on without.
+/// Compiled while something else goes on. A sweep goes on without anchors where there are none.
 pub fn beside<T>(
     own: Option<impl FnOnce() -> Result<Job, CliError> + Send>,
     other: impl FnOnce() -> T,
@@ -59,7 +57,6 @@ pub fn beside<T>(
     }
 }
 
-/// Their space file, with one point and two problems.
 fn space(info: &DeviceInfo) -> Result<SpaceFile, CliError> {
     let (memory, [compute, rounds]) = sizes(info);
     let text = format!(
@@ -109,7 +106,6 @@ tiny = [{{ N = 1, ROUNDS = 3 }}, {{ N = 1025, ROUNDS = 2 }}]
     Ok(catalog::from_text("evo's anchors", text)?)
 }
 
-/// Elements where memory decides; elements and rounds where arithmetic does.
 fn sizes(info: &DeviceInfo) -> (u64, [u64; 2]) {
     match info.kind {
         // Three arrays of 4 bytes an element.

@@ -17,7 +17,6 @@ use crate::report::text;
 use crate::report::width::wrapped;
 use crate::study::Study;
 
-/// Whether problems are searched apart, and what a person should know about it.
 #[derive(Debug, Default, PartialEq)]
 pub struct ApartChoice {
     pub is_on: bool,
@@ -26,7 +25,6 @@ pub struct ApartChoice {
     pub notice: Option<String>,
 }
 
-/// What becomes of the wish in a search by this strategy over these timed problems.
 fn choose(is_wished: bool, strategy: &str, problems: &[String], bounds: Vec<Option<f64>>) -> ApartChoice {
     let off = |why: String| ApartChoice {
         notice: Some(format!("`--per-problem` changes nothing: {why}")),
@@ -51,7 +49,6 @@ fn choose(is_wished: bool, strategy: &str, problems: &[String], bounds: Vec<Opti
     }
 }
 
-/// The same for a plan, on the device that answers.
 pub fn of<R: Recipe>(plan: &SweepPlan, recipe: &R, problems: &[String], device: &DeviceInfo) -> ApartChoice {
     let bounds = match plan.per_problem {
         true => bounds(plan.subject.space(), recipe, problems, device),
@@ -60,7 +57,7 @@ pub fn of<R: Recipe>(plan: &SweepPlan, recipe: &R, problems: &[String], device: 
     choose(plan.per_problem, &plan.strategy, problems, bounds)
 }
 
-/// The work of a call is that of the default configuration: a space file says it of the problem, not of the variant.
+/// By the default configuration: a space file says the work of the problem, not of the variant.
 fn bounds<R: Recipe>(
     space: &SearchSpace,
     recipe: &R,
@@ -73,7 +70,6 @@ fn bounds<R: Recipe>(
     problems.iter().map(bound).collect()
 }
 
-/// The strategy of a plan: one for each problem where they are searched apart.
 pub fn strategy<'a>(plan: &'a SweepPlan, choice: &ApartChoice) -> Result<Box<dyn Strategy + 'a>, CliError> {
     if !choice.is_on {
         return plan.strategy();
@@ -86,13 +82,10 @@ pub fn strategy<'a>(plan: &'a SweepPlan, choice: &ApartChoice) -> Result<Box<dyn
     }
 }
 
-/// How far the search for one problem came.
 struct ProblemEnd<'a> {
     problem: &'a str,
     bound_ns: Option<f64>,
-    /// Evaluations that were proposed for it.
     aimed: usize,
-    /// The fastest that passed, and its time.
     best: Option<(f64, &'a Evaluation)>,
 }
 
@@ -119,7 +112,7 @@ fn ends<'a>(study: &'a Study, bounds: &[Option<f64>]) -> Vec<ProblemEnd<'a>> {
         .collect()
 }
 
-/// For `--json`, with the bounds of the choice; `None` where problems were not searched apart.
+/// `None` where problems were not searched apart.
 pub fn json(study: &Study, bounds: &[Option<f64>]) -> Option<Value> {
     let end = |one: &ProblemEnd<'_>| {
         json!({
@@ -135,7 +128,7 @@ pub fn json(study: &Study, bounds: &[Option<f64>]) -> Option<Value> {
     (!ends.is_empty()).then(|| ends.iter().map(end).collect())
 }
 
-/// For people: what the search has for each problem, as it screened; empty where problems were not searched apart.
+/// Empty where problems were not searched apart.
 pub fn lines(study: &Study, bounds: &[Option<f64>], width: usize) -> String {
     let ends = ends(study, bounds);
     if ends.is_empty() {

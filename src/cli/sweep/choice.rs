@@ -1,5 +1,5 @@
-//! Which strategy searches where the user names none: every configuration is evaluated only if that is feasible
-//! within the budget. A sweep that is cut short is a random sample, and `evolve` finds more with the same budget.
+//! Which strategy searches where the user names none. A sweep that is cut short is a random sample, and `evolve`
+//! finds more with the same budget.
 
 use std::time::Duration;
 
@@ -9,25 +9,20 @@ use evo_space::text::counted;
 
 use crate::budget::Budget;
 
-/// The strategy that evaluates everything.
 pub const EXHAUSTIVE: &str = "exhaustive";
 
 /// The share of a wall budget that the search gets; the rest is for confirmation.
 const SEARCH_SHARE: f64 = 0.75;
 
-/// A strategy, and why it was chosen.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StrategyChoice {
     pub strategy: &'static str,
-    /// For people.
     pub why: String,
 }
 
-/// Evaluations per second of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
     pub per_second: f64,
-    /// Whether an earlier run of the study measured it.
     pub is_measured: bool,
 }
 
@@ -44,23 +39,18 @@ impl Pace {
         Pace { per_second, is_measured: false }
     }
 
-    /// What an earlier run of the study reached, if that says anything.
     pub fn measured(per_second: f64) -> Option<Pace> {
         (per_second.is_finite() && per_second > 0.0).then_some(Pace { per_second, is_measured: true })
     }
 }
 
-/// What a search has before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Outlook {
-    /// Valid configurations.
     pub valid: u128,
-    /// Those that an earlier run evaluated.
     pub done: u64,
     pub pace: Pace,
 }
 
-/// Chooses a strategy for a budget, with so many evaluations in a generation.
 pub fn choose(outlook: Outlook, budget: &Budget, population: u32) -> StrategyChoice {
     let Outlook { valid, done, pace } = outlook;
     let evolve = |why: String| StrategyChoice { strategy: FULL, why: format!("`{FULL}` searches: {why}") };
@@ -92,12 +82,10 @@ pub fn choose(outlook: Outlook, budget: &Budget, population: u32) -> StrategyCho
     StrategyChoice { strategy: EXHAUSTIVE, why: format!("`{EXHAUSTIVE}` evaluates {all}{within}") }
 }
 
-/// The same for a search that begins with nothing, at the pace that is assumed of the device.
 pub fn choose_afresh(valid: u128, budget: &Budget, kind: DeviceKind, population: u32) -> StrategyChoice {
     choose(Outlook { valid, done: 0, pace: Pace::assumed(kind) }, budget, population)
 }
 
-/// Evaluations that a search may make in that time.
 fn covered(wall: Duration, pace: Pace) -> f64 {
     (wall.as_secs_f64() * SEARCH_SHARE * pace.per_second).floor()
 }

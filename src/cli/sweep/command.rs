@@ -14,7 +14,6 @@ use crate::cli::output;
 use crate::cli::report::after_sweep;
 use crate::clock::CommandClock;
 
-/// Runs the command.
 pub fn run(arguments: &SweepArgs, call: &Call) -> Result<Answer, CliError> {
     // Before anything else: a wall budget covers reading the space and starting the device too.
     let clock = CommandClock::start();
@@ -26,7 +25,6 @@ pub fn run(arguments: &SweepArgs, call: &Call) -> Result<Answer, CliError> {
     report(&plan, &outcome, profile, call)
 }
 
-/// What is written after a search: a profile where one was asked for, and the page.
 fn written(arguments: &SweepArgs, plan: &SweepPlan, outcome: &SweepOutcome, call: &Call) -> Option<Value> {
     let profile = profiled::champion(arguments, plan, outcome, call);
     // A view of what is on the disk already, so trouble with it changes nothing about how the sweep ends.

@@ -15,18 +15,15 @@ use crate::journal::definition::{DefinedParameter, DefinedProblem, StudyDefiniti
 use crate::journal::record::{InputRole, StudyInput};
 use crate::kernel::spec::{KernelSpec, OptionSpec, ProblemSpec, ReferenceSpec};
 
-/// Values of a parameter that a header keeps.
 const VALUES_MAX: usize = 256;
 
-/// Everything but the variant itself that decides its verdict. `gates` is the worker's, `references` is the machine
-/// code of a reference kernel.
+/// `gates` is the worker's, `references` is the machine code of a reference kernel.
 pub struct JudgedUnder<'a> {
     pub gates: &'a str,
     pub device: &'a DeviceInfo,
     /// How the device is set up, as far as that changes its times.
     pub settings: &'a BTreeMap<String, String>,
     pub sandbox: SandboxMode,
-    /// What sampling one problem in one mode may take, where that is limited.
     pub sampling_max: Option<Duration>,
     pub kernel: &'a KernelSpec,
     pub check: &'a CheckPlan,
@@ -35,7 +32,6 @@ pub struct JudgedUnder<'a> {
 }
 
 impl JudgedUnder<'_> {
-    /// As they are kept and compared.
     pub fn conditions(&self) -> Conditions {
         let mut conditions = Conditions::default();
         conditions.add("gates", self.gates);
@@ -50,7 +46,7 @@ impl JudgedUnder<'_> {
         conditions
     }
 
-    /// The class of device: results of one card hold for another one like it, and not for one that is set up otherwise.
+    /// Results of one card hold for another one like it, and not for one that is set up otherwise.
     fn add_device(&self, conditions: &mut Conditions) {
         let device = self.device;
         let is_host = device.kind == DeviceKind::Host;
@@ -82,7 +78,7 @@ impl JudgedUnder<'_> {
         }
     }
 
-    /// How answers are judged. The seed does not count: inputs are drawn anew by the same recipe.
+    /// The seed does not count: inputs are drawn anew by the same recipe.
     fn add_check(&self, conditions: &mut Conditions) {
         let check = serde_json::to_value(self.check).unwrap_or_default();
         let settings = check.as_object().into_iter().flatten();
@@ -98,7 +94,6 @@ impl JudgedUnder<'_> {
         }
     }
 
-    /// The compiler, and the files with inputs and expected answers.
     fn add_inputs(&self, conditions: &mut Conditions) {
         let has_kernel = matches!(self.kernel.check.reference, ReferenceSpec::Kernel { .. });
         for input in self.inputs {
@@ -119,7 +114,6 @@ impl JudgedUnder<'_> {
     }
 }
 
-/// What a person edits, for the header.
 pub fn definition(space: &SearchSpace, kernel: &KernelSpec, problems: &[&ProblemSpec]) -> StudyDefinition {
     let parameter = |one: &evo_space::space::Parameter| DefinedParameter {
         name: one.name.to_string(),
@@ -153,7 +147,6 @@ mod tests {
     use crate::journal::example as fake;
     use crate::kernel::catalog;
 
-    /// What a test changes.
     struct Parts {
         gates: String,
         device: DeviceInfo,

@@ -1,5 +1,4 @@
-//! Runs a plan: opens the study, gives the strategy what earlier studies found, lets the engine work, ranks
-//! what was confirmed.
+//! Runs a plan.
 
 use std::path::PathBuf;
 
@@ -24,13 +23,11 @@ use crate::journal::{leaderboard, leaderboard_file};
 use crate::report::closing;
 use crate::study::{EarlierLimits, EarlierResults, Study};
 
-/// What came of a sweep; everything in it is on the disk already.
+/// Everything in it is on the disk already.
 pub struct SweepOutcome {
     pub study: Study,
     pub summary: RunSummary,
-    /// The study's part of the leaderboard, if this run confirmed anything.
     pub section: Option<LeaderboardSection>,
-    /// The leaderboard that the section was written to.
     pub leaderboard: Option<PathBuf>,
     /// The leaderboard's section, where an earlier study keeps it.
     pub kept: Option<Box<LeaderboardSection>>,
@@ -38,7 +35,6 @@ pub struct SweepOutcome {
     pub bounds: Vec<Option<f64>>,
 }
 
-/// Runs a plan, on whatever answers.
 pub fn execute(plan: &SweepPlan, call: &Call) -> Result<SweepOutcome, CliError> {
     match &plan.subject {
         SweepSubject::Live(live) => {
@@ -48,11 +44,8 @@ pub fn execute(plan: &SweepPlan, call: &Call) -> Result<SweepOutcome, CliError> 
     }
 }
 
-/// The one way that every sweep goes; only its stage differs.
-///
-/// The order matters: a compiler or device that does not start must not leave a study behind, so the study
-/// is opened after them; the signal watch comes last, because until then the default action of Ctrl-C is
-/// right.
+/// The order matters: a compiler or device that does not start must not leave a study behind, so the study is opened
+/// after them; the signal watch comes last, because until then the default action of Ctrl-C is right.
 fn execute_on<'a, R: Recipe>(
     plan: &'a SweepPlan,
     call: &Call,
@@ -152,7 +145,6 @@ fn header(plan: &SweepPlan, identity: StudyIdentity, per_problem: bool) -> Study
     }
 }
 
-/// Results of other studies that the run may take over: none where the user does not want them.
 fn earlier(plan: &SweepPlan, study: &Study) -> EarlierResults {
     match plan.remeasure || matches!(plan.prior, PriorSource::Nothing) {
         true => EarlierResults::default(),
@@ -160,7 +152,6 @@ fn earlier(plan: &SweepPlan, study: &Study) -> EarlierResults {
     }
 }
 
-/// Gives the strategy what earlier studies found, and says so.
 fn inherit(
     plan: &SweepPlan,
     study: &mut Study,
@@ -174,7 +165,6 @@ fn inherit(
     }
 }
 
-/// Says what the device's limits exclude, where they exclude anything.
 fn tell_limits(plan: &SweepPlan, study: &mut Study, observer: &mut dyn Observer) -> Result<(), CliError> {
     let Some(within) = plan.subject.within() else { return Ok(()) };
     tell(study, observer, within.note())?;
@@ -184,15 +174,14 @@ fn tell_limits(plan: &SweepPlan, study: &mut Study, observer: &mut dyn Observer)
     }
 }
 
-/// Tells the journal and the observers something that a person should know.
 fn tell(study: &mut Study, observer: &mut dyn Observer, message: String) -> Result<(), CliError> {
     study.note(message.clone()).map_err(|error| CliError::while_running(&error))?;
     observer.observe(&Event::Notice { message });
     Ok(())
 }
 
-/// Writes the study's section into the leaderboard; the file's path, and the section of an earlier study that keeps its
-/// place. A leaderboard that cannot be written is said and stops nothing: it can be made again from the journals.
+/// The file's path, and the section of an earlier study that keeps its place. A leaderboard that cannot be written
+/// stops nothing: it can be made again from the journals.
 fn rank(
     out: &OwnFolder,
     section: &LeaderboardSection,

@@ -14,7 +14,6 @@ use crate::kernel::compiler_options;
 use crate::kernel::render::{render, render_prepare, render_reference};
 use crate::kernel::spec::{ArgumentSpec, FillSpec, KernelSpec, ReferenceSpec, SpaceFile};
 
-/// The inputs of a sweep of `file` by the compilers of `farm`.
 pub fn of(file: &SpaceFile, kernel: &KernelSpec, search: &SearchPath, farm: &CompileFarm) -> Vec<StudyInput> {
     let mut inputs = vec![
         text(InputRole::Space, &file.path, &file.text),
@@ -52,7 +51,6 @@ pub fn of(file: &SpaceFile, kernel: &KernelSpec, search: &SearchPath, farm: &Com
     inputs
 }
 
-/// Every file that the kernel or the reference may include, by path.
 fn included(file: &SpaceFile, kernel: &KernelSpec, search: &SearchPath) -> Vec<StudyInput> {
     let mut texts = vec![(kernel.source.text.clone(), compiler_options::fixed(kernel))];
     // The template itself shows the directives of all variants, the default variant those that an
@@ -82,7 +80,7 @@ fn text(role: InputRole, path: &Path, text: &str) -> StudyInput {
     StudyInput { role, name: path.display().to_string(), hash: ContentHash::of(text.as_bytes()) }
 }
 
-/// A file of numbers; one that cannot be read has the hash of no bytes, and the judge will complain of it.
+/// A file that cannot be read has the hash of no bytes, and the judge will complain of it.
 fn data(role: InputRole, path: &Path) -> StudyInput {
     let hash = ContentHash::of(&fs::read(path).unwrap_or_default());
     StudyInput { role, name: path.display().to_string(), hash }

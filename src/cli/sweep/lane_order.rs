@@ -5,13 +5,10 @@ use evo_space::text::shortened;
 /// Stands in a command for the file with the bridge to Ray, which is written before the first lane starts.
 pub const RAY_BRIDGE: &str = "evo_ray.py";
 
-/// The most lanes of a sweep.
 pub const LANES_MAX: u32 = 1024;
 
-/// Letters of a lane's name.
 const NAME_MAX: usize = 40;
 
-/// One lane to be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneOrder {
     /// For people: `cuda:1`, `ssh node7`.
@@ -19,7 +16,6 @@ pub struct LaneOrder {
     pub source: LaneSource,
 }
 
-/// Where a lane's workers come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LaneSource {
     /// Workers of this program on this machine, for a device of it.
@@ -30,19 +26,16 @@ pub enum LaneSource {
 }
 
 impl LaneOrder {
-    /// A device of this machine.
     pub fn local(device: String) -> LaneOrder {
         LaneOrder { name: device.clone(), source: LaneSource::Local { device } }
     }
 
-    /// A command that leads to a worker.
     pub fn command(name: &str, words: Vec<String>, device: Option<String>) -> LaneOrder {
         // Long enough to be told from others.
         let name = shortened(name, NAME_MAX).into_owned();
         LaneOrder { name, source: LaneSource::Command { words, device } }
     }
 
-    /// The command, where there is one.
     pub fn words(&self) -> Option<&[String]> {
         match &self.source {
             LaneSource::Local { .. } => None,

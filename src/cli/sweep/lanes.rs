@@ -19,17 +19,14 @@ use crate::machine;
 use crate::supervise::class::DeviceClass;
 use crate::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions, describe};
 
-/// One lane of a Ray cluster, as a program.
 const RAY_SCRIPT: &str = include_str!("../../../python/evo_ray.py");
 
 /// What a launcher may take until a worker answers.
 const DESCRIBED_WITHIN: Duration = Duration::from_secs(120);
 
-/// A lane that is ready.
 pub struct StartedLane {
     pub lane: Lane,
     pub name: String,
-    /// The machine of its worker.
     pub host: String,
     /// Of this lane only, also where several share one processor.
     pub device_uuid: String,
@@ -37,7 +34,7 @@ pub struct StartedLane {
     pub options: Option<LaneOptions>,
 }
 
-/// The device that a run with these lanes compiles for: the first local one, or what the first command leads to.
+/// The first local one, or what the first command leads to.
 pub fn choice(orders: &[LaneOrder], named: &str) -> Result<DeviceChoice, CliError> {
     for order in orders {
         if let LaneSource::Local { device } = &order.source {
@@ -63,7 +60,6 @@ pub fn choice(orders: &[LaneOrder], named: &str) -> Result<DeviceChoice, CliErro
     }
 }
 
-/// Starts all lanes; the first decides which class of device the study has.
 pub fn start(
     orders: &[LaneOrder],
     setup: &DeviceSetup,
@@ -102,13 +98,12 @@ pub fn start(
     Ok(lanes)
 }
 
-/// A lane's command with the bridge's path.
 fn command(words: &[String], bridge: &str) -> Vec<String> {
     let word = |word: &String| if word == RAY_BRIDGE { bridge.to_string() } else { word.clone() };
     words.iter().map(word).collect()
 }
 
-/// Writes the bridge to Ray into the cache, where a lane needs it; gives its path.
+/// Written only where a lane needs it; gives its path.
 fn bridge(orders: &[LaneOrder], cache: &Path) -> Result<String, CliError> {
     let path = cache.join(RAY_BRIDGE);
     let needs =
@@ -133,7 +128,6 @@ fn options(order: &LaneOrder, base: &LaneOptions, bridge: &str) -> LaneOptions {
     }
 }
 
-/// Refuses lanes that share a device, and those whose times would not compare with the first one's.
 fn check(lanes: &[StartedLane]) -> Result<(), CliError> {
     let Some(first) = lanes.first() else { return Ok(()) };
     let shown = |at: usize| format!("lane {at} ({})", lanes[at].name);
@@ -168,12 +162,10 @@ fn check(lanes: &[StartedLane]) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Which of the lanes before has this device too.
 fn shared<'a>(mut before: impl Iterator<Item = &'a str>, uuid: &str) -> Option<usize> {
     before.position(|own| own == uuid)
 }
 
-/// How a lane's device is set up.
 pub fn settings(lane: &Lane) -> BTreeMap<String, String> {
     if !lane.settings().is_empty() {
         return lane.settings().clone();

@@ -39,24 +39,19 @@ use crate::kernel::spec::{KernelSpec, ReplacedDefault, SpaceFile};
 use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
 
-/// The kernel of a space file on a device of this machine.
 pub struct LiveSubject {
     /// Has a kernel and valid points. Its host twin has it too.
     pub file: Arc<SpaceFile>,
     /// The file's space without what the device cannot launch, where that is less.
     within: Option<DeviceSpace>,
     setup: DeviceSetup,
-    /// Restricts the problems; empty for all.
     problems: Vec<String>,
     worker_command: Option<String>,
-    /// The lanes of `--workers`.
     workers: Option<Vec<LaneOrder>>,
-    /// For one run of an outside program.
     limit_tool: Duration,
 }
 
 impl LiveSubject {
-    /// Reads the space file and chooses the device.
     pub fn open(arguments: &SweepArgs) -> Result<LiveSubject, CliError> {
         let name = opened::space_name(arguments.space.as_deref())?;
         let file = Arc::new(opened::space(&name, arguments.access.access())?);
@@ -80,39 +75,32 @@ impl LiveSubject {
         Ok(LiveSubject { file, within, setup, problems, worker_command, workers, limit_tool })
     }
 
-    /// The points to search: what the file calls valid and the device can launch.
     pub fn space(&self) -> &SearchSpace {
         self.within.as_ref().map_or(&self.file.space, |within| &within.space)
     }
 
-    /// What the device's limits exclude, where they exclude anything.
     pub fn within(&self) -> Option<&DeviceSpace> {
         self.within.as_ref()
     }
 
-    /// The kernel's name.
     pub fn kernel_name(&self) -> &str {
         self.file.kernel.as_ref().map_or("", |kernel| &kernel.name)
     }
 
-    /// Whether inputs such as NaN are tried.
     pub fn tries_special_values(&self) -> bool {
         let kernel = self.file.kernel.as_ref();
         kernel.is_some_and(|kernel| kernel.check.special_values == SpecialValues::Reference)
     }
 
-    /// Whether the space file demands a sanitizer's answer.
     pub fn demands_sanitizer(&self) -> bool {
         self.file.kernel.as_ref().is_some_and(|kernel| kernel.check.demands_sanitizer)
     }
 
-    /// The kind of the chosen device.
     pub fn device_kind(&self) -> DeviceKind {
         self.setup.choice.kind
     }
 
-    /// The device of this machine that is looked at beside the search, as `--device` names it: the first lane's where
-    /// there are several.
+    /// As `--device` names it: the first lane's where there are several.
     pub fn device_word<'a>(&'a self, named: &'a str) -> &'a str {
         if self.workers.is_some() { &self.setup.choice.spec } else { named }
     }
@@ -122,8 +110,7 @@ impl LiveSubject {
         format!("{}-{}", self.kernel_name(), self.setup.choice.kind.as_str())
     }
 
-    /// The job of a variant that is known to pass, and what a worker for it is told. A worker runs meanwhile and is gone
-    /// afterwards.
+    /// The variant is known to pass. A worker runs meanwhile and is gone afterwards.
     pub fn job_of(&self, seed: u64, configuration: &Configuration) -> Result<(Job, LaneOptions), CliError> {
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
@@ -141,7 +128,6 @@ impl LiveSubject {
         }
     }
 
-    /// The device, for looks at finalists.
     fn sanitized(&self, kernel: &KernelSpec, options: LaneOptions, seed: u64) -> SanitizedDevice {
         let kind = self.setup.choice.kind;
         let twin = HostTwin::beside(kind, Arc::clone(&self.file), self.setup.sandbox, seed);
@@ -154,7 +140,6 @@ impl LiveSubject {
         }
     }
 
-    /// Starts compilers and a device worker, and compiles the reference kernel.
     pub fn start(
         &self,
         seed: u64,
@@ -224,7 +209,6 @@ impl LiveSubject {
 }
 
 impl LiveSubject {
-    /// The lanes of `--workers`, or the only one.
     fn lanes(&self, kernel: &KernelSpec) -> Result<Vec<StartedLane>, CliError> {
         if let Some(orders) = &self.workers {
             return lanes::start(orders, &self.setup, kernel);
@@ -236,7 +220,6 @@ impl LiveSubject {
         Ok(vec![StartedLane { lane, name, host: String::new(), device_uuid, options }])
     }
 
-    /// Lanes for the engine, each with a tool that looks at its device, and what a person should know of that.
     fn parts(
         &self,
         lanes: Vec<StartedLane>,
@@ -266,7 +249,7 @@ impl LiveSubject {
     }
 }
 
-/// Limits of a device that was not opened yet; none for a GPU of a kind that is not known.
+/// None for a GPU of a kind that is not known.
 fn limits_of(choice: &DeviceChoice) -> Option<DeviceLimits> {
     match choice.kind {
         DeviceKind::Host => Some(evo_device::host::limits()),
@@ -275,7 +258,6 @@ fn limits_of(choice: &DeviceChoice) -> Option<DeviceLimits> {
     }
 }
 
-/// Compilers whose answers go to the inbox.
 pub fn farm(setup: &DeviceSetup, inbox: &Inbox<Vec<Binary>>) -> Result<VariantFarm, CliError> {
     let sender = Mutex::new(inbox.sender());
     let deliver = move |ticket, outcome| {

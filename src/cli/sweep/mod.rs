@@ -1,8 +1,6 @@
 //! `evo sweep`: search a space, confirm the best, rank them.
 //!
-//! The arguments become a plan (`plan`), in which everything that the user can get wrong is checked before
-//! anything is written. One function runs a plan (`execute`), whether a device answers (`live`) or a
-//! recording (`replayed`), and one reports what came of it (`result`).
+//! Everything that the user can get wrong is checked (`plan`) before anything is written.
 
 mod anchors;
 mod apart;

@@ -28,23 +28,17 @@ use crate::study::{Resumed, StudyRequest, StudyWish, resumed};
 /// A search that would not end by itself gets this many generations.
 const DEFAULT_GENERATIONS: u32 = 50;
 
-/// `--budget` and `--gen`.
 type AskedBudget = (Option<String>, Option<u32>);
 
-/// Everything that a sweep was asked to do.
 pub struct SweepPlan {
     pub subject: SweepSubject,
-    /// Began with the command.
     pub clock: CommandClock,
-    /// The strategy's name; known to exist.
     pub strategy: String,
-    /// Why it was chosen, where the user named none.
     pub choice: Option<String>,
     /// What differs from the run that is resumed, because the user wants it so.
     pub changes: Vec<String>,
     /// The user's, the resumed study's, or a random one.
     pub seed: u64,
-    /// Evaluations in a generation.
     pub population: NonZeroU32,
     pub budget: Budget,
     /// As the user gave it, or as the run had it that is continued.
@@ -54,24 +48,20 @@ pub struct SweepPlan {
     pub run_all: bool,
     /// Searches for the best configuration of each problem: the user's wish, or the resumed study's.
     pub per_problem: bool,
-    /// Takes over no result that was measured before.
     pub remeasure: bool,
     pub prior: PriorSource,
     /// Whether generation 0 may begin with a ranking of `evo micro`.
     pub takes_micro: bool,
     pub sanitize: SanitizePlan,
-    /// The evidence folder.
     pub out: PathBuf,
     /// Whether the end has more than the answer.
     pub verbose: bool,
     study: Option<String>,
     default_study: String,
     wish: StudyWish,
-    /// `--limit-total`.
     pub limit_total: Option<Duration>,
 }
 
-/// What is searched, and who answers.
 pub enum SweepSubject {
     Live(Box<LiveSubject>),
     Replayed(Box<ReplayedSubject>),
@@ -85,7 +75,6 @@ impl SweepSubject {
         }
     }
 
-    /// What the device's limits exclude, where they exclude anything.
     pub fn within(&self) -> Option<&DeviceSpace> {
         match self {
             SweepSubject::Live(live) => live.within(),
@@ -93,7 +82,6 @@ impl SweepSubject {
         }
     }
 
-    /// The kernel's name.
     pub fn kernel(&self) -> &str {
         match self {
             SweepSubject::Live(live) => live.kernel_name(),
@@ -117,7 +105,6 @@ impl SweepSubject {
 }
 
 impl SweepPlan {
-    /// Checks all arguments.
     pub fn of(arguments: &SweepArgs, clock: CommandClock) -> Result<SweepPlan, CliError> {
         let population = NonZeroU32::new(arguments.population)
             .ok_or_else(|| CliError::usage("`--pop 0`: a generation has at least one evaluation"))?;
@@ -183,7 +170,7 @@ impl SweepPlan {
         Ok(plan)
     }
 
-    /// Takes the budget of the run that is continued, where the user gives none.
+    /// That of the run that is continued, where the user gives none.
     fn keep_budget(&mut self, arguments: &SweepArgs, before: &Resumed) -> Result<(), CliError> {
         self.asked = (before.budget.clone(), before.generations);
         self.budget = budget(arguments, &self.asked)?;
@@ -195,7 +182,6 @@ impl SweepPlan {
         Ok(())
     }
 
-    /// Takes the named strategy, or one that suits the budget.
     fn choose_strategy(&mut self, named: Option<&str>, before: Option<Resumed>) {
         self.strategy = match named {
             Some(name) => name.to_string(),
@@ -216,7 +202,6 @@ impl SweepPlan {
         }
     }
 
-    /// Where the study should live.
     pub fn request(&self) -> StudyRequest<'_> {
         StudyRequest {
             out: &self.out,
@@ -226,13 +211,11 @@ impl SweepPlan {
         }
     }
 
-    /// The strategy, at its beginning.
     pub fn strategy(&self) -> Result<Box<dyn Strategy + '_>, CliError> {
         let options = StrategyOptions { seed: self.seed, population: self.population.get() as usize };
         Ok(registry::create(&self.strategy, self.subject.space(), options)?)
     }
 
-    /// Limits and sizes for the engine.
     pub fn options(&self) -> Options {
         Options {
             budget: self.budget.clone(),
@@ -247,7 +230,6 @@ impl SweepPlan {
     }
 }
 
-/// Whether a study is begun or continued.
 fn wish(arguments: &SweepArgs) -> StudyWish {
     // Whoever asks for anything of their own means a new search.
     let is_plain = arguments.seed.is_none()
@@ -265,7 +247,6 @@ fn wish(arguments: &SweepArgs) -> StudyWish {
     }
 }
 
-/// What a resumed study is searched with from now on, where that is not what it was begun with.
 fn changes(arguments: &SweepArgs, before: &Resumed) -> Vec<String> {
     let seed = arguments.seed.filter(|seed| *seed != before.seed).map(|seed| {
         format!("the study was searched with seed {} before; from now on with {seed}", before.seed)

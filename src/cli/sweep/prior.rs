@@ -12,18 +12,14 @@ use crate::journal::reader::JOURNAL;
 use crate::replay::{Recording, RecordingError};
 use crate::study::Study;
 
-/// Where earlier outcomes come from.
 pub enum PriorSource {
-    /// From studies and recordings that the user named.
     Named(Prior),
     /// From the other studies of the same kernel in the evidence folder.
     Beside,
-    /// From nowhere.
     Nothing,
 }
 
 impl PriorSource {
-    /// The studies for a run of `kernel`.
     pub fn studies(&self, kernel: &str, space: &SearchSpace, own: &Study) -> Cow<'_, Prior> {
         match self {
             PriorSource::Named(prior) => Cow::Borrowed(prior),
@@ -33,7 +29,6 @@ impl PriorSource {
     }
 }
 
-/// Studies, and where each came from.
 #[derive(Clone, Debug, Default)]
 pub struct Prior {
     studies: Vec<PriorStudy>,
@@ -42,7 +37,7 @@ pub struct Prior {
 }
 
 impl Prior {
-    /// The studies that `--prior` names; a file without a point of this space is an error.
+    /// A file without a point of this space is an error.
     pub fn open(paths: &[PathBuf], space: &SearchSpace) -> Result<Prior, CliError> {
         let mut prior = Prior::default();
         for path in paths {
@@ -59,8 +54,7 @@ impl Prior {
         Ok(prior)
     }
 
-    /// The studies of `kernel` beside the run's own. What cannot be read or is of another space is left
-    /// out: the user did not ask for it.
+    /// What cannot be read or is of another space is left out: the user did not ask for it.
     fn beside(kernel: &str, space: &SearchSpace, own: &Study) -> Prior {
         let mut prior = Prior::default();
         for study in beside(own) {
@@ -73,7 +67,7 @@ impl Prior {
         prior
     }
 
-    /// Hands the studies to a strategy; what to tell people, if there are any.
+    /// What to tell people, if there are any.
     pub fn give(&self, strategy: &mut dyn Strategy) -> Option<String> {
         if self.studies.is_empty() {
             return None;
@@ -91,7 +85,7 @@ impl Prior {
         })
     }
 
-    /// Adds the outcomes of a recording that are points of this space; whether there are any.
+    /// Only points of this space; whether there are any.
     fn add(&mut self, path: &Path, recording: &Recording, space: &SearchSpace) -> bool {
         let study = recording.study(0..recording.rows().len(), space);
         let has_outcomes = !study.outcomes.is_empty();
@@ -103,7 +97,7 @@ impl Prior {
     }
 }
 
-/// The other studies in the evidence folder of a study, in order of name.
+/// In order of name.
 fn beside(own: &Study) -> Vec<OwnFolder> {
     let mut names = own.out().names().unwrap_or_default();
     names.retain(|name| *name != own.header().study);

@@ -24,7 +24,7 @@ use crate::study::{KeptProfile, ProfileFile, keep_profile};
 /// With less time than this left a profiler would only be started to be killed.
 const LEAST: Duration = Duration::from_secs(5);
 
-/// Profiles the champion where that was asked for; the field of the sweep's object.
+/// Gives the field of the sweep's object.
 pub fn champion(
     arguments: &SweepArgs,
     plan: &SweepPlan,
@@ -80,7 +80,6 @@ pub fn champion(
     }
 }
 
-/// Has the profiler look at the champion on the first timed problem.
 fn looked(
     seed: u64,
     live: &LiveSubject,
@@ -105,7 +104,7 @@ fn looked(
     look(&CounterSubject { options: &options, job: &job, sources }, &order)
 }
 
-/// Writes the profile into the study's folder; its path, or that of an earlier one with counters.
+/// The file's path, or that of an earlier one with counters.
 fn keep(
     arguments: &SweepArgs,
     seed: u64,

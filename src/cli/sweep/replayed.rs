@@ -14,7 +14,6 @@ use crate::kernel::spec::SpaceFile;
 use crate::replay::Recording;
 use crate::replay::device::{RecordedBuild, ReplayCompilers, ReplayDevice, ReplayRecipe, info, space_hash};
 
-/// A recording, in its own space or in one that the user named.
 pub struct ReplayedSubject {
     pub recording: Recording,
     /// `--device` without `replay:`, as the result names the recording.
@@ -26,7 +25,6 @@ pub struct ReplayedSubject {
 }
 
 impl ReplayedSubject {
-    /// Reads the recording at `path`.
     pub fn open(arguments: &SweepArgs, path: &Path) -> Result<ReplayedSubject, CliError> {
         refuse_others(arguments)?;
         let access = arguments.access.access();
@@ -53,7 +51,6 @@ impl ReplayedSubject {
         name.chars().map(plain).collect::<String>().trim_start_matches('.').to_string()
     }
 
-    /// What answers from the recording; nothing is compiled or run.
     pub fn start(&self, inbox: &Inbox<RecordedBuild>) -> Stage<'_, ReplayRecipe<'_>> {
         let recording = &self.recording;
         let identity = StudyIdentity {
@@ -83,7 +80,6 @@ impl ReplayedSubject {
         }
     }
 
-    /// That this is a replay, of what, and what is peculiar about the file.
     fn notices(&self) -> Vec<String> {
         let Recording { name, format, notices, .. } = &self.recording;
         let rows = self.recording.rows().len();
@@ -96,7 +92,6 @@ impl ReplayedSubject {
     }
 }
 
-/// Refuses options that only a device that runs something can honor.
 fn refuse_others(arguments: &SweepArgs) -> Result<(), CliError> {
     let (option, why) = if arguments.worker_command.is_some() {
         ("--worker-command", "a replay has no worker")

@@ -22,11 +22,9 @@ use crate::report::styled::{StyledLine, Tone};
 use crate::report::width::{stdout_width, wrapped};
 use crate::report::{insight, lane_lines, text};
 
-/// Rows of the table.
 const ROWS: usize = 5;
 
-/// Shows the result on stdout, or hands over its object; the exit code says why the run ended. Beside it
-/// is what came of profiling the champion, where that was asked for.
+/// The exit code says why the run ended. Beside the result is what came of profiling the champion.
 pub fn report(
     plan: &SweepPlan,
     outcome: &SweepOutcome,
@@ -60,7 +58,6 @@ pub fn report(
     })
 }
 
-/// What kept the run from its end.
 fn ended_by(plan: &SweepPlan, outcome: &SweepOutcome, call: &Call) -> Option<CliError> {
     if let Some(trouble) = &outcome.summary.trouble {
         return Some(CliError::harness(trouble.text.as_str()).with_hint(trouble.hint.as_str()));
@@ -81,7 +78,6 @@ fn ended_by(plan: &SweepPlan, outcome: &SweepOutcome, call: &Call) -> Option<Cli
     }
 }
 
-/// Whether nothing was confirmed because a demanded sanitizer gave no answer.
 fn lacks_answer(sanitize: SanitizePlan, summary: &RunSummary) -> bool {
     let unanswered = summary.end.sanitized.is_some_and(|tally| tally.unanswered > 0);
     sanitize.demanded && summary.confirmed == 0 && unanswered
@@ -101,7 +97,6 @@ fn exit_code(summary: &RunSummary, evaluations: &[Evaluation]) -> ExitCode {
     }
 }
 
-/// The last object of `--json`.
 fn object(plan: &SweepPlan, outcome: &SweepOutcome) -> Value {
     let (end, evaluations) = (&outcome.summary.end, &outcome.study.history.evaluations);
     let header = outcome.study.header();
@@ -163,7 +158,6 @@ fn object(plan: &SweepPlan, outcome: &SweepOutcome) -> Value {
     object
 }
 
-/// The same for people, as wide as the terminal allows: the table, and below it the answer.
 fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> Vec<StyledLine> {
     let (header, history) = (outcome.study.header(), &outcome.study.history);
     let (tries_special_values, how) = match &plan.subject {
@@ -200,7 +194,6 @@ fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> Vec<StyledLin
     .concat()
 }
 
-/// What `--verbose` adds.
 fn details(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> String {
     let (summary, evaluations) = (&outcome.summary, &outcome.study.history.evaluations);
     let insight = summary.insight.as_ref().and_then(insight::line);
@@ -223,7 +216,6 @@ fn details(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> String {
         + "\n"
 }
 
-/// What the evaluations of a replay cost when they were recorded, milliseconds.
 struct RecordedCost {
     compile_ms: f64,
     device_ms: f64,

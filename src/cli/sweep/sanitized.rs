@@ -1,5 +1,4 @@
-//! `evo sweep --sanitize`: which variants compute-sanitizer looks at, with which tool, and what is said of it before
-//! anything is evaluated.
+//! `evo sweep --sanitize`: which variants compute-sanitizer looks at, with which tool.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -19,10 +18,9 @@ use crate::supervise::lane::LaneOptions;
 /// Of a sweep that was asked for nothing else.
 const EVERY: NonZeroU32 = NonZeroU32::new(5).expect("is not 0");
 
-/// Why nothing is looked at where the user does not want it.
 const OFF: &str = "`--sanitize off`";
 
-/// The plan of a sweep on a device. What the user or the space file asks for is demanded.
+/// What the user or the space file asks for is demanded.
 pub fn plan(asked: Option<SanitizeWhen>, is_required: bool) -> Result<SanitizePlan, CliError> {
     let plan = |every, demanded| SanitizePlan { finalists: true, every, demanded };
     Ok(match asked {
@@ -39,21 +37,16 @@ pub fn plan(asked: Option<SanitizeWhen>, is_required: bool) -> Result<SanitizePl
     })
 }
 
-/// A sanitizer for a run, and what a person should know of it beforehand.
 pub struct ReadySanitizer {
     pub sanitizer: Box<dyn Sanitizer<Job>>,
     pub notice: Option<String>,
 }
 
-/// A device on which finalists are looked at.
 pub struct SanitizedDevice {
     pub kind: DeviceKind,
-    /// What its workers are told.
     pub options: LaneOptions,
     pub checks: Vec<SanitizerCheck>,
-    /// For one check.
     pub limit: Duration,
-    /// The host device beside a GPU.
     pub twin: Option<TwinLooks>,
 }
 
@@ -75,7 +68,6 @@ pub fn out_of_reach(plan: SanitizePlan, kind: DeviceKind) -> ReadySanitizer {
     ReadySanitizer { sanitizer: Box::new(NoSanitizer(why)), notice }
 }
 
-/// Finds the tool for a plan.
 pub fn ready(plan: SanitizePlan, device: SanitizedDevice) -> ReadySanitizer {
     let SanitizedDevice { kind, options, checks, limit, twin } = device;
     if !plan.finalists {

@@ -9,14 +9,13 @@ use super::plan::SweepPlan;
 use crate::journal::micro_file::{self, MICRO, MicroSeeds, MicroSubject};
 use crate::study::Study;
 
-/// A strategy, and what to say about its seeds.
 pub struct SeededStrategy<'a> {
     pub strategy: Box<dyn Strategy + 'a>,
     pub notice: Option<String>,
 }
 
-/// The strategy with the ranking of the evidence folder, where there is one for this kernel, space and architecture and
-/// generation 0 has room for it.
+/// With the ranking of the evidence folder, where there is one for this kernel, space and architecture and generation
+/// 0 has room for it.
 pub fn seeded<'a>(
     plan: &'a SweepPlan,
     study: &Study,

@@ -11,7 +11,7 @@ use crate::cli::error::CliError;
 use crate::cli::workers_args::WorkersArgs;
 use crate::process::worker_program;
 
-/// The lanes that were asked for; none where `--workers` was not given.
+/// None where `--workers` was not given.
 pub fn orders(arguments: &WorkersArgs) -> Result<Option<Vec<LaneOrder>>, CliError> {
     let Some(text) = arguments.workers.as_deref() else { return Ok(None) };
     let own = worker_program()?.to_string_lossy().into_owned();

@@ -8,7 +8,6 @@ use serde::Deserialize;
 use super::lane_order::{LANES_MAX, LaneOrder, LaneSource};
 use crate::cli::error::CliError;
 
-/// The whole file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WorkersFile {
@@ -21,7 +20,6 @@ struct WorkersFile {
 struct ListedLane {
     /// Leads to a worker; workers of this machine where it is absent.
     command: Option<String>,
-    /// `cuda:1`, `host`.
     device: Option<String>,
     name: Option<String>,
     #[serde(default = "one")]

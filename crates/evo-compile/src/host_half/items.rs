@@ -4,25 +4,20 @@ use std::ops::Range;
 
 use super::lines::SourceLines;
 
-/// What a declaration is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemKind {
-    /// A function, defined or declared.
     Function,
-    /// A type, a variable, an alias.
     Other,
     /// What stays in any case: `using namespace`, `static_assert`, a macro that stands alone.
     Fixed,
 }
 
-/// One declaration at file scope, in a namespace or in `extern "C"`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceItem {
     pub kind: ItemKind,
     /// What others call it by.
     pub names: Vec<String>,
     pub tokens: Range<usize>,
-    /// Where its body begins; its end without one.
     pub body: usize,
 }
 
@@ -40,8 +35,8 @@ const ATTRIBUTES: [&str; 10] = [
     "noexcept",
 ];
 
-/// Reads declarations. `macros` tells whether a name is a macro that takes arguments. The second answer is the first token
-/// of a declaration that does not end.
+/// `macros` tells whether a name is a macro that takes arguments. The second answer is the first token of a
+/// declaration that does not end.
 pub fn read(lines: &SourceLines<'_>, macros: &dyn Fn(&str) -> bool) -> (Vec<SourceItem>, Option<usize>) {
     let mut reader = ItemReader {
         lines,
@@ -63,32 +58,27 @@ pub fn read(lines: &SourceLines<'_>, macros: &dyn Fn(&str) -> bool) -> (Vec<Sour
 
 struct ItemReader<'a> {
     lines: &'a SourceLines<'a>,
-    /// Whether a name is a macro of this source that takes arguments.
     macros: &'a dyn Fn(&str) -> bool,
     items: Vec<SourceItem>,
     open: Option<OpenItem>,
-    /// Depths inside the open declaration.
     braces: usize,
     parens: usize,
     /// Depths at the `#if` of each branch that is open: every branch starts from the same.
     branches: Vec<(usize, usize)>,
-    /// The next directive.
     directive: usize,
     /// How deep in `#if 0` this is.
     dead: usize,
 }
 
-/// What is known of a declaration that has not ended.
 struct OpenItem {
     start: usize,
-    /// The token of the first parenthesis of its parameters.
     parameters: Option<usize>,
     assigned: bool,
     body: Option<usize>,
 }
 
 impl ItemReader<'_> {
-    /// Reads the token at `at`; the answer is the next one to read.
+    /// The answer is the next token to read.
     fn step(&mut self, at: usize) -> usize {
         self.directives(self.lines.tokens[at].start);
         if self.dead > 0 {
@@ -105,7 +95,6 @@ impl ItemReader<'_> {
         self.inside(at, word)
     }
 
-    /// Takes notice of the directives before a byte.
     fn directives(&mut self, byte: usize) {
         while let Some(own) = self.lines.directives.get(self.directive).filter(|own| own.range.start < byte) {
             self.directive += 1;
@@ -219,7 +208,6 @@ impl ItemReader<'_> {
         self.items.push(SourceItem { kind, names, tokens: open.start..end, body });
     }
 
-    /// The token that closes the parenthesis at `open`.
     fn closing(&self, open: usize) -> Option<usize> {
         let mut depth = 0;
         (open..self.lines.tokens.len()).find(|at| {
@@ -233,7 +221,6 @@ impl ItemReader<'_> {
     }
 }
 
-/// The token behind the angle brackets that open at `open`.
 fn past_angles(lines: &SourceLines<'_>, open: usize) -> usize {
     let (mut depth, mut parens) = (0, 0);
     for at in open..lines.tokens.len() {
@@ -253,7 +240,6 @@ fn past_angles(lines: &SourceLines<'_>, open: usize) -> usize {
     open + 1
 }
 
-/// The tokens of one declaration.
 struct ItemNames<'a> {
     lines: &'a SourceLines<'a>,
     start: usize,
@@ -261,7 +247,6 @@ struct ItemNames<'a> {
 }
 
 impl ItemNames<'_> {
-    /// The first token behind a template's head.
     fn behind_template(&self) -> usize {
         let mut at = self.start;
         while self.lines.word(at) == "template" && self.lines.word(at + 1) == "<" {
@@ -270,7 +255,6 @@ impl ItemNames<'_> {
         at
     }
 
-    /// Every word.
     fn of_all(&self) -> Vec<String> {
         let words = (self.start..self.end).filter(|at| self.lines.is_word(*at));
         words.map(|at| self.lines.word(at).to_string()).collect()

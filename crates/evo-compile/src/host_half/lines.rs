@@ -4,15 +4,12 @@ use std::ops::Range;
 
 use evo_device::host::tokens::{CudaToken, CudaTokenKind, tokenize};
 
-/// A directive: its word, and all of its lines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DirectiveLine {
     pub word: String,
-    /// Bytes from the `#` to the end of the last line, without the line break.
     pub range: Range<usize>,
 }
 
-/// The tokens of a source outside of directives, and the directives, both in order.
 pub struct SourceLines<'a> {
     pub text: &'a str,
     pub tokens: Vec<CudaToken>,
@@ -20,7 +17,7 @@ pub struct SourceLines<'a> {
 }
 
 impl<'a> SourceLines<'a> {
-    /// Splits a source; nothing if a compiler may read it otherwise than this does.
+    /// Nothing if a compiler may read the source otherwise than this does.
     pub fn read(text: &'a str) -> Option<SourceLines<'a>> {
         let all = tokenize(text);
         if is_doubtful(text, &all) {
@@ -49,17 +46,14 @@ impl<'a> SourceLines<'a> {
         Some(SourceLines { text, tokens, directives })
     }
 
-    /// The text of a token; the empty text behind the last one.
     pub fn word(&self, at: usize) -> &'a str {
         self.tokens.get(at).map_or("", |token| token.text(self.text))
     }
 
-    /// Whether a token is a name or a keyword.
     pub fn is_word(&self, at: usize) -> bool {
         self.tokens.get(at).is_some_and(|token| token.kind == CudaTokenKind::Word)
     }
 
-    /// The number of the line on which a byte stands, from 1.
     pub fn line(&self, byte: usize) -> usize {
         self.text[..byte].matches('\n').count() + 1
     }
@@ -75,7 +69,6 @@ impl<'a> SourceLines<'a> {
     }
 }
 
-/// The header that a directive, on a line of its own, includes.
 pub fn included_name<'a>(text: &'a str, directive: &DirectiveLine) -> Option<&'a str> {
     let own = text[directive.range.clone()].trim_start_matches(['#', ' ', '\t']);
     let name = own.strip_prefix("include").map(|rest| rest.trim_start().trim_start_matches(['<', '"']));
@@ -99,7 +92,6 @@ fn is_doubtful(text: &str, tokens: &[CudaToken]) -> bool {
     raw || spliced || other || text.contains("??/")
 }
 
-/// Where a directive ends: at the end of its line, unless a backslash or a comment leads on.
 fn directive_end(text: &str, start: usize) -> usize {
     let bytes = text.as_bytes();
     let mut at = start;

@@ -1,8 +1,7 @@
 //! Included files that hold host code, put in the place of the directives that include them.
 //!
-//! What one file names of another decides what the device half needs, so files with host code are read as one source
-//! with the file that includes them. All others stay included, by the compiler. Only files below the include folders are
-//! read, which the author of the space file names.
+//! What one file names of another decides what the device half needs. All other files stay included, by the compiler.
+//! Only files below the include folders are read, which the author of the space file names.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,25 +14,21 @@ const DEPTH_MAX: usize = 16;
 /// A longer file holds data.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// A source with the files that it includes in their places.
 #[derive(Debug, PartialEq)]
 pub struct MergedSource {
     /// Lines on which another file begins or goes on are empty here, so that rules for sources can be applied to it.
     pub text: String,
-    /// In order: where another file begins or goes on.
     changes: Vec<FileChange>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 struct FileChange {
-    /// The empty line of the whole, from 0.
     at: usize,
-    /// What stands on the line behind it.
     file: String,
     line: usize,
 }
 
-/// Puts files in place; `None` where no included file holds host code, as `has_host_code` tells.
+/// `None` where no included file holds host code, as `has_host_code` tells.
 pub fn merge(
     text: &str,
     own: &str,
@@ -50,7 +45,6 @@ pub fn merge(
 }
 
 impl MergedSource {
-    /// The text, of this length in lines, with directives that say which file each line is from.
     pub fn marked(&self, text: &str) -> String {
         let mut changes = self.changes.iter().peekable();
         let mut out = String::with_capacity(text.len() + 64 * self.changes.len());
@@ -103,7 +97,6 @@ impl KnownLead {
     }
 }
 
-/// A file that a directive names.
 struct Included {
     path: PathBuf,
     text: String,
@@ -112,7 +105,7 @@ struct Included {
 }
 
 impl Merger<'_> {
-    /// Adds a text; `folder` is that of its file, of included ones. `None` if there is too much of it.
+    /// `None` if there is too much of the text.
     fn put(&mut self, text: &str, name: &str, folder: Option<&Path>, depth: usize) -> Option<()> {
         // What cannot be read is left to the compiler.
         let Some(lines) = SourceLines::read(text) else {
@@ -144,7 +137,6 @@ impl Merger<'_> {
         Some(())
     }
 
-    /// Adds a file, which may ask to be read but once.
     fn put_file(&mut self, file: &Included, name: &str, depth: usize) -> Option<()> {
         let pragmas = SourceLines::read(&file.text).map_or(Vec::new(), |lines| {
             let once =
@@ -171,7 +163,6 @@ impl Merger<'_> {
         Some(())
     }
 
-    /// Whether a file, or one that it includes, holds host code.
     fn leads_to_host_code(&mut self, file: &Included, depth: usize) -> bool {
         if let Some(leads) = self.known.get(&file.path).and_then(|own| own.at(depth)) {
             return leads;
@@ -192,7 +183,6 @@ impl Merger<'_> {
         })
     }
 
-    /// A line that tells which file goes on, and with which of its lines.
     fn change(&mut self, file: &str, line: usize) {
         self.begin_line();
         let at = self.out.matches('\n').count();
@@ -206,7 +196,6 @@ impl Merger<'_> {
         }
     }
 
-    /// The file that a directive means, if it is one of the user's.
     fn find(&self, name: &str, quoted: bool, folder: Option<&Path>) -> Option<Included> {
         if name.contains(['"', '\\', '\n']) || name.is_empty() {
             return None;

@@ -1,10 +1,10 @@
 //! Sources that hold the host half of a program beside the kernels: `main`, launches, helpers that allocate and print.
 //!
-//! Only the device half is compiled. What goes is replaced by blanks, so that no line moves. Directives stay, so
-//! that branches and macros keep their meaning, but for those that include what only a host has (`<iostream>`). A declaration goes if no execution space is written on it and if no
-//! word of the device half names it, directly or through what it names; a source without a host half is left as it is.
-//! The result is what is judged: the rules for included files are applied to it as well as to the whole source, and what
-//! goes cannot run, so leaving something out hides nothing.
+//! Only the device half is compiled. What goes is replaced by blanks, so that no line moves. Directives stay, so that
+//! branches and macros keep their meaning, but for those that include what only a host has (`<iostream>`). A
+//! declaration goes if no execution space is written on it and if no word of the device half names it, directly or
+//! through what it names. The result is what is judged, and what goes cannot run, so leaving something out hides
+//! nothing.
 
 mod items;
 mod lines;
@@ -24,11 +24,9 @@ use super::standard::OF_HOSTS;
 
 pub use merge::MergedSource;
 
-/// What a compiler gets of a source.
 #[derive(Debug, PartialEq)]
 pub struct DeviceHalf<'a> {
     pub text: Cow<'a, str>,
-    /// Declarations that were left out: name and line.
     pub skipped: Vec<(String, usize)>,
     /// A line with host code that could not be told from device code.
     pub unclear: Option<usize>,
@@ -38,7 +36,6 @@ pub struct DeviceHalf<'a> {
 const SPACES: [&str; 6] =
     ["__global__", "__device__", "__constant__", "__shared__", "__managed__", "__grid_constant__"];
 
-/// Words of the host's library that no kernel uses.
 const HOST_WORDS: [&str; 35] = [
     "thrust",
     "FILE",
@@ -77,7 +74,6 @@ const HOST_WORDS: [&str; 35] = [
     "vector",
 ];
 
-/// The device half of a source. `entries` are what launches name, and `options` may name functions too.
 pub fn device_half<'a>(text: &'a str, entries: &[String], options: &[String]) -> DeviceHalf<'a> {
     let whole = |unclear| DeviceHalf { text: Cow::Borrowed(text), skipped: Vec::new(), unclear };
     let Some(lines) = SourceLines::read(text) else {
@@ -121,8 +117,7 @@ pub fn device_half<'a>(text: &'a str, entries: &[String], options: &[String]) ->
     DeviceHalf { text, skipped, unclear: None }
 }
 
-/// A source with the files in their places that it includes and that hold host code; `None` where none does. `own` is the
-/// name of the source's file.
+/// `None` where no included file holds host code. `own` is the name of the source's file.
 pub fn merged(text: &str, own: &str, folders: &[PathBuf]) -> Option<MergedSource> {
     merge::merge(text, own, folders, &has_host_code)
 }
@@ -173,12 +168,10 @@ impl DeviceHalf<'_> {
     }
 }
 
-/// Whether a directive includes a header that only the host half needs.
 fn is_host_header(text: &str, directive: &DirectiveLine) -> bool {
     included_name(text, directive).is_some_and(|name| OF_HOSTS.contains(&name))
 }
 
-/// The first line with a launch or `main`, in a source that was not read.
 fn suspicious_line(text: &str) -> Option<usize> {
     let at = text.lines().position(|line| line.contains("<<<") || line.contains("int main("))?;
     Some(at + 1)
@@ -201,12 +194,10 @@ fn blank(out: &mut [u8], lines: &SourceLines<'_>, start: usize, end: usize) {
     }
 }
 
-/// The macros of a source.
 struct Macros<'a> {
     /// What the words of a macro's text are, for all of its definitions.
     words: HashMap<&'a str, Vec<&'a str>>,
     takes_arguments: HashSet<&'a str>,
-    /// Macros whose text has an execution space.
     spaces: HashSet<&'a str>,
 }
 
@@ -237,7 +228,6 @@ impl<'a> Macros<'a> {
     }
 }
 
-/// The declarations of a source, to be told apart.
 struct Halves<'a> {
     lines: &'a SourceLines<'a>,
     macros: &'a Macros<'a>,
@@ -250,7 +240,6 @@ impl<'a> Halves<'a> {
         SPACES.contains(&word) || self.macros.spaces.contains(word)
     }
 
-    /// Whether an execution space or a memory is written on a declaration, or anywhere in one without a body of its own.
     fn is_of_devices(&self, item: &SourceItem) -> bool {
         let end = if item.kind == ItemKind::Function { item.body } else { item.tokens.end };
         (item.tokens.start..end).any(|at| self.is_space(at))
@@ -287,7 +276,6 @@ impl<'a> Halves<'a> {
             && (is_main || item.tokens.clone().any(of_hosts))
     }
 
-    /// Which declarations the device half needs.
     fn kept(&self, entries: &[String], options: &[String]) -> Vec<bool> {
         let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (at, item) in self.items.iter().enumerate() {
@@ -332,7 +320,6 @@ impl<'a> Halves<'a> {
         kept
     }
 
-    /// Keeps a declaration, with what it names still to be looked at.
     fn keep<'q>(&self, at: usize, kept: &mut [bool], queue: &mut Vec<(&'q str, bool)>)
     where
         'a: 'q,

@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// The device half, with blank lines and blanks at ends of lines left away.
 fn half(text: &str, entries: &[&str]) -> String {
     let entries: Vec<String> = entries.iter().map(|entry| entry.to_string()).collect();
     let own = device_half(text, &entries, &[]);
@@ -168,7 +167,6 @@ fn what_cannot_be_told_apart_is_said_with_its_line() {
     }
 }
 
-/// Numbers that look random and are the same each time.
 struct Dice(u64);
 
 impl Dice {

@@ -23,13 +23,11 @@ macro_rules! texts {
     ($($name:literal)*) => { &[$(($name, include_str!(concat!("include/", $name)))),*] };
 }
 
-/// Headers by the name of their file.
 const TEXTS: &[(&str, &str)] = texts! {
     "evo_prelude.h" "algorithm" "array" "bit" "cassert" "cfloat" "climits" "cmath" "complex" "cstddef" "cstdint"
     "cstdio" "cstdlib" "cstring" "functional" "limits" "numeric" "optional" "tuple" "type_traits" "utility"
 };
 
-/// Names of the C library for them.
 const OF_C: [(&str, &str); 9] = [
     ("assert.h", "cassert"),
     ("float.h", "cfloat"),
@@ -45,7 +43,6 @@ const OF_C: [(&str, &str); 9] = [
 /// The whole of CUB, which is more than NVRTC reads.
 const CUB: (&str, &str) = ("cub/cub.cuh", include_str!("include/cub.cuh"));
 
-/// Headers of the standard library that only the host half of a program needs, and that bring much along.
 pub(super) const OF_HOSTS: &[&str] = &[
     "any",
     "cctype",
@@ -109,7 +106,6 @@ const WITHOUT_USE: &[&str] = &[
     "typeinfo",
 ];
 
-/// Headers of host libraries around CUDA.
 const AROUND_CUDA: &[&str] = &[
     "cublasLt.h",
     "cublas_v2.h",
@@ -159,7 +155,6 @@ fn empty_names() -> impl Iterator<Item = &'static str> {
     OF_HOSTS.iter().chain(WITHOUT_USE).chain(AROUND_CUDA).copied()
 }
 
-/// All that these headers and options are made of, for a compiler's fingerprint.
 pub fn fingerprint() -> Vec<Vec<u8>> {
     let texts = TEXTS.iter().chain([&CUB]).flat_map(|(name, text)| [*name, *text]);
     let names = OF_C.iter().map(|(name, _)| *name).chain(empty_names()).chain(BUILT_IN);
@@ -167,7 +162,6 @@ pub fn fingerprint() -> Vec<Vec<u8>> {
     texts.chain(names).chain(options).map(|part| part.as_bytes().to_vec()).collect()
 }
 
-/// What NVRTC is told for a source.
 pub fn options(text: &str) -> Vec<String> {
     let own = defines_integers(text).then_some(OWN_INTEGERS);
     [PRELUDE_OPTION, DEVICE_SPACE].into_iter().chain(own).map(String::from).collect()

@@ -19,7 +19,6 @@ use crate::device::{
 };
 use crate::telemetry::TelemetrySource;
 
-/// One GPU with its context, stream, modules and buffers.
 pub struct CudaDevice {
     info: DeviceInfo,
     context: CudaContext,
@@ -32,10 +31,8 @@ pub struct CudaDevice {
 }
 
 impl CudaDevice {
-    /// Opens GPU `index` and loads the helper kernels from `support_cubin`.
-    ///
-    /// # Errors
-    /// `DeviceLost` when there is no driver or no such GPU; the message says which.
+    /// Opens GPU `index` and loads the helper kernels from `support_cubin`; `DeviceLost` when there is no driver or
+    /// no such GPU.
     pub fn open(index: u32, support_cubin: &Path) -> Result<CudaDevice, DeviceError> {
         let device = driver::open(index)?;
         let stream = driver::create_stream()?;

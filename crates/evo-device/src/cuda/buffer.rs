@@ -2,10 +2,9 @@
 
 use cudarc::driver::sys;
 
-/// Bytes of each guard zone.
 pub const GUARD_BYTES: u64 = 64 << 10;
 
-/// A range to be checked for its pattern; laid out as the kernel's `Zone`.
+/// Laid out as the kernel's `Zone`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Zone {
@@ -13,7 +12,6 @@ pub struct Zone {
     pub bytes: u64,
 }
 
-/// A buffer's place.
 #[derive(Clone, Debug)]
 pub struct Buffer {
     pub name: String,
@@ -25,17 +23,14 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Address of the first byte the kernel may touch.
     pub fn pointer(&self) -> sys::CUdeviceptr {
         self.base + self.guard_bytes
     }
 
-    /// Address and length of what the kernel may touch.
     pub fn span(&self) -> (sys::CUdeviceptr, u64) {
         (self.pointer(), self.bytes)
     }
 
-    /// The zones before and behind the buffer.
     pub fn zones(&self) -> [Zone; 2] {
         [self.base, self.pointer() + self.bytes].map(|start| Zone { start, bytes: self.guard_bytes })
     }

@@ -13,13 +13,11 @@ use super::persistence::{CachePersistence, DriverCache, WindowLimits};
 use super::tensor_map::EncodedMaps;
 use crate::device::{BoundLaunch, BufferId, ModuleId};
 
-/// One stream of one GPU with its buffers and modules.
 pub struct CudaContext {
     pub stream: sys::CUstream,
     pub memory: GuardedMemory,
     /// Written between cold samples so that the L2 cache holds nothing of the kernel's.
     pub flush: Option<BufferId>,
-    /// What launches keep in the L2 cache.
     pub persistence: CachePersistence<DriverCache>,
     maps: EncodedMaps,
     modules: HashMap<ModuleId, CudaModule>,
@@ -27,7 +25,6 @@ pub struct CudaContext {
 }
 
 impl CudaContext {
-    /// No buffers and no modules yet.
     pub fn new(stream: sys::CUstream, windows: WindowLimits) -> CudaContext {
         let memory = GuardedMemory::new(stream);
         CudaContext {
@@ -41,13 +38,11 @@ impl CudaContext {
         }
     }
 
-    /// A number that no module has.
     pub fn next_module(&mut self) -> ModuleId {
         self.module_next += 1;
         ModuleId(self.module_next)
     }
 
-    /// Loads a cubin whose entry points are `entries`.
     pub fn load(&mut self, id: ModuleId, binary: &[u8], entries: &[String]) -> Result<(), DeviceError> {
         self.modules.insert(id, CudaModule::load(binary, entries)?);
         Ok(())
@@ -58,13 +53,12 @@ impl CudaContext {
         self.modules.remove(&module).map_or(Ok(()), CudaModule::unload)
     }
 
-    /// A loaded module.
     pub fn module(&mut self, id: ModuleId) -> Result<&mut CudaModule, DeviceError> {
         self.modules.get_mut(&id).ok_or_else(|| no_module(id))
     }
 
-    /// Makes the cache ready for launches that follow: a part is set aside if they ask for it, and given back if others
-    /// had it. Waits for the stream in the second case.
+    /// A part of the cache is set aside if launches ask for it, and given back if others had it, after waiting for
+    /// the stream.
     pub fn prepare_cache(&mut self, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
         match self.persistence.is_asked_for(launches) {
             true => self.persistence.begin(),
@@ -72,7 +66,6 @@ impl CudaContext {
         }
     }
 
-    /// Gives back what launches kept in the cache, after waiting for them.
     pub fn clear_cache(&mut self) -> Result<(), DeviceError> {
         if !self.persistence.is_open() {
             return Ok(());
@@ -81,7 +74,6 @@ impl CudaContext {
         self.persistence.end()
     }
 
-    /// Enqueues launches in order.
     pub fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
         let loaded = self.modules.get_mut(&module).ok_or_else(|| no_module(module))?;
         let (memory, maps, stream) = (&self.memory, &mut self.maps, self.stream);

@@ -7,7 +7,7 @@ use cudarc::driver::sys;
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
 
-/// Turns a driver result into ours. `what` is the call, in words.
+/// `what` is the call, in words.
 pub fn check(result: sys::CUresult, what: &str) -> Result<(), DeviceError> {
     if result == sys::CUresult::CUDA_SUCCESS {
         return Ok(());
@@ -60,7 +60,6 @@ fn describe(result: sys::CUresult) -> String {
     }
 }
 
-/// Opens GPU `index` with its primary context, current on this thread.
 pub fn open(index: u32) -> Result<sys::CUdevice, DeviceError> {
     // SAFETY: only looks for the library; cudarc itself panics when it is absent.
     if !unsafe { sys::is_culib_present() } {
@@ -86,7 +85,6 @@ pub fn open(index: u32) -> Result<sys::CUdevice, DeviceError> {
     Ok(device)
 }
 
-/// A stream that does not synchronize with the default stream.
 pub fn create_stream() -> Result<sys::CUstream, DeviceError> {
     let mut stream = ptr::null_mut();
     let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
@@ -95,13 +93,11 @@ pub fn create_stream() -> Result<sys::CUstream, DeviceError> {
     Ok(stream)
 }
 
-/// Waits for everything on the stream.
 pub fn synchronize(stream: sys::CUstream) -> Result<(), DeviceError> {
     // SAFETY: the stream lives as long as its device.
     unsafe { check(sys::cuStreamSynchronize(stream), "device work failed") }
 }
 
-/// Free device memory, bytes.
 pub fn memory_free() -> Result<u64, DeviceError> {
     let (mut free, mut total) = (0, 0);
     // SAFETY: both pointers are to live locals; a context is current.
@@ -109,11 +105,9 @@ pub fn memory_free() -> Result<u64, DeviceError> {
     Ok(free as u64)
 }
 
-/// A timing event; destroyed when dropped.
 pub struct TimingEvent(sys::CUevent);
 
 impl TimingEvent {
-    /// Creates an event.
     pub fn new() -> Result<TimingEvent, DeviceError> {
         let mut event = ptr::null_mut();
         // SAFETY: `event` is a live local; a context is current.
@@ -121,7 +115,6 @@ impl TimingEvent {
         Ok(TimingEvent(event))
     }
 
-    /// Enqueues the event.
     pub fn record(&self, stream: sys::CUstream) -> Result<(), DeviceError> {
         // SAFETY: event and stream belong to the current context and are alive.
         unsafe { check(sys::cuEventRecord(self.0, stream), "cannot record an event") }

@@ -9,7 +9,6 @@ use super::driver::check;
 use super::persistence::WindowLimits;
 use crate::{cuda_arch, telemetry};
 
-/// Reads everything about a device.
 pub fn read(device: sys::CUdevice) -> Result<DeviceInfo, DeviceError> {
     let get = |attribute| attribute_of(device, attribute);
     let major = get(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
@@ -56,7 +55,6 @@ fn tensor_flops(major: i32, minor: i32) -> Option<f64> {
     }
 }
 
-/// Windows of the L2 cache that the device allows.
 pub fn windows(device: sys::CUdevice) -> Result<WindowLimits, DeviceError> {
     let get = |attribute| attribute_of(device, attribute).map(|bytes| u64::try_from(bytes).unwrap_or(0));
     Ok(WindowLimits {

@@ -20,7 +20,6 @@ use crate::tensor_maps::ArgumentSlot;
 /// Static plus dynamic shared memory above this needs an explicit opt-in.
 const SHARED_DEFAULT_BYTES: u32 = 48 << 10;
 
-/// A loaded cubin with its entry points.
 pub struct CudaModule {
     handle: sys::CUmodule,
     entries: HashMap<String, CudaFunction>,
@@ -33,7 +32,7 @@ struct CudaFunction {
 }
 
 impl CudaModule {
-    /// Loads a cubin and finds its entry points, by the symbols listed with it, or by plain or mangled name.
+    /// Entry points are found by the symbols listed with the cubin, or by plain or mangled name.
     pub fn load(binary: &[u8], entries: &[String]) -> Result<CudaModule, DeviceError> {
         let mut handle = ptr::null_mut();
         // SAFETY: the image is a whole cubin (the driver checks its header); a context is current.
@@ -91,7 +90,6 @@ impl CudaModule {
         }
     }
 
-    /// The hash compiled into the module, if it has one.
     pub fn echo(&self) -> Result<Option<String>, DeviceError> {
         let (mut pointer, mut bytes) = (0, 0);
         // SAFETY: the name is NUL-terminated; pointers are to live locals; the copy is as long as the
@@ -111,7 +109,6 @@ impl CudaModule {
         }
     }
 
-    /// Attributes and occupancy of one launch.
     pub fn attributes(&mut self, launch: &BoundLaunch) -> Result<EntryAttributes, DeviceError> {
         let threads = launch.block.iter().product::<u32>() as i32;
         let function = self.function(launch)?;
@@ -161,7 +158,6 @@ impl CudaModule {
         Ok(entry.function)
     }
 
-    /// Enqueues one launch.
     pub fn launch(
         &mut self,
         launch: &BoundLaunch,
@@ -214,7 +210,7 @@ fn attribute_of(function: sys::CUfunction, attribute: Attribute) -> Result<i32, 
     Ok(value)
 }
 
-/// Argument values. Tensor maps are those of the addresses that buffers have now.
+/// Tensor maps are those of the addresses that buffers have now.
 fn argument_values(
     launch: &BoundLaunch,
     memory: &GuardedMemory,
@@ -251,7 +247,6 @@ fn launch_attributes(launch: &BoundLaunch) -> Vec<sys::CUlaunchAttribute> {
     attributes
 }
 
-/// The window over a buffer's first bytes; none where the device has no windows.
 fn window(own: BoundWindow, address: u64, bytes: Option<u64>) -> Option<sys::CUlaunchAttribute> {
     let window = sys::CUaccessPolicyWindow_st {
         base_ptr: address as *mut c_void,

@@ -20,7 +20,6 @@ use crate::device::{BufferId, CopiedPart, GuardDamage};
 /// What zones hold until they are armed otherwise: NaN in every float format.
 const GUARD_PATTERN: u32 = 0x7fff_7fff;
 
-/// All live buffers of a device.
 pub struct GuardedMemory {
     stream: sys::CUstream,
     buffers: BTreeMap<BufferId, Buffer>,
@@ -29,14 +28,11 @@ pub struct GuardedMemory {
     table: ZoneTable,
     /// What kernels get in place of a buffer.
     shown: BTreeMap<BufferId, ReadOnlyCopy>,
-    /// Bytes of each guard zone of new buffers.
     guard_bytes: u64,
-    /// Whether buffers came or went since the table was written.
     stale: bool,
 }
 
 impl GuardedMemory {
-    /// No buffers yet.
     pub fn new(stream: sys::CUstream) -> GuardedMemory {
         let table = ZoneTable::new(stream);
         GuardedMemory {
@@ -51,21 +47,19 @@ impl GuardedMemory {
         }
     }
 
-    /// A live buffer.
     pub fn get(&self, id: BufferId) -> Result<&Buffer, DeviceError> {
         self.buffers
             .get(&id)
             .ok_or_else(|| DeviceError::plain(VerdictKind::HarnessError, format!("no buffer {}", id.0)))
     }
 
-    /// Where kernels find a buffer: in its copy, if there is one that they can only read.
     pub fn kernel_pointer(&self, id: BufferId) -> Result<sys::CUdeviceptr, DeviceError> {
         let own = self.get(id)?.pointer();
         Ok(self.shown.get(&id).map_or(own, ReadOnlyCopy::address))
     }
 
-    /// Gives kernels copies of these buffers, as they are now, that they can only read, and the buffers themselves of all
-    /// others. Whether the device can do it.
+    /// Copies are made of the buffers as they are now; all others are shown themselves. False where the device cannot
+    /// do it.
     pub fn show_read_only(&mut self, ids: &[BufferId]) -> Result<bool, DeviceError> {
         self.shown.clear();
         for id in ids {
@@ -79,12 +73,10 @@ impl GuardedMemory {
         Ok(true)
     }
 
-    /// Whether new buffers get guard zones. Those that are there keep what they have.
     pub fn set_guarded(&mut self, guarded: bool) {
         self.guard_bytes = if guarded { GUARD_BYTES } else { 0 };
     }
 
-    /// Allocates `bytes` between two guard zones, or alone.
     pub fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
         let guard_bytes = self.guard_bytes;
         let total = bytes.checked_add(2 * guard_bytes).and_then(|total| usize::try_from(total).ok());
@@ -106,7 +98,6 @@ impl GuardedMemory {
         Ok(id)
     }
 
-    /// Frees a buffer; nothing may be running on it.
     pub fn free(&mut self, id: BufferId) -> Result<(), DeviceError> {
         self.stale = true;
         match self.buffers.remove(&id) {
@@ -116,7 +107,6 @@ impl GuardedMemory {
         }
     }
 
-    /// Copies from the host into the buffer, in the stream's order.
     pub fn write_at(&self, id: BufferId, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         let buffer = self.get(id)?;
         let length = bytes.len() as u64;
@@ -148,7 +138,6 @@ impl GuardedMemory {
         Ok(bytes)
     }
 
-    /// Copies one buffer over another.
     pub fn copy(&self, from: BufferId, to: BufferId) -> Result<(), DeviceError> {
         let (from, to) = (self.get(from)?, self.get(to)?);
         let bytes = from.bytes.min(to.bytes) as usize;
@@ -159,7 +148,6 @@ impl GuardedMemory {
         }
     }
 
-    /// Copies a part of one buffer over a part of another.
     pub fn copy_part(&self, from: BufferId, to: BufferId, part: CopiedPart) -> Result<(), DeviceError> {
         let (from, to) = (self.get(from)?, self.get(to)?);
         if !part.fits(from.bytes, to.bytes) {
@@ -178,7 +166,6 @@ impl GuardedMemory {
         }
     }
 
-    /// Fills the buffer with a repeated 4-byte pattern.
     pub fn fill(&self, id: BufferId, pattern: u32) -> Result<(), DeviceError> {
         let buffer = self.get(id)?;
         fill_range(buffer.pointer(), buffer.bytes, pattern, self.stream)
@@ -188,7 +175,6 @@ impl GuardedMemory {
         buffer.zones().iter().try_for_each(|zone| fill_range(zone.start, zone.bytes, pattern, self.stream))
     }
 
-    /// Rewrites all guard zones.
     pub fn arm_guards(&mut self, support: &Support, pattern: u32) -> Result<(), DeviceError> {
         self.pattern = pattern;
         self.refresh()?;
@@ -208,7 +194,7 @@ impl GuardedMemory {
         Ok(())
     }
 
-    /// Zones that no longer hold their pattern; damaged ones are armed again.
+    /// Damaged zones are armed again.
     pub fn check_guards(&mut self, support: &Support) -> Result<Vec<GuardDamage>, DeviceError> {
         self.refresh()?;
         let damage: Vec<GuardDamage> = support
@@ -233,8 +219,8 @@ impl GuardedMemory {
     }
 }
 
-/// Fills any range: single bytes up to the first aligned word, words, then single bytes. The pattern's phase is
-/// that of the range's start, as the helper kernels assume.
+/// Single bytes up to the first aligned word, words, then single bytes. The pattern's phase is that of the range's
+/// start, as the helper kernels assume.
 fn fill_range(start: u64, bytes: u64, pattern: u32, stream: sys::CUstream) -> Result<(), DeviceError> {
     let pattern_bytes = pattern.to_le_bytes();
     let head = ((4 - start % 4) % 4).min(bytes);

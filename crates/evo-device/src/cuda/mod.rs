@@ -1,9 +1,6 @@
 //! The CUDA device: driver API only, loaded at run time.
 //!
-//! All `unsafe` of the GPU side lives in this folder. `driver` is a checked skin over the driver
-//! calls, `buffer` and `memory` own guarded buffers, `zone_table` lists their guard zones on the device, `support`
-//! has the helper kernels that fill, hash and compare there, `launch` turns plans into launches and graphs, `tensor_map` has the driver encode tensor maps,
-//! `variables` reads and restores what a module keeps between calls, `context` holds what they run on, `persistence` keeps buffers in the L2 cache and gives it back, `timing` takes samples, `backend` is the device.
+//! All `unsafe` of the GPU side lives in this folder.
 
 mod backend;
 mod buffer;

@@ -13,30 +13,23 @@ use crate::device::BoundLaunch;
 /// What a device allows; both are 0 where it has no such windows (before sm_80).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WindowLimits {
-    /// Most bytes of the cache that may be set aside.
     pub set_aside_bytes: u64,
-    /// Most bytes of a window.
     pub window_bytes: u64,
 }
 
 impl WindowLimits {
-    /// The bytes from a buffer's start that lie in a window; none where the device has no windows, or nothing is in the
-    /// buffer.
+    /// None where the device has no windows, or nothing is in the buffer.
     pub fn window(self, buffer_bytes: u64) -> Option<u64> {
         let bytes = buffer_bytes.min(self.window_bytes);
         (bytes > 0 && self.set_aside_bytes > 0).then_some(bytes)
     }
 }
 
-/// The two calls of the driver's.
 pub trait CacheControl {
-    /// Sets so many bytes aside for kept lines.
     fn set_aside(&mut self, bytes: u64) -> Result<(), DeviceError>;
-    /// Makes every kept line an ordinary one.
     fn reset(&mut self) -> Result<(), DeviceError>;
 }
 
-/// The driver of the current context.
 #[derive(Debug)]
 pub struct DriverCache;
 
@@ -53,7 +46,6 @@ impl CacheControl for DriverCache {
     }
 }
 
-/// Whether a part of the cache is set aside now.
 #[derive(Debug)]
 pub struct CachePersistence<C> {
     pub limits: WindowLimits,
@@ -62,12 +54,10 @@ pub struct CachePersistence<C> {
 }
 
 impl<C: CacheControl> CachePersistence<C> {
-    /// Nothing is set aside yet.
     pub fn new(limits: WindowLimits, control: C) -> CachePersistence<C> {
         CachePersistence { limits, control, open: false }
     }
 
-    /// Whether launches ask for a window that the device has.
     pub fn is_asked_for(&self, launches: &[BoundLaunch]) -> bool {
         self.limits.set_aside_bytes > 0 && launches.iter().any(|launch| launch.l2_persist.is_some())
     }
@@ -81,7 +71,7 @@ impl<C: CacheControl> CachePersistence<C> {
         Ok(())
     }
 
-    /// Makes kept lines ordinary ones; the part stays set aside. For cold samples, whose calls must find none.
+    /// For cold samples, whose calls must find no kept lines; the part stays set aside.
     pub fn forget(&mut self) -> Result<(), DeviceError> {
         if self.open { self.control.reset() } else { Ok(()) }
     }
@@ -95,7 +85,6 @@ impl<C: CacheControl> CachePersistence<C> {
         self.control.set_aside(0)
     }
 
-    /// Whether something has to be given back.
     pub fn is_open(&self) -> bool {
         self.open
     }

@@ -17,8 +17,7 @@ pub struct ReadOnlyCopy {
 }
 
 impl ReadOnlyCopy {
-    /// A copy of so many bytes at an address, in the stream's order. `None` where the device cannot do it or has no
-    /// memory left: whoever asks goes without.
+    /// `None` where the device cannot do it or has no memory left: whoever asks goes without.
     pub fn of(
         source: sys::CUdeviceptr,
         bytes: u64,
@@ -32,12 +31,10 @@ impl ReadOnlyCopy {
         Ok((copied == sys::CUresult::CUDA_SUCCESS && is_closed).then_some(own))
     }
 
-    /// Where kernels find it.
     pub fn address(&self) -> sys::CUdeviceptr {
         self.address
     }
 
-    /// Memory of at least so many bytes that can be written, and the number of its device.
     fn writable(bytes: usize) -> Option<(ReadOnlyCopy, i32)> {
         let good = |result: sys::CUresult| (result == sys::CUresult::CUDA_SUCCESS).then_some(());
         let (mut device, mut granularity, mut handle) = (0, 0, 0);

@@ -14,7 +14,6 @@ use super::driver::{self, check};
 use super::zone_table::ZoneTable;
 use crate::device::{BlockError, Comparison, PlainErrors, Tolerance};
 
-/// Source of the helper kernels; compiled once per architecture into the cache.
 pub const SUPPORT_SOURCE: &str = include_str!("support.cu");
 
 const BLOCK: u32 = 256;
@@ -23,10 +22,9 @@ const BLOCKS_MAX: u64 = 1056;
 const ZONE_BLOCKS: u32 = 16;
 /// Most cycles that a block of the delaying kernel spins: some tens of microseconds.
 const DELAY_CYCLES: u32 = 40_000;
-/// Bytes of the area for results: `BLOCKS_MAX` partial comparisons fit.
 const AREA_BYTES: usize = 1 << 17;
 
-/// A block's share of a comparison; laid out as the kernel's `Partial`.
+/// Laid out as the kernel's `Partial`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct Partial {
@@ -42,7 +40,7 @@ struct Partial {
     first_bad: u64,
 }
 
-/// The farthest block of elements that a CUDA block saw; laid out as the kernel's `BlockPartial`.
+/// Laid out as the kernel's `BlockPartial`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct BlockPartial {
@@ -50,7 +48,7 @@ struct BlockPartial {
     index: u64,
 }
 
-/// A block's share of plain errors; laid out as the kernel's `PlainPartial`.
+/// Laid out as the kernel's `PlainPartial`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct PlainPartial {
@@ -61,7 +59,6 @@ struct PlainPartial {
     outside: [u64; 3],
 }
 
-/// The loaded helper module with a small device area for results.
 pub struct Support {
     stream: sys::CUstream,
     functions: HashMap<&'static str, sys::CUfunction>,
@@ -82,7 +79,6 @@ const NAMES: [&str; 10] = [
 ];
 
 impl Support {
-    /// Loads the helper cubin.
     pub fn load(image: &[u8], stream: sys::CUstream) -> Result<Support, DeviceError> {
         let (mut module, mut results) = (ptr::null_mut(), 0);
         let mut functions = HashMap::new();
@@ -103,7 +99,6 @@ impl Support {
         Ok(Support { stream, functions, results })
     }
 
-    /// Rewrites all zones of the table.
     pub fn fill_zones(&self, table: &ZoneTable, pattern: u32) -> Result<(), DeviceError> {
         let (count, zones) = (table.len() as u32, table.zones());
         match count {
@@ -128,7 +123,6 @@ impl Support {
         table.damaged()
     }
 
-    /// A hash of a buffer's contents.
     pub fn hash(&self, buffer: &Buffer) -> Result<u64, DeviceError> {
         self.hash_range(buffer.pointer(), buffer.bytes)
     }
@@ -151,7 +145,6 @@ impl Support {
         Ok(self.download::<u64>(1)?[0])
     }
 
-    /// Elements that hold `pattern`.
     pub fn count_pattern(&self, buffer: &Buffer, dtype: DType, pattern: u32) -> Result<u64, DeviceError> {
         let (data, results) = (buffer.pointer(), self.results);
         let elements = buffer.bytes / dtype.bytes();
@@ -165,7 +158,6 @@ impl Support {
         Ok(self.download::<u64>(1)?[0])
     }
 
-    /// Compares with expected fp64 values.
     pub fn compare(
         &self,
         actual: &Buffer,
@@ -195,7 +187,6 @@ impl Support {
         Ok(comparison)
     }
 
-    /// The block of elements that is farthest off, a warp for each block.
     pub fn compare_blocks(
         &self,
         actual: &Buffer,
@@ -252,7 +243,6 @@ impl Support {
         Ok(parts.iter().fold(none, |seen, part| seen.and(&one(part))))
     }
 
-    /// One element, widened.
     fn element(&self, start: u64, dtype: DType, index: u64) -> Result<f64, DeviceError> {
         let mut bytes = [0u8; 8];
         let (size, target) = (dtype.bytes() as usize, bytes.as_mut_ptr().cast::<c_void>());
@@ -286,7 +276,6 @@ impl Support {
         Ok(values)
     }
 
-    /// Leaves a pattern in the shared memory of every multiprocessor.
     pub fn smear(&self, pattern: u32, multiprocessors: u32, shared_bytes: u64) -> Result<(), DeviceError> {
         let function = self.functions["evo_smear"];
         let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -315,7 +304,6 @@ impl Support {
         }
     }
 
-    /// Starts blocks on another stream that keep parts of the device busy for a while.
     pub fn delay(&self, seed: u64, multiprocessors: u32, stream: sys::CUstream) -> Result<(), DeviceError> {
         let cycles = DELAY_CYCLES;
         let mut arguments = [arg(&seed), arg(&cycles)];
@@ -355,7 +343,6 @@ fn arg<T>(value: &T) -> *mut c_void {
     ptr::from_ref(value).cast_mut().cast::<c_void>()
 }
 
-/// The number of a data type in `Values` of support.cu.
 fn type_number(dtype: DType) -> i32 {
     match dtype {
         DType::F16 => 0,

@@ -25,10 +25,8 @@ const KEPT: usize = 4096;
 pub struct EncodedMaps(HashMap<(TensorMap, u64), ArgumentSlot>);
 
 impl EncodedMaps {
-    /// The map for a buffer of so many bytes at an address, which must not be shorter than the map reaches.
-    ///
-    /// # Errors
-    /// `launch_fail:tensor_map`: a rule is broken, or the driver refuses the map or has no tensor maps.
+    /// The buffer must not be shorter than the map reaches. `launch_fail:tensor_map`: a rule is broken, or the driver
+    /// refuses the map or has no tensor maps.
     pub fn get(&mut self, map: &TensorMap, address: u64, bytes: u64) -> Result<ArgumentSlot, DeviceError> {
         self.get_by(map, address, bytes, encode)
     }
@@ -55,7 +53,7 @@ impl EncodedMaps {
     }
 }
 
-/// Asks the driver, which drivers of CUDA 12.0 and later can be.
+/// Drivers of CUDA 12.0 and later can be asked.
 fn encode(map: &TensorMap, address: u64) -> Result<ArgumentSlot, DeviceError> {
     let name = "cuTensorMapEncodeTiled";
     // SAFETY: only looks the symbol up, in the library that is loaded already; cudarc panics where it is absent.
@@ -91,7 +89,6 @@ fn encode(map: &TensorMap, address: u64) -> Result<ArgumentSlot, DeviceError> {
     Ok(ArgumentSlot(encoded.opaque))
 }
 
-/// The lists as the driver takes them.
 #[derive(Debug, PartialEq)]
 struct DriverNumbers {
     dims: [u64; RANK_MAX],
@@ -100,7 +97,6 @@ struct DriverNumbers {
 }
 
 impl DriverNumbers {
-    /// The rules leave no number that does not fit.
     fn of(map: &TensorMap) -> DriverNumbers {
         let at = |list: &[i64], place: usize, absent: i64| list.get(place).copied().unwrap_or(absent);
         DriverNumbers {
@@ -111,8 +107,7 @@ impl DriverNumbers {
     }
 }
 
-/// The driver's name of an element type. It has none for signed integers of 8 and 16 bits, whose bits a copy moves as
-/// those of unsigned ones.
+/// The driver has no name for signed integers of 8 and 16 bits, whose bits a copy moves as those of unsigned ones.
 fn data_type(dtype: DType) -> DataType {
     match dtype {
         DType::F16 => DataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,

@@ -33,7 +33,6 @@ pub fn sample(
     }
 }
 
-/// The launches of a call by its number.
 fn turn<'a>(order: &SampleOrder<'a>, call: usize) -> &'a [BoundLaunch] {
     &order.rotation[call % order.rotation.len()]
 }
@@ -42,7 +41,6 @@ fn events(count: u32) -> Result<Vec<TimingEvent>, DeviceError> {
     (0..count).map(|_| TimingEvent::new()).collect()
 }
 
-/// Calls back to back with an event between each two.
 fn in_a_row(
     context: &mut CudaContext,
     module: ModuleId,
@@ -67,7 +65,6 @@ fn in_a_row(
     Ok(times)
 }
 
-/// Replays of a graph of `batch` calls.
 fn replayed(
     context: &mut CudaContext,
     module: ModuleId,
@@ -95,7 +92,6 @@ fn replayed(
     Ok(times)
 }
 
-/// Single calls, each after a flush of the L2 cache.
 fn flushed(
     context: &mut CudaContext,
     module: ModuleId,
@@ -144,7 +140,6 @@ fn eager(
     Ok(times)
 }
 
-/// An instantiated graph of several calls.
 struct Graph(sys::CUgraphExec);
 
 impl Graph {

@@ -11,7 +11,6 @@ use crate::device::VariableState;
 use crate::symbols::{self, VariablePlace};
 use crate::variable;
 
-/// A `__device__` variable or a static local.
 struct DeviceVariable {
     name: String,
     symbol: String,
@@ -21,7 +20,6 @@ struct DeviceVariable {
     initial: Option<Vec<u8>>,
 }
 
-/// All of a module's that the driver knows by name.
 pub struct DeviceVariables {
     own: Vec<DeviceVariable>,
     module: sys::CUmodule,
@@ -33,7 +31,7 @@ pub struct DeviceVariables {
 }
 
 impl DeviceVariables {
-    /// The variables of a module that has just been loaded. One that the driver does not find or read is left out.
+    /// A variable that the driver does not find or read is left out.
     pub fn of(module: sys::CUmodule, binary: &[u8]) -> DeviceVariables {
         let places = symbols::variables(binary).into_iter();
         let found = places.filter_map(|place| {
@@ -44,7 +42,7 @@ impl DeviceVariables {
         DeviceVariables { own: found.collect(), module, constants, heap: None }
     }
 
-    /// What each holds now, after all work enqueued before.
+    /// What they hold after all work enqueued before.
     pub fn states(&self, support: &Support) -> Result<Vec<VariableState>, DeviceError> {
         let state = |own: &DeviceVariable| {
             // The hash reads words; the bytes beside a variable are the section's.
@@ -55,7 +53,6 @@ impl DeviceVariables {
         self.own.iter().map(state).collect()
     }
 
-    /// Looks at the device heap before a kernel of a module that takes memory from it runs.
     pub fn note_heap(&mut self, binary: &[u8], support: &Support) -> Result<(), DeviceError> {
         if symbols::takes_memory(binary) {
             self.heap = Some(support.heap_left()?);
@@ -63,7 +60,6 @@ impl DeviceVariables {
         Ok(())
     }
 
-    /// How many blocks of the device heap are less than after loading; 0 for a module that takes none.
     pub fn heap_kept(&self, support: &Support) -> Result<u64, DeviceError> {
         match self.heap {
             Some(before) => Ok(before.saturating_sub(support.heap_left()?)),
@@ -71,7 +67,7 @@ impl DeviceVariables {
         }
     }
 
-    /// Enqueues making all of them what they were after loading.
+    /// Only enqueues it.
     pub fn restore(&self, stream: sys::CUstream) -> Result<(), DeviceError> {
         for own in &self.own {
             // SAFETY: address and size are the module's; the driver stages pageable memory before it returns.
@@ -111,7 +107,7 @@ impl DeviceVariables {
         Ok(found)
     }
 
-    /// Enqueues making a variable begin with what lies at an address, and what lies behind it what it was after loading.
+    /// What lies behind becomes what it was after loading.
     pub fn write(
         &mut self,
         name: &str,
@@ -139,8 +135,7 @@ impl DeviceVariables {
         }
     }
 
-    /// Copies the start of a variable to an address, after all work enqueued before, and says whether what lies behind is
-    /// as it was after loading.
+    /// After all work enqueued before. Says whether what lies behind is as it was after loading.
     pub fn read(
         &mut self,
         name: &str,
@@ -188,7 +183,6 @@ impl DeviceVariable {
     }
 }
 
-/// Address and size.
 fn address_of(module: sys::CUmodule, symbol: &str) -> Option<(sys::CUdeviceptr, u64)> {
     let name = CString::new(symbol).ok()?;
     let (mut pointer, mut bytes) = (0, 0);

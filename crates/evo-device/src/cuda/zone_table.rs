@@ -11,9 +11,7 @@ use evo_protocol::device::DeviceError;
 use super::buffer::Zone;
 use super::driver::{self, check};
 
-/// What a zone without damage reports: no first byte, no changed bytes.
 const CLEAN: [u64; 2] = [u64::MAX, 0];
-/// Zones of the first table; it doubles when they are more.
 const CAPACITY_FIRST: usize = 1024;
 
 /// Zones, what each reports, and one count of all changed bytes, in one allocation.
@@ -25,7 +23,6 @@ pub struct ZoneTable {
 }
 
 impl ZoneTable {
-    /// An empty table; nothing is allocated yet.
     pub fn new(stream: sys::CUstream) -> ZoneTable {
         ZoneTable { stream, base: 0, capacity: 0, count: 0 }
     }
@@ -34,22 +31,18 @@ impl ZoneTable {
         self.count
     }
 
-    /// Address of the zones.
     pub fn zones(&self) -> sys::CUdeviceptr {
         self.base
     }
 
-    /// Address of what each zone reports: its first changed offset and the number of its changed bytes.
     pub fn reports(&self) -> sys::CUdeviceptr {
         self.base + (self.capacity * size_of::<Zone>()) as u64
     }
 
-    /// Address of the count of all changed bytes.
     pub fn total(&self) -> sys::CUdeviceptr {
         self.reports() + (self.capacity * size_of_val(&CLEAN)) as u64
     }
 
-    /// Replaces the zones; all of them start clean.
     pub fn set(&mut self, zones: &[Zone]) -> Result<(), DeviceError> {
         if zones.len() > self.capacity {
             self.grow(zones.len())?;
@@ -59,13 +52,12 @@ impl ZoneTable {
         self.clear()
     }
 
-    /// Forgets all reports.
     pub fn clear(&self) -> Result<(), DeviceError> {
         self.upload(self.reports(), &vec![CLEAN; self.count])?;
         self.upload(self.total(), &[0u64])
     }
 
-    /// Damaged zones as (zone, first changed offset, changed bytes), after the checking kernel.
+    /// As (zone, first changed offset, changed bytes), after the checking kernel.
     pub fn damaged(&self) -> Result<Vec<(usize, u64, u64)>, DeviceError> {
         let mut total = [0u64];
         self.download(self.total(), &mut total)?;

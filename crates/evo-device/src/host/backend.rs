@@ -31,14 +31,13 @@ use crate::tensor_maps::{self, ArgumentSlot};
 
 /// What shared memory holds in checked runs that do not say it: a NaN of every floating type, -1 of every integer.
 const PATTERN: u32 = u32::MAX;
-/// What shared memory is filled with in timed launches, in turn: what it holds in checked runs too, so that nothing there
-/// tells a kernel that nobody looks.
+/// In turn, for timed launches: what it holds in checked runs too, so that nothing there tells a kernel that nobody
+/// looks.
 const RESIDUES: [u32; 4] = [PATTERN, 0x7FA1_7FA1, 0x7A35_7A35, 0xFA35_FA35];
 
 /// For how long a thread that others of its block wait for may keep a processor thread.
 pub(super) const SLICE: Duration = Duration::from_millis(10);
 
-/// This machine's processor as a device.
 pub struct HostDevice {
     info: DeviceInfo,
     pool: ProcessorPool,
@@ -46,33 +45,26 @@ pub struct HostDevice {
     store: BufferStore,
     next: u32,
     flush: CacheFlush,
-    /// Timed launches so far, from a number that no kernel knows.
     launches: usize,
-    /// How the blocks of a watched launch run, during one.
     watched: Option<BlockTurns>,
-    /// Who judges its accesses.
     checker: Option<CheckerHandle>,
-    /// What launches had to say since `notes` was called.
     notes: Vec<String>,
 }
 
 impl HostDevice {
-    /// Opens it with a processor thread for each core that this process may use.
     pub fn open() -> Result<HostDevice, DeviceError> {
         HostDevice::with_threads(machine::cores().min(machine::blocks_max()))
     }
 
-    /// Opens it with so many processor threads.
     pub fn with_threads(threads: usize) -> Result<HostDevice, DeviceError> {
         HostDevice::with_slice(threads, SLICE)
     }
 
-    /// The same; a thread that others of its block wait for gives way after `slice`.
+    /// A thread that others of its block wait for gives way after `slice`.
     pub(super) fn with_slice(threads: usize, slice: Duration) -> Result<HostDevice, DeviceError> {
         HostDevice::described(machine::describe(), threads, slice)
     }
 
-    /// The same on a machine that was looked at before.
     pub(super) fn described(
         info: DeviceInfo,
         threads: usize,
@@ -95,12 +87,10 @@ impl HostDevice {
         })
     }
 
-    /// The buffers, for a process in which somebody else decides what they hold.
     pub(super) fn store(&mut self) -> &mut BufferStore {
         &mut self.store
     }
 
-    /// How often fibers of the calling thread were interrupted.
     #[cfg(test)]
     pub(super) fn interruptions(&self) -> u64 {
         self.pool.interruptions()
@@ -130,7 +120,7 @@ impl HostDevice {
         Ok(())
     }
 
-    /// Gives the line of a barrier at which threads waited that others had left before, if there was one.
+    /// The line of a barrier at which threads waited that others had left before.
     fn run_one(
         &mut self,
         module: ModuleId,
@@ -201,7 +191,6 @@ impl HostDevice {
         self.pool.run(job).map_err(|error| launch::with_entry(error, &bound.entry))
     }
 
-    /// Runs one launch with a checker at the module's slot.
     fn run_watched(
         &mut self,
         module: ModuleId,
@@ -237,7 +226,6 @@ impl HostDevice {
         found.map_err(|error| launch::with_entry(error, &bound.entry)).and(ran)
     }
 
-    /// The memory that a watched call may use.
     fn regions(&self, watch: &Watch, image: &ModuleImage) -> Result<Vec<Region>, DeviceError> {
         let mut regions = Vec::new();
         for watched in &watch.buffers {
@@ -360,7 +348,6 @@ impl Device for HostDevice {
 
     pass_on_to_store!();
 
-    /// Applies all of them. Kernels' addresses change with the placement.
     fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {
         self.store.set_conditions(conditions)
     }
@@ -376,7 +363,6 @@ impl Device for HostDevice {
         std::mem::take(&mut self.notes)
     }
 
-    /// Runs the launches to their end before it returns.
     fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
         self.run(module, launches, true)
     }

@@ -14,7 +14,6 @@ use seccompiler::{
     TargetArch,
 };
 
-/// Calls without a condition.
 const ALLOWED: &[i64] = &[
     libc::SYS_recvmsg,
     libc::SYS_sendmsg,
@@ -45,7 +44,6 @@ const ALLOWED: &[i64] = &[
     libc::SYS_restart_syscall,
 ];
 
-/// Whether this kernel can filter system calls for all threads at once.
 pub fn are_supported() -> bool {
     const GET_ACTION_AVAILABLE: libc::c_ulong = 2;
     let action: u32 = libc::SECCOMP_RET_TRAP;
@@ -54,14 +52,12 @@ pub fn are_supported() -> bool {
     answer == 0 && filter().is_ok()
 }
 
-/// What threads that run kernels may not do beside all that no thread may.
 static OF_KERNELS: OnceLock<BpfProgram> = OnceLock::new();
 
 thread_local! {
     static RESTRICTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Restricts all threads of this process, for good.
 pub fn restrict() -> io::Result<()> {
     keep_freed_memory();
     // Not a signal: the C library blocks signals while it starts a thread. It falls back on the older call, whose
@@ -75,8 +71,8 @@ pub fn restrict() -> io::Result<()> {
     Ok(())
 }
 
-/// The C library gives memory back that it does not need, and before it does so for the first time it reads a file under
-/// `/proc` to learn how. That would look like the kernel's doing.
+/// Before the C library gives memory back for the first time it reads a file under `/proc` to learn how. That would
+/// look like the kernel's doing.
 fn keep_freed_memory() {
     // SAFETY: the call changes a setting of the allocator.
     #[cfg(target_env = "gnu")]
@@ -85,8 +81,8 @@ fn keep_freed_memory() {
     }
 }
 
-/// Restricts the calling thread before it runs a kernel, once: it starts no thread that would go on behind the
-/// kernel's back. Without effect where `restrict` was not called.
+/// Restricts the calling thread, once: a kernel starts no thread that would go on behind its back. Without effect
+/// where `restrict` was not called.
 pub fn restrict_thread() {
     if RESTRICTED.get() {
         return;

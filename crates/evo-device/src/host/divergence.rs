@@ -6,16 +6,15 @@ use serde_json::{Value, json};
 
 use super::warp::{WaitPoint, barrier, operation};
 
-/// Where a thread of a stuck block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadState {
     /// At a barrier of the block.
     Barrier(WaitPoint),
-    /// At a named barrier, whose number is the place's mask.
+    /// The place's mask is the barrier's number.
     Named { place: WaitPoint, arrived: u32, expected: u32 },
     /// In a warp operation that waits for other lanes.
     Warp(WaitPoint),
-    /// Waits for a phase of a transaction barrier, whose parity is the place's mask.
+    /// The place's mask is the phase's parity.
     Phase(WaitPoint, PhaseAwaited),
     /// At the barrier of the block's cluster.
     Cluster { place: WaitPoint, arrived: u32, expected: u32 },
@@ -23,12 +22,10 @@ pub enum ThreadState {
     Returned,
 }
 
-/// A phase of a transaction barrier that does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhaseAwaited {
     /// The barrier's place in dynamic shared memory; less than 0 in static shared memory.
     pub offset: i64,
-    /// Phases that have ended.
     pub phase: u32,
     pub arrived: u32,
     pub count: u32,
@@ -121,7 +118,7 @@ impl ThreadState {
     }
 }
 
-/// The error of a block in which nobody can go on. `standings` is by linear thread number.
+/// `standings` is by linear thread number.
 pub fn describe(block: [u32; 3], standings: &[ThreadState]) -> DeviceError {
     let mut groups: Vec<(ThreadState, Vec<usize>)> = Vec::new();
     for (thread, standing) in standings.iter().enumerate() {
@@ -151,7 +148,6 @@ pub fn describe(block: [u32; 3], standings: &[ThreadState]) -> DeviceError {
     error
 }
 
-/// The error of a cluster in which nobody can go on: each block that has not ended, with its standings by thread.
 pub fn describe_cluster(blocks: usize, stuck: &[([u32; 3], Vec<ThreadState>)]) -> DeviceError {
     let mut errors: Vec<DeviceError> =
         stuck.iter().map(|(block, standings)| describe(*block, standings)).collect();

@@ -1,8 +1,7 @@
 //! Last words of a dying worker: what a memory fault in a kernel hit, written as a protocol line.
 //!
-//! Every guarded range is registered in a fixed table. The signal handler looks the address up, says
-//! which buffer (or stack, or shared memory) it was, read or write, by which thread, and ends the
-//! process with the status that a shell shows for a segmentation fault. It allocates nothing and takes no lock.
+//! The signal handler looks the address up in a fixed table and ends the process with the status that a shell shows
+//! for a segmentation fault. It allocates nothing and takes no lock.
 
 use std::cell::Cell;
 use std::fmt::Write;
@@ -15,11 +14,9 @@ use evo_protocol::worker::{Frame, PROTOCOL_VERSION, Response};
 use super::fiber::{REGION, ThreadRecord, record_address};
 use super::mapping::{Mapping, page_bytes};
 
-/// What a registered range is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RangeKind {
-    /// A buffer with its guards.
     Buffer = 1,
     /// The stacks of a processor thread's fibers.
     Stacks = 2,
@@ -27,7 +24,6 @@ pub enum RangeKind {
     Shared = 3,
 }
 
-/// A range of addresses as the handler sees it.
 #[derive(Debug)]
 struct RangeSlot {
     kind: AtomicU8,
@@ -64,21 +60,17 @@ pub struct Registered {
     _name: Box<str>,
 }
 
-/// What to register.
 #[derive(Clone, Copy, Debug)]
 pub struct Range<'a> {
-    /// What lies in the range.
     pub kind: RangeKind,
     /// The whole range, guards included.
     pub whole: (usize, usize),
     /// First address and size of the usable part.
     pub inner: (usize, usize),
-    /// The buffer's name, for messages.
     pub name: &'a str,
 }
 
 impl Registered {
-    /// Puts a range into the table.
     pub fn new(range: Range<'_>) -> Registered {
         // The name is written into a JSON string as it is.
         let clean = |c: char| if c.is_control() || c == '"' || c == '\\' { '?' } else { c };
@@ -102,7 +94,6 @@ impl Registered {
 }
 
 impl Registered {
-    /// Moves the usable part inside its range.
     pub fn set_inner(&self, start: usize, bytes: usize) {
         if let Some(slot) = self.slot {
             slot.start.store(start, Ordering::Relaxed);
@@ -151,7 +142,6 @@ pub fn prepare_thread() -> io::Result<()> {
     Ok(())
 }
 
-/// Gives this thread's stack for signals back, before the thread ends.
 pub fn release_thread() {
     let Some(mapping) = SIGNAL_STACK.take() else { return };
     let none = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
@@ -162,8 +152,7 @@ pub fn release_thread() {
     }
 }
 
-/// From now on a kernel's fault writes a `Fault` response with the number in `request_id` to `fd` and ends
-/// the process.
+/// A kernel's fault writes a `Fault` response with the number in `request_id` to `fd` and ends the process.
 pub fn install(request_id: &'static AtomicU64, fd: i32) -> io::Result<()> {
     REQUEST.store(std::ptr::from_ref(request_id).cast_mut(), Ordering::Release);
     OUTPUT.store(fd, Ordering::Release);
@@ -183,7 +172,6 @@ pub fn install(request_id: &'static AtomicU64, fd: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Where and how it happened, taken from the signal.
 struct SignalInfo {
     signal: i32,
     address: usize,
@@ -275,7 +263,6 @@ unsafe fn refuse_call(context: *mut libc::c_void) {
     *result = -i64::from(libc::EPERM);
 }
 
-/// What a system call is for, to be read behind the thread that makes it.
 fn call_purpose(number: i64) -> &'static str {
     match number {
         libc::SYS_openat | libc::SYS_openat2 => "opens a file, which kernels may not",
@@ -356,13 +343,11 @@ unsafe fn demands_alignment(instruction: *const u8) -> bool {
     matches!(opcode, 0x28 | 0x29 | 0x2b | 0x6f | 0x7f | 0xe7)
 }
 
-/// Whether this process is a worker, whose parent hears last words.
 pub fn is_installed() -> bool {
     OUTPUT.load(Ordering::Acquire) >= 0
 }
 
-/// Last words of another process than this one: what `body` says, under the number of the request that is served.
-/// Ends this process as a fault of its own would.
+/// What `body` says, under the number of the request that is served. Ends this process as a fault of its own would.
 pub fn pass_on(error: &DeviceError) -> ! {
     // SAFETY: `install` stores a reference that lives for ever.
     let id = unsafe { REQUEST.load(Ordering::Acquire).as_ref() }.map_or(0, |own| own.load(Ordering::Acquire));
@@ -372,7 +357,6 @@ pub fn pass_on(error: &DeviceError) -> ! {
     say_and_exit(&line)
 }
 
-/// Tells the parent something that is not the protocol, and ends this process.
 pub fn break_off(found: &str) -> ! {
     let clean: String = found.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect();
     // Never a frame, whatever it holds.
@@ -402,7 +386,6 @@ impl Write for Line {
     }
 }
 
-/// Verdict, cause and first half of the message.
 struct FaultJudgement {
     kind: &'static str,
     cause: Option<&'static str>,
@@ -521,7 +504,6 @@ fn write_message(
     }
 }
 
-/// Name, offset of the address from its start, size.
 fn about(slot: &'static RangeSlot, address: usize) -> (&'static str, i64, usize) {
     let (data, length) = (slot.name.load(Ordering::Relaxed), slot.name_bytes.load(Ordering::Relaxed));
     // SAFETY: a slot in use points to the UTF-8 name that its `Registered` owns.
@@ -530,7 +512,6 @@ fn about(slot: &'static RangeSlot, address: usize) -> (&'static str, i64, usize)
     (name, address as i64 - start as i64, slot.bytes.load(Ordering::Relaxed))
 }
 
-/// The record of the thread whose stack pointer this is.
 fn thread_record(stack: usize) -> Option<&'static ThreadRecord> {
     let inside = TABLE.iter().any(|slot| {
         slot.kind.load(Ordering::Acquire) == RangeKind::Stacks as u8

@@ -13,11 +13,9 @@ use corosensei::stack::{Stack, StackPointer};
 
 use super::mapping::{Mapping, page_bytes};
 
-/// Bytes of a fiber's region. This and the next three are `EVO_…` in `evo_base.h`.
+/// This and the next three are `EVO_…` in `evo_base.h`.
 pub const REGION: usize = 131_072;
-/// Offset of the first color in a region.
 pub const COLOR_START: usize = 114_688;
-/// Shift from an address to its color's offset.
 pub const COLOR_SHIFT: u32 = 10;
 /// Mask of a color's offset: 128 colors, 128 bytes apart.
 pub const COLOR_MASK: usize = 16_256;
@@ -31,23 +29,17 @@ pub struct ThreadRecord {
     pub thread: [u32; 3],
     pub linear: u32,
     pub block: [u32; 3],
-    /// Whether the clock shows what `clock_start` says, and not time.
     pub clock: u32,
     pub block_dim: [u32; 3],
     pub threads: u32,
     pub grid_dim: [u32; 3],
     /// Whether the thread has bulk stores that have not reached global memory.
     pub bulk_stores: u32,
-    /// Dynamic shared memory of the block.
     pub shared: *mut c_void,
     pub runtime: *const Runtime,
-    /// The runner of this processor thread.
     pub runner: *mut c_void,
-    /// The fiber's own `Yielder`.
     pub yielder: *const c_void,
-    /// The fiber's number.
     pub fiber: u64,
-    /// The first reading of the clock.
     pub clock_start: u64,
     /// When that was; kept by the C++ side.
     pub clock_began: u64,
@@ -64,26 +56,18 @@ pub struct Runtime {
     pub stop: extern "C" fn(*mut ThreadRecord, i32, i32, *const c_char),
     pub print: extern "C" fn(*mut ThreadRecord, *const c_char, usize),
     pub relax: extern "C" fn(*mut ThreadRecord),
-    /// Copies in the background: what to do, and what with.
     pub copy: extern "C" fn(*mut ThreadRecord, i32, usize, usize, u32) -> u64,
-    /// A named barrier: whether to wait, line, number, threads.
     pub named: extern "C" fn(*mut ThreadRecord, i32, i32, u32, u32) -> u64,
-    /// Whether these bytes are shared memory of the block.
     pub is_shared: extern "C" fn(*mut ThreadRecord, usize, usize) -> u64,
-    /// Transaction barriers: what to do, line, address, and what with.
     pub mbarrier: extern "C" fn(*mut ThreadRecord, i32, i32, usize, u64) -> u64,
-    /// Bulk copies: what to do, line, two addresses and a number.
     pub bulk: extern "C" fn(*mut ThreadRecord, i32, i32, usize, usize, u64) -> u64,
-    /// Products of warpgroups: what to do, line, an address and a number.
     pub group: extern "C" fn(*mut ThreadRecord, i32, i32, usize, u64) -> u64,
 }
 
-/// Address of the record of the region that holds `address`.
 pub fn record_address(address: usize) -> usize {
     (address & !(REGION - 1)) + COLOR_START + ((address >> COLOR_SHIFT) & COLOR_MASK)
 }
 
-/// The stacks of one processor thread.
 #[derive(Debug)]
 pub struct Stacks {
     mapping: Mapping,
@@ -93,7 +77,6 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// Reserves `count` regions; memory is used as fibers run.
     pub fn reserve(count: usize) -> io::Result<Stacks> {
         // One region more than asked for leaves room to align the first. Records are found by masking
         // addresses.
@@ -102,12 +85,10 @@ impl Stacks {
         Ok(Stacks { mapping, first, count, opened: 0 })
     }
 
-    /// The range of all regions.
     pub fn range(&self) -> (usize, usize) {
         (self.first, self.first + self.count * REGION)
     }
 
-    /// Makes the next region usable.
     pub fn open_next(&mut self) -> io::Result<FiberStack> {
         assert!(self.opened < self.count, "a block has at most as many fibers as threads");
         let region = self.first + self.opened * REGION;

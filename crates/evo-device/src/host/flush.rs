@@ -4,22 +4,20 @@ use rayon::prelude::*;
 
 /// Most bytes that a flush of the last-level cache writes; twice the cache where that is less.
 const FLUSH_MAX: u64 = 256 << 20;
-/// A module with more data of its own, such as tables in variables, is not flushed buffer by buffer: the call might find
-/// what it works on in the caches.
+/// A module with more data of its own is not flushed buffer by buffer: the call might find what it works on in the
+/// caches.
 const MODULE_MAX: u64 = 64 << 10;
-/// Buffers that are this small beside what a flush of the whole cache writes are flushed line by line, which takes
-/// microseconds in place of milliseconds.
+/// Buffers this small beside a flush of the whole cache are flushed line by line, in microseconds instead of
+/// milliseconds.
 const SHARE_OF_SWEEP: u64 = 8;
-/// Bytes of a cache line on every processor that evo's host device knows.
 const LINE: usize = 64;
 
-/// Memory to be written in the way of everything else.
 #[derive(Debug, Default)]
 pub struct CacheFlush(Vec<u8>);
 
 impl CacheFlush {
-    /// Puts the buffers of a call out of all caches: their lines, or by writing twice as much as the last-level cache of
-    /// `cache_bytes` holds, where they are large or the module has `module_bytes` of data beside them.
+    /// Puts buffers out by their lines, or by writing twice as much as the last-level cache of `cache_bytes` holds,
+    /// where they are large or the module has `module_bytes` of data beside them.
     pub fn run(&mut self, cache_bytes: u64, buffers: &[&[u8]], module_bytes: u64) {
         // The size is 0 where the operating system does not tell it, hence the lower bound.
         let sweep = (2 * cache_bytes).clamp(16 << 20, FLUSH_MAX);
@@ -44,7 +42,8 @@ impl CacheFlush {
     }
 }
 
-/// Puts lines out of the caches of all cores, whichever process has them mapped; whether this processor lets a program.
+/// Puts lines out of the caches of all cores, whichever process has them mapped; false where this processor lets no
+/// program do it.
 #[cfg(target_arch = "x86_64")]
 fn put_out(buffers: &[&[u8]]) -> bool {
     use std::arch::x86_64::{_mm_clflush, _mm_mfence};
@@ -73,7 +72,6 @@ mod tests {
 
     const CACHE: u64 = 8 << 20;
 
-    /// Whether everything is swept out, for buffers of these sizes.
     fn sweeps(sizes: &[usize], module_bytes: u64) -> bool {
         let buffers: Vec<Vec<u8>> = sizes.iter().map(|bytes| vec![0x5a; *bytes]).collect();
         let call: Vec<&[u8]> = buffers.iter().map(Vec::as_slice).collect();

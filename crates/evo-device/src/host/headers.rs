@@ -1,10 +1,9 @@
 //! The files of the include folder: CUDA's own headers, and those of the C library whose declarations would clash with
 //! CUDA's overloads, resolve to ours.
 //!
-//! What most kernels use is one header, which is precompiled. What few use is a file of its own, read only where a source
-//! includes it, because each variant is a run of the compiler.
+//! What most kernels use is one header, which is precompiled. What few use is a file of its own, because each variant
+//! is a run of the compiler.
 
-/// The CUDA-on-CPU header: what `#include "evo_cuda.h"` finds.
 pub const HEADER: &str = concat!(
     include_str!("include/evo_base.h"),
     include_str!("include/evo_vector.h"),
@@ -25,13 +24,11 @@ pub const HEADER: &str = concat!(
     include_str!("include/evo_wgmma.h"),
 );
 
-/// Headers for kernels that ship with evo, by the name that sources include: on every device the same text.
 pub const SHIPPED_HEADERS: [(&str, &str); 2] = [
     ("evo/ptx.cuh", include_str!("include/evo/ptx.cuh")),
     ("evo/ptx_sm90.cuh", include_str!("include/evo/ptx_sm90.cuh")),
 ];
 
-/// What an instrumented source includes behind it.
 const INSTRUMENT: &str = include_str!("instrument/evo_instrument.h");
 
 /// What a header says that has nothing of its own.
@@ -52,7 +49,6 @@ macro_rules! of_std {
 /// A header of `cuda::std` of which C++17's library has none: what evo adds is all of it.
 const ADDED_TO_STD: &str = "#pragma GCC system_header\n#include <cuda/evo_std.h>\n";
 
-/// Every file of the include folder, by name.
 const FILES: &[(&str, &str)] = &[
     ("evo_cuda.h", HEADER),
     ("evo_instrument.h", INSTRUMENT),
@@ -170,7 +166,6 @@ const FILES: &[(&str, &str)] = &[
     ("nvtx3/nvToolsExt.h", SEE_HEADER),
 ];
 
-/// Every file of the include folder, by name: its path and its text.
 pub fn headers() -> &'static [(&'static str, &'static str)] {
     FILES
 }

@@ -1,10 +1,9 @@
 //! Code that a shared object runs by itself: refused before the object is loaded.
 //!
-//! The dynamic loader runs constructors when a library is opened, destructors when it is closed, and the resolvers
-//! of indirect functions while it binds symbols. None of that is a kernel, and all of it would run before anything
-//! could be checked. Modules are linked without the C runtime's start files, whose own entries would be there
-//! otherwise, so an honest module has none at all and no entry has to be trusted by its name. What counts is the
-//! table that the loader itself reads (`PT_DYNAMIC`), not the sections, which it does not look at.
+//! Constructors, destructors and the resolvers of indirect functions would run before anything could be checked.
+//! Modules are linked without the C runtime's start files, so an honest module has none at all and no entry has to be
+//! trusted by its name. What counts is the table that the loader itself reads (`PT_DYNAMIC`), not the sections, which
+//! it does not look at.
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
@@ -14,10 +13,9 @@ use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 
 type Header = FileHeader64<LittleEndian>;
 
-/// Why a file could not be read.
 type Unreadable = String;
 
-/// Tags of the dynamic table that name code to run, and what a reader knows them by.
+/// Tags of the dynamic table that name code to run.
 const RUNS: [(u64, &str); 5] = [
     (DT_INIT, "`DT_INIT`"),
     (DT_FINI, "`DT_FINI`"),
@@ -43,7 +41,6 @@ pub fn find(binary: &[u8]) -> Result<Option<String>, Unreadable> {
     inspect(binary).map_err(|error| format!("not a readable ELF file: {error}"))
 }
 
-/// Refuses a module that would run code of its own when it is loaded (`load_error` with the cause `constructor`).
 pub fn check(binary: &[u8]) -> Result<(), DeviceError> {
     let refuse = |message: String| DeviceError::plain(VerdictKind::LoadError, message);
     match find(binary) {
@@ -53,13 +50,12 @@ pub fn check(binary: &[u8]) -> Result<(), DeviceError> {
     }
 }
 
-/// What is wrong with a module that holds `what`, for a person.
 pub fn message(what: &str) -> String {
     format!("the module would run code when it is loaded or unloaded: {what}")
 }
 
-/// Takes the constructors and destructors of an instrumented module out of the loader's table. The compiler adds one
-/// for the sanitizer's library, whose place evo's header takes; there it does nothing.
+/// The compiler adds a constructor for the sanitizer's library, whose place evo's header takes; there it does
+/// nothing.
 pub fn silence(binary: &mut [u8]) -> Result<(), Unreadable> {
     let sized = [DT_INIT_ARRAY_BYTES, DT_FINI_ARRAY_BYTES];
     let table = dynamic_table(binary)?;
@@ -70,8 +66,7 @@ pub fn silence(binary: &mut [u8]) -> Result<(), Unreadable> {
     Ok(())
 }
 
-/// How much memory a module has beside its code once it is loaded: variables, tables, what is written into the file;
-/// `u64::MAX` where the file is not readable.
+/// Memory beside code: variables, tables, what is written into the file; `u64::MAX` where the file is not readable.
 pub fn data_bytes(binary: &[u8]) -> u64 {
     let read = || -> object::read::Result<u64> {
         let header = Header::parse(binary)?;
@@ -124,15 +119,12 @@ fn inspect_sections(binary: &[u8]) -> object::read::Result<Option<String>> {
     Ok(None)
 }
 
-/// An entry of the dynamic table.
 struct DynamicEntry {
     tag: u64,
     value: u64,
-    /// Where it lies in the file.
     offset: usize,
 }
 
-/// The dynamic table as the loader reads it: up to the first null entry.
 fn dynamic_table(binary: &[u8]) -> Result<Vec<DynamicEntry>, Unreadable> {
     let plain = |error: object::read::Error| error.to_string();
     let header = Header::parse(binary).map_err(plain)?;

@@ -2,7 +2,6 @@
 //!
 //! Such a source is not at fault, and a page of follow-up errors would hide that.
 
-/// What the host device lacks, and where a source asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lacking {
     /// `` `cuda_fp4.h` ``, or what a header of ours says in its place.
@@ -14,7 +13,6 @@ pub struct Lacking {
 }
 
 impl Lacking {
-    /// One line for a person.
     pub fn message(&self) -> String {
         let place = self.place.as_ref().map_or(String::new(), |place| format!("{place}: "));
         let elsewhere = match self.is_nowhere() {
@@ -24,7 +22,6 @@ impl Lacking {
         format!("{place}the host device lacks {}; {elsewhere}", self.what)
     }
 
-    /// What may help.
     pub fn hint(&self) -> &'static str {
         match self.is_nowhere() {
             true => "read the data through a pointer, with `__ldg` or a `__constant__` variable",
@@ -132,7 +129,6 @@ const UNKNOWN: [&str; 9] = [
 /// What our own headers say in place of something that they lack.
 const OWN_WORDS: &str = "the host device lacks ";
 
-/// The part of CUDA that a compiler's log misses, if that is why it refused the source.
 pub fn about_missing(log: &str) -> Option<Lacking> {
     let lines: Vec<&str> = log.lines().collect();
     lines.iter().enumerate().find_map(|(at, line)| {
@@ -153,7 +149,6 @@ pub fn about_missing(log: &str) -> Option<Lacking> {
     })
 }
 
-/// The words in quotes, of whichever form.
 fn quoted(said: &str) -> impl Iterator<Item = &str> {
     said.split(['\'', '`', '‘', '’']).skip(1).step_by(2)
 }
@@ -182,14 +177,12 @@ fn instantiated(before: &[&str]) -> Option<String> {
     Some(place.split(":   ").next().unwrap_or(place).trim().to_string())
 }
 
-/// The source line behind a message, and its caret.
 fn excerpt(from: &[&str]) -> String {
     let shown =
         from[1..].iter().take_while(|line| line.contains(" | ") || line.trim_start().starts_with('|'));
     shown.take(2).copied().collect::<Vec<_>>().join("\n")
 }
 
-/// Whether a header comes with the CUDA toolkit.
 fn is_of_cuda(header: &str) -> bool {
     let folders = ["cuda/", "cooperative_groups/", "cub/", "thrust/", "nv/", "crt/"];
     let names = [

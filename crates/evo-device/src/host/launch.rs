@@ -7,8 +7,7 @@ use serde_json::json;
 use super::module::HostFunction;
 use crate::device::BoundLaunch;
 
-/// Checks a launch against limits, launch bounds and the kernel's signature. `seats` is how many blocks can be
-/// resident at once.
+/// `seats` is how many blocks can be resident at once.
 pub fn check(
     bound: &BoundLaunch,
     entry: &HostFunction,
@@ -96,7 +95,6 @@ fn refuse(cause: &str, message: String, given: u64, most: u64) -> DeviceError {
     error
 }
 
-/// The same error, saying which entry point ran.
 pub fn with_entry(mut error: DeviceError, entry: &str) -> DeviceError {
     error.message = format!("`{entry}`: {}", error.message);
     error.evidence.insert("entry".to_string(), json!(entry));

@@ -7,7 +7,6 @@ use evo_space::genome::ContentHash;
 
 use super::runner::{BLOCKS_MAX, THREADS_MAX};
 
-/// A short name of this processor's model and instruction set, fit for a macro's value.
 pub fn processor_key() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or("").to_string();
@@ -16,7 +15,7 @@ pub fn processor_key() -> String {
     ContentHash::of_parts(parts.iter().map(|part| part.as_bytes())).to_string().chars().take(16).collect()
 }
 
-/// The host as a device. Bandwidth and peak rates are unknown: nobody has measured them.
+/// Bandwidth and peak rates are unknown: nobody has measured them.
 pub fn describe() -> DeviceInfo {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = cpuinfo_field(&cpuinfo, "model name").unwrap_or(std::env::consts::ARCH).to_string();
@@ -40,7 +39,7 @@ pub fn describe() -> DeviceInfo {
     }
 }
 
-/// Launch limits: those of an sm_90 GPU, so that what is refused there is refused here.
+/// Those of an sm_90 GPU, so that what is refused there is refused here.
 pub fn limits() -> DeviceLimits {
     DeviceLimits {
         threads_per_block: 1024,
@@ -54,12 +53,10 @@ pub fn limits() -> DeviceLimits {
     }
 }
 
-/// Cores that this process may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The clock of the first processor, where the kernel tells it.
 pub fn telemetry() -> Telemetry {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let clock = cpuinfo_field(&cpuinfo, "cpu MHz").and_then(|text| text.parse::<f64>().ok());
@@ -78,7 +75,6 @@ pub fn blocks_max() -> usize {
     (mappings_max() * 3 / 4 / (2 * THREADS_MAX)).max(1)
 }
 
-/// Bytes of the largest cache of the first processor; 0 if unknown.
 fn last_level_cache() -> u64 {
     let folder = "/sys/devices/system/cpu/cpu0/cache";
     let size = |index: u32| parse_size(&fs::read_to_string(format!("{folder}/index{index}/size")).ok()?);

@@ -4,7 +4,6 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
-/// Size of a page of this machine, bytes.
 pub fn page_bytes() -> usize {
     rustix::param::page_size()
 }
@@ -14,7 +13,6 @@ pub fn round_up(bytes: usize, unit: usize) -> usize {
     (bytes + unit - 1) & !(unit - 1)
 }
 
-/// A reserved range of addresses; unmapped when dropped.
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
@@ -40,27 +38,24 @@ impl Mapping {
         Ok(Mapping { base, bytes })
     }
 
-    /// First address.
     pub fn start(&self) -> usize {
         self.base.as_ptr() as usize
     }
 
-    /// Address behind the last.
     pub fn end(&self) -> usize {
         self.start() + self.bytes
     }
 
-    /// Makes a page-aligned range inside it readable and writable.
+    /// Page-aligned.
     pub fn open(&self, start: usize, bytes: usize) -> io::Result<()> {
         self.allow(start, bytes, libc::PROT_READ | libc::PROT_WRITE)
     }
 
-    /// Makes a page-aligned range inside it readable only.
+    /// Page-aligned.
     pub fn close_for_writes(&self, start: usize, bytes: usize) -> io::Result<()> {
         self.allow(start, bytes, libc::PROT_READ)
     }
 
-    /// Maps the start of a file over a page-aligned range inside it, shared with everybody who maps it.
     pub fn map_file(
         &self,
         start: usize,

@@ -36,24 +36,23 @@ pub struct GuardedBuffer {
     read_only: bool,
     /// Open bytes before and behind the open pages that nobody looks at.
     margin: usize,
-    /// The memory as a file, once another process maps it too.
+    /// Once another process maps it too.
     file: Option<SharedFile>,
     /// Whether the contents belong to another process, which places them.
     mirror: bool,
     registered: Registered,
 }
 
-/// Memory that two processes map.
 #[derive(Debug)]
 struct SharedFile {
     writable: OwnedFd,
-    /// The same, opened for reading: no mapping of it can ever be written.
+    /// Opened for reading: no mapping of it can ever be written.
     readable: OwnedFd,
 }
 
 impl GuardedBuffer {
-    /// Maps a buffer of zeros. `margin` bytes of the pages before and behind it, a multiple of a page, are open and not
-    /// looked at: none unless a self-test leaves these pages out.
+    /// `margin` bytes of the pages before and behind it, a multiple of a page, are open and not looked at: none
+    /// unless a self-test leaves these pages out.
     pub fn with_margin(name: &str, bytes: u64, margin: usize) -> io::Result<GuardedBuffer> {
         let mut buffer = GuardedBuffer::closed(name, bytes, margin)?;
         let (open, open_bytes) = buffer.pages();
@@ -62,8 +61,8 @@ impl GuardedBuffer {
         Ok(buffer)
     }
 
-    /// The same in the place of a buffer that is gone and that no other process has seen, if it had as many pages. Cases of
-    /// small shapes come and go by the thousand, and mapping their few pages took a fifth of a worker's time.
+    /// Takes the place of a buffer that is gone and that no other process has seen, if it had as many pages: mapping
+    /// the few pages of small shapes took a fifth of a worker's time.
     pub fn in_place_of(self, name: &str, bytes: u64) -> io::Result<GuardedBuffer> {
         assert!(!self.is_shared() && !self.mirror && self.fits(bytes, self.margin), "checked by the caller");
         let GuardedBuffer { mapping, margin, read_only, .. } = self;
@@ -75,13 +74,11 @@ impl GuardedBuffer {
         Ok(buffer)
     }
 
-    /// Whether a buffer of so many bytes would have as many pages.
     pub fn fits(&self, bytes: u64, margin: usize) -> bool {
         let asked = usize::try_from(bytes).map(open_bytes_of);
         asked == Ok(self.pages().1) && margin == self.margin
     }
 
-    /// Bytes of the pages that it lies in.
     pub fn open_bytes(&self) -> usize {
         self.pages().1
     }
@@ -100,7 +97,7 @@ impl GuardedBuffer {
         Ok(buffer)
     }
 
-    /// Puts the file's memory in the place of what is mapped there; addresses stay.
+    /// Addresses stay.
     pub fn map_file(&mut self, file: BorrowedFd<'_>, read_only: bool) -> io::Result<()> {
         let (open, open_bytes) = self.pages();
         self.mapping.map_file(open - self.margin, open_bytes + 2 * self.margin, file, !read_only)?;
@@ -108,8 +105,7 @@ impl GuardedBuffer {
         Ok(())
     }
 
-    /// Makes the memory one that another process can map, to write it or only to read it. Whatever that process does,
-    /// the memory keeps its size, so that nothing here faults.
+    /// Whatever the other process does, the memory keeps its size, so that nothing here faults.
     pub fn share(&mut self) -> io::Result<()> {
         if self.file.is_none() {
             self.file = Some(self.move_to_file()?);
@@ -117,12 +113,10 @@ impl GuardedBuffer {
         Ok(())
     }
 
-    /// Whether another process may have mapped it.
     pub fn is_shared(&self) -> bool {
         self.file.is_some()
     }
 
-    /// What another process maps, once the memory is shared.
     pub fn shared(&self, read_only: bool) -> Option<BorrowedFd<'_>> {
         let file = self.file.as_ref()?;
         Some(if read_only { file.readable.as_fd() } else { file.writable.as_fd() })
@@ -143,7 +137,6 @@ impl GuardedBuffer {
         Ok(SharedFile { writable, readable })
     }
 
-    /// The sizes and the margin that a mirror of it takes.
     pub fn shape(&self) -> (u64, usize) {
         (self.bytes as u64, self.margin)
     }
@@ -154,7 +147,6 @@ impl GuardedBuffer {
         Ok(GuardedBuffer::inside(mapping, name, bytes, margin))
     }
 
-    /// A buffer at the end of the pages between a mapping's guards.
     fn inside(mapping: Mapping, name: &str, bytes: usize, margin: usize) -> GuardedBuffer {
         let start = mapping.end() - GUARD - round_up(bytes, ALIGNMENT);
         let range = Range {
@@ -179,7 +171,6 @@ impl GuardedBuffer {
         }
     }
 
-    /// Moves the contents to one end of the open pages.
     pub fn place(&mut self, placement: Placement) -> io::Result<()> {
         if self.placement == placement {
             return Ok(());
@@ -204,7 +195,7 @@ impl GuardedBuffer {
         })
     }
 
-    /// Lets kernels only read the buffer, or write it again. The slack in the same pages goes with it.
+    /// The slack in the same pages goes with it.
     pub fn protect(&mut self, read_only: bool) -> io::Result<()> {
         if self.read_only == read_only {
             return Ok(());
@@ -218,17 +209,14 @@ impl GuardedBuffer {
         Ok(())
     }
 
-    /// Address that kernels get.
     pub fn address(&self) -> usize {
         self.start
     }
 
-    /// The name it was allocated with.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its contents.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the range is open, initialized by the kernel with zeros, and launches are over whenever
         // safe code holds the device. A hostile executor may go on writing shared memory; then these bytes are any
@@ -236,7 +224,7 @@ impl GuardedBuffer {
         unsafe { std::slice::from_raw_parts(self.start as *const u8, self.bytes) }
     }
 
-    /// Changes its contents, also while kernels may only read them.
+    /// Works also while kernels may only read the contents.
     pub fn change<R>(&mut self, edit: impl FnOnce(&mut [u8]) -> R) -> io::Result<R> {
         self.while_writable(|buffer| {
             // SAFETY: the range is open and writable now, and `&mut self` makes this the only access.
@@ -244,7 +232,6 @@ impl GuardedBuffer {
         })
     }
 
-    /// Writes the pattern into the slack.
     pub fn arm(&mut self, pattern: u32) -> io::Result<()> {
         self.pattern = pattern;
         self.while_writable(GuardedBuffer::write_slack)
@@ -265,7 +252,6 @@ impl GuardedBuffer {
         Ok(result)
     }
 
-    /// First address and size of the open pages.
     fn pages(&self) -> (usize, usize) {
         let open = self.mapping.start() + GUARD;
         (open, self.mapping.end() - GUARD - open)
@@ -282,7 +268,6 @@ impl GuardedBuffer {
         self.slack().into_iter().filter_map(damage).collect()
     }
 
-    /// The open bytes before and behind the buffer.
     fn slack(&self) -> [(usize, usize); 2] {
         let (open, open_bytes) = self.pages();
         let end = self.start + self.bytes;
@@ -290,7 +275,7 @@ impl GuardedBuffer {
     }
 }
 
-/// Bytes of the pages that a buffer of so many lies in. An empty one gets a page too, so that it has an address of its own.
+/// An empty buffer gets a page too, so that it has an address of its own.
 fn open_bytes_of(bytes: usize) -> usize {
     round_up(bytes.max(1), page_bytes())
 }
@@ -299,7 +284,6 @@ fn open_bytes_of(bytes: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Damages the byte on each side of the buffer, if it is open, and gives the offsets that are found.
     fn damaged(buffer: &mut GuardedBuffer) -> Vec<i64> {
         let [(before, before_bytes), (behind, behind_bytes)] = buffer.slack();
         let flip = |open: bool, address: usize| {

@@ -1,4 +1,4 @@
-//! A loaded shared object: its table of entry points, its hash, its static shared memory.
+//! A loaded shared object.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -32,7 +32,6 @@ struct ArgumentRecord {
     kind: u32,
 }
 
-/// `kind` of a pointer.
 const POINTER: u32 = 1;
 
 /// Mirror of `evo_entry`.
@@ -58,11 +57,9 @@ struct ModuleRecord {
     shared_alignment: u64,
 }
 
-/// One entry point.
 #[derive(Clone, Debug)]
 pub struct HostFunction {
     pub name: String,
-    /// Unpacks the arguments and calls the kernel.
     pub run: unsafe extern "C" fn(*mut *mut c_void),
     arguments: Vec<ArgumentRecord>,
     /// From `__launch_bounds__`, if it has one.
@@ -76,16 +73,11 @@ pub struct HostFunction {
 pub struct HostModule {
     entries: Vec<HostFunction>,
     hash: Option<String>,
-    /// The alignment with which its dynamic shared memory is declared, bytes; 0 without one.
     pub shared_alignment: usize,
-    /// Its static shared memory, per processor thread.
     pub statics: tls::Statics,
-    /// What checks need to know, if it was compiled for them.
     pub image: Option<ModuleImage>,
     pub variables: HostVariables,
-    /// Static shared variables between zones.
     pub zoned: Arc<[SharedVariable]>,
-    /// Memory that it has beside its code.
     pub data_bytes: u64,
     _library: Library,
     // The name under which the loader knows the library must stay this file's.
@@ -97,7 +89,6 @@ fn refused(message: impl Into<String>) -> DeviceError {
 }
 
 impl HostModule {
-    /// Loads a shared object that has all `entries`.
     pub fn load(binary: &[u8], entries: &[String]) -> Result<HostModule, DeviceError> {
         initializers::check(binary)?;
         let (library, file) = open_library(binary)?;
@@ -149,12 +140,10 @@ impl HostModule {
         })
     }
 
-    /// The hash compiled into it.
     pub fn hash(&self) -> Option<&str> {
         self.hash.as_deref()
     }
 
-    /// One entry point.
     pub fn entry(&self, name: &str) -> Result<&HostFunction, DeviceError> {
         let found = self.entries.iter().find(|entry| entry.name == name);
         found.ok_or_else(|| refused(format!("the module has no entry point `{name}`")))
@@ -204,8 +193,8 @@ impl HostFunction {
     }
 }
 
-/// Opens a library from memory. The loader takes two libraries of one name for the same, and a
-/// descriptor's number is used again: so the name is made new each time by slashes that mean nothing.
+/// The loader takes two libraries of one name for the same, and a descriptor's number is used again: so the name is
+/// made new each time by slashes that mean nothing.
 fn open_library(binary: &[u8]) -> Result<(Library, File), DeviceError> {
     static LOADED: AtomicU64 = AtomicU64::new(0);
     let number = LOADED.fetch_add(1, Ordering::Relaxed);
@@ -226,7 +215,6 @@ fn open_library(binary: &[u8]) -> Result<(Library, File), DeviceError> {
     Ok((library, file))
 }
 
-/// What the loader says; the error itself says only that it failed.
 fn reason(error: &libloading::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |source| source.to_string())
 }
@@ -257,8 +245,8 @@ fn plain_shared(binary: &[u8]) -> Vec<(String, u64)> {
     named.filter(|(name, _)| !name.contains("evo_anchor") && !name.contains("evo_shared_")).collect()
 }
 
-/// What a launch of an entry point takes: the variables of its own body and of device functions, which it may
-/// call, not those of other kernels. Of several instances of its template the largest counts.
+/// The variables of the entry's own body and of device functions, which it may call, not those of other kernels. Of
+/// several instances of its template the largest counts.
 fn static_bytes(entry: &str, entries: &[String], plain: &[(String, u64)], zoned: &[SharedVariable]) -> u64 {
     let own = base(entry);
     let (mut common, mut instances) = (0, HashMap::<&str, u64>::new());

@@ -1,4 +1,4 @@
-//! Work over whole buffers: fill, count, compare. On all cores where buffers are large.
+//! Work over whole buffers, on all cores where they are large.
 
 use evo_protocol::dtype::DType;
 use half::{bf16, f16};
@@ -9,7 +9,6 @@ use crate::device::{BlockError, Comparison, Tolerance};
 /// Elements of a task; sums are formed task by task in order, so they do not depend on the core count.
 const CHUNK: usize = 1 << 16;
 
-/// Fills with a repeated little-endian word.
 pub fn fill(bytes: &mut [u8], pattern: u32) {
     // Chunks and pieces are multiples of four bytes, so the pattern keeps its phase from one to the next.
     let block = pattern.to_le_bytes().repeat(1024);
@@ -20,7 +19,6 @@ pub fn fill(bytes: &mut [u8], pattern: u32) {
     });
 }
 
-/// A hash of the contents, the same for the same bytes.
 pub fn hash(bytes: &[u8]) -> u64 {
     // Chunks of a fixed size are hashed in parallel, so the result does not depend on the number of cores.
     let parts: Vec<[u8; 32]> =
@@ -29,7 +27,6 @@ pub fn hash(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(whole.as_bytes()[..8].try_into().expect("a hash has more than eight bytes"))
 }
 
-/// Number of elements that hold the pattern, cut or repeated to the element's size.
 pub fn count_pattern(bytes: &[u8], dtype: DType, pattern: u32) -> u64 {
     let word = pattern.to_le_bytes();
     let size = dtype.bytes() as usize;
@@ -61,7 +58,6 @@ fn count_words(words: &[u32], pattern: u32) -> u64 {
     count
 }
 
-/// Compares elements with expected values.
 pub fn compare(actual: &[u8], dtype: DType, expected: &[u8], tolerance: Tolerance) -> Comparison {
     let size = dtype.bytes() as usize;
     let parts: Vec<Comparison> = actual
@@ -115,7 +111,7 @@ fn compare_chunk(
     result
 }
 
-/// The block of `block` elements with the largest error beside its own size (see [`BlockError`]).
+/// See [`BlockError`].
 pub fn compare_blocks(actual: &[u8], dtype: DType, expected: &[u8], block: u64, floor: f64) -> BlockError {
     let (size, block) = (dtype.bytes() as usize, block.max(1) as usize);
     // Several blocks a task: a row of eight elements is not worth handing out.
@@ -161,7 +157,6 @@ fn note_bad(result: &mut Comparison, index: u64, actual: f64, expected: f64) {
     }
 }
 
-/// Joins the results of two neighboring ranges, the first being `left`.
 fn merge(left: Comparison, right: Comparison) -> Comparison {
     let mut sum = left.clone();
     sum.elements += right.elements;

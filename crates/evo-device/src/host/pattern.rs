@@ -1,7 +1,7 @@
 //! Memory that holds a repeated 4-byte pattern: filling it, and finding what changed.
 //!
-//! Which byte of the pattern belongs to an address follows from the address alone, so that ranges that are filled
-//! or checked in pieces fit together.
+//! Which byte of the pattern belongs to an address follows from the address alone, so ranges that are filled or
+//! checked in pieces fit together.
 
 /// Writes the pattern into a range.
 ///
@@ -37,8 +37,7 @@ pub unsafe fn changed(start: usize, bytes: usize, pattern: u32) -> Option<(usize
     Some((first, 1 + places.count() as u64))
 }
 
-/// Whether a range holds nothing but the pattern: the usual case, word by word. Byte by byte, the pages beside buffers
-/// took a fifth of a worker's time at small shapes.
+/// Word by word: byte by byte, the pages beside buffers took a fifth of a worker's time at small shapes.
 fn holds(range: &[u8], start: usize, pattern: u32) -> bool {
     // SAFETY: every bit pattern is a `u32`.
     let (before, words, behind) = unsafe { range.align_to::<u32>() };
@@ -51,7 +50,6 @@ fn holds(range: &[u8], start: usize, pattern: u32) -> bool {
         && words.chunks(256).all(|piece| differing(piece) == 0)
 }
 
-/// The byte of the pattern that an address holds.
 fn byte_at(pattern: u32, address: usize) -> u8 {
     pattern.to_le_bytes()[address % 4]
 }

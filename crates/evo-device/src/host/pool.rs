@@ -26,21 +26,15 @@ use super::zones::SharedVariable;
 /// As long as that is waited for helpers that were roused: less than what a message may take beyond its samples.
 const ROUSE_MAX: Duration = Duration::from_micros(300);
 
-/// A launch that all processor threads share.
 pub struct SharedLaunch {
     pub work: Work,
-    /// What shared memory is filled with before each block.
     pub pattern: Option<u32>,
     pub statics: tls::Statics,
-    /// Static shared variables between zones.
     pub zoned: Arc<[SharedVariable]>,
-    /// Processor threads that may take part.
     pub seats: usize,
     /// Whether what lies beside shared variables is looked at after a block.
     pub looks_beside: bool,
-    /// Whether blocks begin in ascending order, whatever the seed.
     pub ascends: bool,
-    /// The checker of a watched launch, which is told when static shared memory moves.
     pub checker: Option<CheckerHandle>,
     /// Whether another launch follows closely, as in a timed batch.
     pub closely: bool,
@@ -57,7 +51,6 @@ unsafe impl Send for SharedLaunch {}
 unsafe impl Sync for SharedLaunch {}
 
 impl SharedLaunch {
-    /// A launch with no block done.
     pub fn new(work: Work, module: &HostModule, pattern: Option<u32>, seats: usize) -> SharedLaunch {
         SharedLaunch {
             work,
@@ -76,17 +69,14 @@ impl SharedLaunch {
         }
     }
 
-    /// How many clusters of blocks there are.
     fn clusters(&self) -> u64 {
         self.work.grid.iter().zip(self.work.cluster).map(|(blocks, own)| u64::from(blocks / own)).product()
     }
 
-    /// Whether some clusters of blocks have not begun.
     fn has_blocks(&self) -> bool {
         self.next.load(Ordering::Relaxed) < self.clusters()
     }
 
-    /// Takes clusters of blocks until there are none, on this thread.
     fn take_part(&self, seat: &mut Seat) {
         let clusters = self.clusters();
         // A helper that wakes late spares itself the preparation.
@@ -139,7 +129,6 @@ impl SharedLaunch {
         lock(&self.error).get_or_insert(error);
     }
 
-    /// What came of it, when all blocks are done.
     fn outcome(&self) -> Result<Option<i32>, DeviceError> {
         let line = self.early_exit.load(Ordering::Relaxed);
         lock(&self.error).take().map_or(Ok((line != 0).then_some(line)), Err)
@@ -150,16 +139,12 @@ struct BoardState {
     epoch: u64,
     job: Option<Arc<SharedLaunch>>,
     working: usize,
-    /// How many of those that work are there for this launch only.
     relief: usize,
-    /// How many were started for this launch.
     relieved: usize,
-    /// How the helpers wait for the launch after the one that was begun last.
     wait: Wait,
     end: bool,
 }
 
-/// How long a helper looks for the next launch before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     /// Not at all: a checked launch is a message away from the next one.
@@ -176,11 +161,9 @@ struct Board {
     done: Condvar,
     /// Mirror of the state's epoch, watched for a moment before a thread goes to sleep.
     epoch: AtomicU64,
-    /// How many helpers look for a launch at this moment because they were roused.
     roused: AtomicUsize,
 }
 
-/// The processor threads.
 pub struct ProcessorPool {
     board: Arc<Board>,
     own: Seat,
@@ -197,7 +180,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ProcessorPool {
-    /// A pool of `threads`, the caller included. A fiber that others wait for gives way after `slice`.
+    /// `threads` includes the caller. A fiber that others wait for gives way after `slice`.
     pub fn new(threads: usize, slice: Duration) -> io::Result<ProcessorPool> {
         let state = BoardState {
             epoch: 0,
@@ -238,19 +221,16 @@ impl ProcessorPool {
         Ok(pool)
     }
 
-    /// How often the calling thread's fibers were interrupted.
     #[cfg(test)]
     pub fn interruptions(&self) -> u64 {
         self.own.clock.interruptions()
     }
 
-    /// Processor threads, the caller included.
     pub fn threads(&self) -> usize {
         self.helpers.len() + 1
     }
 
-    /// Runs a launch to its end. Gives the line of a barrier at which threads waited that others had left before, if
-    /// there was one.
+    /// The line of a barrier at which threads waited that others had left before.
     pub fn run(&mut self, job: SharedLaunch) -> Result<Option<i32>, DeviceError> {
         if job.seats > 1 {
             self.run_together(job)
@@ -260,8 +240,8 @@ impl ProcessorPool {
         }
     }
 
-    /// Has helpers awake for a launch of so many blocks that follows at once: one that sleeps comes late, most of all where
-    /// its core runs a compiler, and a short kernel may be over by then.
+    /// A helper that sleeps comes late, most of all where its core runs a compiler, and a short kernel may be over by
+    /// then.
     pub fn rouse(&self, blocks: u64) {
         let others = usize::try_from(blocks.saturating_sub(1)).unwrap_or(usize::MAX);
         let wanted = self.helpers.len().min(others);
@@ -353,26 +333,22 @@ fn help(board: &Board, mut seat: Seat, number: usize) {
     }
 }
 
-/// Starts processor threads for a launch whose blocks wait for blocks that have not begun, at a barrier of the whole
-/// grid for example, or because a seeded order has changed their places. So a few more blocks than processor threads
-/// can be resident, as on the smallest GPU.
+/// Processor threads for a launch whose blocks wait for blocks that have not begun, at a barrier of the whole grid
+/// for example, so that a few more blocks than processor threads can be resident, as on the smallest GPU.
 struct Relief {
     board: Arc<Board>,
     clocks: TurnClocks,
     most: usize,
-    /// How many threads the launch that has begun needed the last time.
     wanted: AtomicUsize,
 }
 
 impl Relief {
-    /// Starts the threads that are wanted at once.
     fn start_wanted(&self) {
         for _ in 0..self.wanted.swap(0, Ordering::Acquire) {
             self.start();
         }
     }
 
-    /// Starts one more thread if the launch has blocks for it; says whether.
     fn start(&self) -> bool {
         let mut state = lock(&self.board.state);
         let Some(job) = state.job.clone().filter(|job| job.has_blocks()) else { return false };
@@ -407,7 +383,6 @@ fn relieve(board: &Board, clocks: &TurnClocks, mut seat: Seat, job: &SharedLaunc
 }
 
 impl Board {
-    /// Looks for new work before a helper goes to sleep.
     fn watch(&self, seen: u64, wait: Wait, number: usize) {
         let is_new = || self.epoch.load(Ordering::Acquire) != seen;
         match wait {

@@ -4,10 +4,8 @@
 use super::static_shared;
 use super::tokens::{CudaToken, CudaTokenKind, tokenize};
 
-/// A rewritten source.
 #[derive(Debug)]
 pub struct Rewritten {
-    /// The text, with as many lines as before.
     pub text: String,
     /// Function names with the first argument of their `__launch_bounds__`.
     pub launch_bounds: Vec<(String, String)>,
@@ -15,7 +13,6 @@ pub struct Rewritten {
     pub shared_alignment: u32,
 }
 
-/// Rewrites shared memory and notes launch bounds.
 pub fn rewrite(source: &str) -> Rewritten {
     let tokens = tokenize(source);
     let scopes = function_scopes(source, &tokens);
@@ -74,7 +71,7 @@ pub fn rewrite(source: &str) -> Rewritten {
     Rewritten { text: writer.finish(), launch_bounds, shared_alignment }
 }
 
-/// The names of the kernels that a source defines or declares, in its order and each once.
+/// Each once, in the source's order.
 pub fn kernel_names(source: &str) -> Vec<String> {
     let tokens = tokenize(source);
     let marked = (0..tokens.len()).filter(|at| tokens[*at].text(source) == "__global__");
@@ -87,7 +84,6 @@ pub fn kernel_names(source: &str) -> Vec<String> {
     names
 }
 
-/// For each token whether it stands inside braces other than those of a namespace.
 fn function_scopes(source: &str, tokens: &[CudaToken]) -> Vec<bool> {
     let mut scopes: Vec<bool> = Vec::new();
     let mut inside = Vec::with_capacity(tokens.len());
@@ -102,11 +98,9 @@ fn function_scopes(source: &str, tokens: &[CudaToken]) -> Vec<bool> {
     inside
 }
 
-/// Which kernel's body the tokens stand in.
 #[derive(Default)]
 struct KernelBodies {
     depth: usize,
-    /// A kernel whose body has not begun.
     announced: Option<String>,
     /// A kernel, and the depth of braces at which its body ends.
     open: Option<(String, usize)>,
@@ -137,7 +131,6 @@ impl KernelBodies {
     }
 }
 
-/// The name of the function that a `__global__` belongs to: the word before its parameters.
 fn kernel_name(source: &str, tokens: &[CudaToken], at: usize) -> Option<String> {
     let mut open = at;
     loop {
@@ -156,7 +149,6 @@ fn kernel_name(source: &str, tokens: &[CudaToken], at: usize) -> Option<String> 
     Some(tokens[name].text(source).to_string())
 }
 
-/// Copies the source, with pieces exchanged and their line breaks kept.
 struct SourceWriter<'a> {
     source: &'a str,
     out: String,
@@ -195,7 +187,6 @@ impl DynamicShared {
     }
 }
 
-/// Reads the declaration that starts with the `extern` at `first`, if it declares shared memory.
 fn dynamic_shared(source: &str, tokens: &[CudaToken], first: usize) -> Option<DynamicShared> {
     let text = |at: usize| tokens.get(at).map(|token| token.text(source));
     // A brace or `=` before the semicolon means a function or a definition, neither of which is shared
@@ -271,7 +262,6 @@ fn launch_bound(source: &str, tokens: &[CudaToken], at: usize) -> Option<(String
     (name.kind == CudaTokenKind::Word && !bound.is_empty()).then(|| (name.text(source).to_string(), bound))
 }
 
-/// The token that closes the parenthesis at `open`.
 fn closing(source: &str, tokens: &[CudaToken], open: usize) -> Option<usize> {
     if tokens.get(open)?.text(source) != "(" {
         return None;

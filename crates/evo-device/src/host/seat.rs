@@ -13,23 +13,16 @@ use super::stop;
 use super::tls;
 use super::zones::{self, SharedVariable};
 
-/// What the memory of a launch's blocks depends on.
 #[derive(Clone, Copy)]
 pub struct LaunchMemory<'a> {
     pub work: &'a Work,
-    /// What shared memory is filled with before each block.
     pub pattern: Option<u32>,
-    /// Where the kernel's code lies.
     pub code: (usize, usize),
-    /// Static shared variables between zones.
     pub zoned: &'a [SharedVariable],
-    /// Whether what lies beside shared variables is looked at after a block.
     pub looks_beside: bool,
-    /// The checker of a watched launch, which is told when static shared memory moves.
     pub checker: Option<CheckerHandle>,
 }
 
-/// A runner with its ranges known to the fault handler.
 struct SeatPlace {
     runner: Box<Runner>,
     _stacks: Registered,
@@ -50,11 +43,9 @@ impl SeatPlace {
     }
 }
 
-/// The places of one processor thread: one for each block of a cluster.
 pub struct Seat {
     /// At least one, and as many as any cluster had blocks.
     places: Vec<SeatPlace>,
-    /// How many the launch needs.
     used: usize,
     pub clock: Arc<TurnClock>,
 }
@@ -63,13 +54,11 @@ pub struct Seat {
 unsafe impl Send for Seat {}
 
 impl Seat {
-    /// A seat for blocks that run alone.
     pub fn new() -> io::Result<Seat> {
         let clock = Arc::new(TurnClock::default());
         Ok(Seat { places: vec![SeatPlace::new(&clock)?], used: 1, clock })
     }
 
-    /// Begins a launch; `located` is where this thread has the module's static shared memory, where that matters.
     pub fn begin(
         &mut self,
         work: Work,
@@ -90,17 +79,14 @@ impl Seat {
         Ok(())
     }
 
-    /// Where this thread may be interrupted while it runs the block of a rank of a kernel with such code.
     pub fn section(&self, rank: usize, code: (usize, usize)) -> InterruptSection {
         InterruptSection { code, stacks: self.places[rank].runner.stack_range(), give_way }
     }
 
-    /// Line of the first barrier in this launch at which threads waited that others had left before.
     pub fn early_exit(&self) -> Option<i32> {
         self.places[..self.used].iter().find_map(|place| place.runner.early_exit())
     }
 
-    /// Runs the blocks of a cluster on shared memory that holds the pattern.
     pub fn run(
         &mut self,
         launch: LaunchMemory<'_>,
@@ -122,7 +108,6 @@ impl Seat {
     }
 }
 
-/// The blocks of a cluster, by rank.
 fn blocks_of(work: &Work, number: u64) -> Vec<[u32; 3]> {
     let extents = work.cluster;
     let clusters = [0, 1, 2].map(|axis| u64::from(work.grid[axis] / extents[axis]));
@@ -137,18 +122,15 @@ fn blocks_of(work: &Work, number: u64) -> Vec<[u32; 3]> {
     (0..extents.iter().product()).map(block).collect()
 }
 
-/// The blocks of one cluster and their memory.
 struct SeatTurns<'a> {
     seat: &'a mut Seat,
     launch: LaunchMemory<'a>,
     statics: Option<(usize, usize)>,
     blocks: &'a [[u32; 3]],
-    /// Whose turn it is.
     current: Option<usize>,
 }
 
 impl SeatTurns<'_> {
-    /// Fills the shared memory of all blocks.
     fn fill(&mut self) {
         let several = self.blocks.len() > 1;
         if let (Some(pattern), Some(statics)) = (self.launch.pattern, self.statics) {
@@ -166,7 +148,6 @@ impl SeatTurns<'_> {
         }
     }
 
-    /// What the block changed beside its shared memory.
     fn damage(&mut self, rank: usize) -> Option<DeviceError> {
         let pattern = self.launch.pattern.filter(|_| self.launch.looks_beside)?;
         let (runner, block) = (&mut self.seat.places[rank].runner, self.blocks[rank]);
@@ -179,7 +160,6 @@ impl SeatTurns<'_> {
         unsafe { zones::check(self.launch.zoned, segment, pattern, block) }
     }
 
-    /// Static shared memory of the block of a rank comes to its place, or leaves it.
     fn moves(&mut self, rank: usize, comes: bool) {
         let Some(statics) = self.statics else { return };
         let runner = &mut self.seat.places[rank].runner;

@@ -9,13 +9,10 @@ use super::pattern;
 /// Most dynamic shared memory, bytes: what an sm_90 GPU allows after opting in.
 pub const SHARED_MAX: usize = 227 * 1024;
 
-/// Unmapped space before and behind it, bytes.
 const GUARD: usize = 1 << 20;
 
-/// Open space that is checked before it, bytes.
 const MARGIN: usize = 256;
 
-/// The memory of one processor thread.
 #[derive(Debug)]
 pub struct SharedArena {
     mapping: Mapping,
@@ -25,7 +22,6 @@ pub struct SharedArena {
 }
 
 impl SharedArena {
-    /// Reserves the most that a launch may ask for.
     pub fn new() -> io::Result<SharedArena> {
         let bytes = round_up(SHARED_MAX + MARGIN, page_bytes());
         let mapping = Mapping::reserve(bytes + 2 * GUARD)?;
@@ -34,8 +30,8 @@ impl SharedArena {
         Ok(SharedArena { mapping, end: start + bytes, bytes: 0, alignment: 16 })
     }
 
-    /// Gives the next blocks `bytes` that begin 16-byte aligned and end within 15 bytes of the unmapped page. A kernel
-    /// that declares a larger `alignment`, up to 1024, gets it as on a GPU, and ends farther from that page.
+    /// Begins 16-byte aligned and ends within 15 bytes of the unmapped page. A larger `alignment`, up to 1024, moves
+    /// it farther from that page.
     pub fn resize(&mut self, bytes: usize, alignment: usize) {
         assert!(bytes <= SHARED_MAX, "the launch was checked against the limit");
         self.bytes = bytes;
@@ -43,7 +39,6 @@ impl SharedArena {
         self.alignment = if alignment.is_power_of_two() { alignment } else { 16 };
     }
 
-    /// Where it begins.
     pub fn start(&self) -> *mut c_void {
         self.inner().0 as *mut c_void
     }
@@ -57,7 +52,7 @@ impl SharedArena {
         }
     }
 
-    /// What a block changed outside its memory since `fill`: the first byte's offset from the start, and how many.
+    /// The first byte's offset from the start, and how many were changed.
     pub fn damage(&self, pattern: u32) -> Option<(i64, u64)> {
         if self.bytes == 0 {
             return None;
@@ -75,12 +70,10 @@ impl SharedArena {
         Some((first as i64 - start as i64, count))
     }
 
-    /// First address and size of the launch's part.
     pub fn inner(&self) -> (usize, usize) {
         (self.end - round_up(self.bytes, self.alignment), self.bytes)
     }
 
-    /// The whole range, guards included.
     pub fn range(&self) -> (usize, usize) {
         (self.mapping.start(), self.mapping.end())
     }

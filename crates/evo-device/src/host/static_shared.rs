@@ -7,16 +7,11 @@
 
 use super::tokens::{CudaToken, CudaTokenKind};
 
-/// A declaration and what it becomes.
 #[derive(Debug)]
 pub struct ZonedShared {
-    /// Its first token.
     pub first: usize,
-    /// Its `;`.
     pub last: usize,
-    /// What stands there instead, without line breaks.
     pub text: String,
-    /// How many variables it declares.
     pub count: usize,
 }
 
@@ -36,7 +31,6 @@ pub fn allows_references(source: &str, tokens: &[CudaToken], scopes: &[bool]) ->
     })
 }
 
-/// Whether the lambda whose capture list ends at `close` captures everything by reference.
 fn captures_by_reference(source: &str, tokens: &[CudaToken], close: usize) -> bool {
     let open = (0..close).rev().find(|&at| tokens[at].text(source) == "[");
     let Some(open) = open else { return false };
@@ -81,9 +75,7 @@ pub fn zoned(
     Some(ZonedShared { first, last, text: out.trim_end().to_string(), count: declarators.len() })
 }
 
-/// Positions in a declaration's words.
 struct DeclaratorSpan {
-    /// First word, perhaps a `*`.
     start: usize,
     name: usize,
     end: usize,
@@ -160,7 +152,6 @@ fn declaration_start(source: &str, tokens: &[CudaToken], at: usize) -> Option<us
     None
 }
 
-/// Whether the innermost braces are those of a `switch`, whose labels may not jump over a reference.
 fn among_cases(source: &str, tokens: &[CudaToken], at: usize) -> bool {
     let text = |at: usize| tokens[at].text(source);
     let outermost = |at: usize, open: &str, close: &str| {
@@ -211,7 +202,6 @@ mod tests {
     use super::*;
     use crate::host::tokens::tokenize;
 
-    /// Rewrites the first declaration of a function's body.
     fn rewritten(body: &str) -> Option<String> {
         let source = format!("void f() {{ {body}");
         let tokens = tokenize(&source);

@@ -11,10 +11,8 @@ use super::fiber::ThreadRecord;
 /// `EVO_STOP_…` of the header.
 const TRAP: i32 = 0;
 const ASSERT: i32 = 1;
-/// An instruction that cannot be carried out.
 pub const ILLEGAL: i32 = 3;
 
-/// The error of a thread that called `__trap` or failed an `assert`.
 pub fn stopped(record: &ThreadRecord, kind: i32, line: i32, text: &str) -> DeviceError {
     let ([tx, ty, tz], [bx, by, bz]) = (record.thread, record.block);
     let place = format!("line {line}, thread {tx},{ty},{tz} of block {bx},{by},{bz}");
@@ -32,7 +30,6 @@ pub fn stopped(record: &ThreadRecord, kind: i32, line: i32, text: &str) -> Devic
     error
 }
 
-/// The error of memory that the operating system refuses.
 pub fn no_memory(what: &str, error: &io::Error) -> DeviceError {
     DeviceError::plain(VerdictKind::OutOfMemory, format!("no memory for {what}: {error}"))
 }

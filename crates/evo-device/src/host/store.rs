@@ -89,20 +89,16 @@ const UNGUARDED: usize = 64 << 10;
 const SPARES: usize = 16;
 const SPARE_BYTES: usize = 64 << 10;
 
-/// Buffers by number, and what decides where they lie.
 #[derive(Debug, Default)]
 pub struct BufferStore {
     buffers: HashMap<BufferId, GuardedBuffer>,
-    /// Whether kernels run in other processes, which reach a buffer only once it is shared.
     apart: bool,
-    /// Small buffers that are gone and that no other process has seen.
     spare: Vec<GuardedBuffer>,
     pub conditions: RunConditions,
     pub checks: CheckSet,
 }
 
 impl BufferStore {
-    /// Buffers of kernels that run in other processes.
     pub fn apart() -> BufferStore {
         BufferStore { apart: true, ..BufferStore::default() }
     }
@@ -121,12 +117,10 @@ impl BufferStore {
         buffers.filter_map(|own| self.buffers.get(&own)).map(GuardedBuffer::bytes).collect()
     }
 
-    /// Bytes beside a buffer that are open and not looked at.
     pub fn margin(&self) -> usize {
         if self.checks.include(GateCheck::GuardPages) { 0 } else { UNGUARDED }
     }
 
-    /// Makes a buffer of that number.
     pub fn allocate(&mut self, id: BufferId, name: &str, bytes: u64) -> Result<(), DeviceError> {
         let (margin, spare) = (self.margin(), &mut self.spare);
         let known = spare.iter().position(|own| own.fits(bytes, margin)).map(|at| spare.swap_remove(at));
@@ -141,7 +135,6 @@ impl BufferStore {
         Ok(())
     }
 
-    /// Takes over a buffer that was made elsewhere.
     pub fn insert(&mut self, id: BufferId, buffer: GuardedBuffer) {
         self.buffers.insert(id, buffer);
     }
@@ -274,13 +267,11 @@ impl BufferStore {
     }
 }
 
-/// Where bytes at an offset end, if they fit.
 fn end_of(offset: u64, bytes: &[u8], size: usize) -> Option<usize> {
     let end = usize::try_from(offset).ok()?.checked_add(bytes.len())?;
     (end <= size).then_some(end)
 }
 
-/// The pages of a buffer keep their protection.
 pub fn cannot_protect(name: &str, error: &std::io::Error) -> DeviceError {
     DeviceError::plain(
         VerdictKind::HarnessError,

@@ -23,7 +23,6 @@ use crate::tensor_maps::ArgumentSlot;
 /// What an encoded map begins with, so that a kernel that was given something else finds out.
 const MAGIC: [u8; 8] = *b"evo_map\0";
 
-/// Encodes a map that `tensor_maps::check` has accepted, for a buffer at this address.
 pub fn encode(map: &TensorMap, address: u64) -> ArgumentSlot {
     let mut bytes = Vec::with_capacity(TENSOR_MAP_BYTES);
     bytes.extend(MAGIC);
@@ -44,7 +43,6 @@ pub fn encode(map: &TensorMap, address: u64) -> ArgumentSlot {
     slot
 }
 
-/// Five numbers of 32 bits; the rules leave none that is larger.
 fn padded(list: &[i64]) -> Vec<u8> {
     let all = list.iter().copied().chain(std::iter::repeat(1)).take(RANK_MAX);
     all.flat_map(|value| (value as u32).to_le_bytes()).collect()

@@ -5,16 +5,11 @@ use std::ffi::{c_int, c_void};
 
 use super::pattern;
 
-/// Where a module's code and its thread-local segment can be found.
 #[derive(Clone, Copy, Debug)]
 pub struct Statics {
-    /// Some address inside the module.
     inside: usize,
-    /// Makes the calling thread's copy exist.
     touch: extern "C" fn(),
-    /// First address and address behind the last of its code.
     code: (usize, usize),
-    /// What the loader added to the addresses of its file.
     base: usize,
 }
 
@@ -26,37 +21,31 @@ struct SegmentSearch {
 }
 
 impl Statics {
-    /// Of the module that contains `inside`.
     pub fn of(inside: usize, touch: extern "C" fn()) -> Statics {
         let SegmentSearch { code, base, .. } = search(inside);
         Statics { inside, touch, code, base }
     }
 
-    /// The calling thread's copy: its address and size. It moves never, and dies with the module.
+    /// Address and size. The copy moves never, and dies with the module.
     pub fn locate(&self) -> Option<(usize, usize)> {
         // The loader makes a thread's copy when the thread first uses it.
         (self.touch)();
         search(self.inside).found
     }
 
-    /// The same, for a thread that runs the module's code and so has its copy.
     pub fn located(&self) -> Option<(usize, usize)> {
         search(self.inside).found
     }
 
-    /// What the loader added to the addresses of the module's file.
     pub fn base(&self) -> usize {
         self.base
     }
 
-    /// First address and address behind the last of the module's code.
     pub fn code(&self) -> (usize, usize) {
         self.code
     }
 }
 
-/// Fills a located copy with a pattern.
-///
 /// # Safety
 /// The range is what `locate` told this thread, and the module is still loaded.
 pub unsafe fn fill((start, bytes): (usize, usize), pattern: u32) {

@@ -5,19 +5,14 @@ pub enum CudaTokenKind {
     /// An identifier or keyword.
     Word,
     Number,
-    /// A string or character literal.
     Text,
-    /// One character of punctuation.
     Mark,
 }
 
-/// A piece of source that is neither white space nor comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CudaToken {
     pub kind: CudaTokenKind,
-    /// Byte offset of its first character.
     pub start: usize,
-    /// Byte offset behind its last character.
     pub end: usize,
 }
 
@@ -27,7 +22,6 @@ impl CudaToken {
     }
 }
 
-/// Splits source into tokens; never fails, whatever the text.
 pub fn tokenize(source: &str) -> Vec<CudaToken> {
     let bytes = source.as_bytes();
     let mut tokens = Vec::new();

@@ -1,8 +1,7 @@
 //! From rendered CUDA source to a C++ translation unit, with the headers and flags it needs.
 //!
-//! The source is kept as it is, line for line, but for what C++ cannot say: `extern __shared__ T name[];`
-//! becomes a pointer to the block's dynamic shared memory. Behind it comes a table of the entry
-//! points, whose argument types the compiler deduces from the kernels' own signatures.
+//! The source is kept as it is, line for line, but for what C++ cannot say: `extern __shared__ T name[];` becomes a
+//! pointer to the block's dynamic shared memory.
 
 use evo_protocol::binary::KernelSource;
 use evo_protocol::entry_name::{EntryName, base};
@@ -18,21 +17,19 @@ pub use super::lacking::about_missing;
 const BEFORE_FENCE: &str =
     "#include <string.h>\n#include <wchar.h>\n#include <time.h>\n#include <pthread.h>\n#include <locale.h>\n";
 
-/// From here on the preprocessor refuses inline assembly, also where it is pasted, spliced or made by a macro. The
-/// names behind the three keywords are macros of headers that expand to them.
+/// Makes the preprocessor refuse inline assembly, also where it is pasted, spliced or made by a macro. The names
+/// behind the three keywords are macros of headers that expand to them.
 const ASSEMBLY_FENCE: &str =
     "#pragma GCC poison asm __asm __asm__ __REDIRECT __REDIRECT_NTH __REDIRECT_NTHNL EVO_FIELD\n";
 
 /// Words of g++ and of clang++ about a name behind the fence.
 const FENCE_WORDS: [&str; 2] = ["attempt to use poisoned \"", "attempt to use a poisoned identifier"];
 
-/// The compiler's line about inline assembly in a source, if its log has one.
 pub fn about_assembly(log: &str) -> Option<&str> {
     log.lines().map(str::trim).find(|line| FENCE_WORDS.iter().any(|words| line.contains(words)))
 }
 
-/// What is wrong with a launch's entry that the source does not have, from a C++ compiler's messages about the table of
-/// entries; in NVRTC's words, because it is the same mistake.
+/// In NVRTC's words, because it is the same mistake as there.
 pub fn about_entry(log: &str, source: &KernelSource) -> Option<String> {
     let undeclared = |line: &&str| {
         let says = ["was not declared", "undeclared identifier", "no member named", "is not a member of"];
@@ -53,14 +50,12 @@ pub fn about_entry(log: &str, source: &KernelSource) -> Option<String> {
     Some(format!("no single kernel `{entry}` in `{}`; it {has}", source.file_name))
 }
 
-/// The file in which compilers place the table of entries.
 const ENTRY_TABLE: &str = "entry points";
 
-/// Compiler flags, the same for every variant. The include folder, `-o` and the input are the caller's.
+/// The same for every variant; the include folder, `-o` and the input are the caller's.
 ///
-/// `-march=native` ties a binary to this processor, so a macro names the processor: whoever keys a
-/// cache by the flags never meets a binary that another machine made. Contraction to fused
-/// multiply-add is allowed, as a GPU's compiler does; other liberties with floating point are not.
+/// `-march=native` ties a binary to this processor, so a macro names the processor. Contraction to fused multiply-add
+/// is allowed, as a GPU's compiler does; other liberties with floating point are not.
 pub fn flags() -> Vec<String> {
     let mut flags: Vec<String> = [
         "-x",
@@ -99,11 +94,11 @@ pub fn flags() -> Vec<String> {
     flags
 }
 
-/// Flags that turn an instrumented source into an object file. [`link_flags`] make it a shared object: in one
-/// step the compiler would add the sanitizers' own libraries, whose place our header takes.
+/// Only for object files: when linking too, the compiler would add the sanitizers' own libraries, whose place our
+/// header takes.
 ///
-/// Little is optimized, so that accesses stay those of the source; wide accesses of the compiler's own making
-/// would look misaligned.
+/// Little is optimized, so that accesses stay those of the source; wide accesses of the compiler's own making would
+/// look misaligned.
 pub fn instrumented_flags(gcc: bool) -> Vec<String> {
     let mut flags: Vec<String> = flags().into_iter().filter(|flag| !links(flag) && *flag != "-O2").collect();
     let own: &[&str] = match gcc {
@@ -129,7 +124,6 @@ pub fn instrumented_flags(gcc: bool) -> Vec<String> {
     flags
 }
 
-/// Flags that link an instrumented object file.
 pub fn link_flags() -> Vec<String> {
     flags().into_iter().filter(|flag| links(flag)).collect()
 }
@@ -140,13 +134,12 @@ pub fn header_flags(flags: &[String]) -> Vec<String> {
     ["-x", "c++-header"].map(String::from).into_iter().chain(own.cloned()).collect()
 }
 
-/// Whether a flag is of interest to the linker only.
 fn links(flag: &str) -> bool {
     flag == "-shared" || flag == "-nostartfiles" || flag.starts_with("-Wl,")
 }
 
-/// Those of a kernel's options that a C++ compiler gets on its command line: include folders. NVRTC's own
-/// (`--use_fast_math`, `-maxrregcount`, …) are dropped; macros are written into the translation unit.
+/// What a C++ compiler gets on its command line: include folders. NVRTC's own options (`--use_fast_math`,
+/// `-maxrregcount`, …) are dropped; macros are written into the translation unit.
 pub fn options(options: &[String]) -> Vec<String> {
     let mut kept = Vec::new();
     let mut rest = options.iter();
@@ -163,12 +156,11 @@ pub fn options(options: &[String]) -> Vec<String> {
     kept
 }
 
-/// The architecture whose paths a source takes unless its options name another: the limits of a launch are its, too, and
-/// `evo/ptx_sm90.cuh` has bodies for its instructions here.
+/// Where no option names another: the limits of a launch are its, too, and `evo/ptx_sm90.cuh` has bodies for its
+/// instructions here.
 const ARCHITECTURE: u32 = 90;
 
-/// What NVRTC defines before a source begins, so that a source takes the same branches on every device. `EVO_HOST` beside
-/// it tells this device apart.
+/// What NVRTC defines before a source begins, so that a source takes the same branches on every device.
 fn predefined(options: &[String]) -> String {
     let architecture = architecture(options).unwrap_or(ARCHITECTURE);
     let mut text =
@@ -198,8 +190,8 @@ fn architecture(options: &[String]) -> Option<u32> {
     (0..options.len()).rev().find_map(|at| named(at).and_then(number))
 }
 
-/// Macros of the options as directives. They stand behind our header, because on the command line a
-/// parameter named `N` would change the header itself, and spoil its precompiled form.
+/// Macros stand behind our header, because on the command line a parameter named `N` would change the header itself,
+/// and spoil its precompiled form.
 fn directives(options: &[String]) -> String {
     let mut text = String::new();
     let mut rest = options.iter();
@@ -222,9 +214,6 @@ fn directives(options: &[String]) -> String {
     text
 }
 
-/// The complete C++ text of one variant.
-///
-/// Fails with `compile_error` when an entry's name could not be a C++ name.
 pub fn translation_unit(source: &KernelSource) -> Result<String, Box<Verdict>> {
     for entry in &source.entries {
         if EntryName::parse(entry).is_none() {
@@ -268,7 +257,6 @@ pub fn translation_unit(source: &KernelSource) -> Result<String, Box<Verdict>> {
     Ok(text)
 }
 
-/// Whether a line of a source includes a header, as far as its text tells.
 fn includes(text: &str, name: &str) -> bool {
     let named = |line: &str| line.contains(&format!("<{name}>")) || line.contains(&format!("\"{name}\""));
     text.lines().any(|line| line.contains("include") && named(line))

@@ -6,30 +6,25 @@ use crate::device::VariableState;
 use crate::symbols;
 use crate::variable;
 
-/// A hash of a variable. On the calling thread, which may not start others where variants run behind fences.
+/// On the calling thread, which may not start others where variants run behind fences.
 fn hash(bytes: &[u8]) -> u64 {
     let whole = blake3::hash(bytes);
     u64::from_le_bytes(whole.as_bytes()[..8].try_into().expect("a hash has more than eight bytes"))
 }
 
-/// A `__device__` variable or a static local.
 #[derive(Debug)]
 struct HostVariable {
     name: String,
     symbol: String,
     address: usize,
     bytes: usize,
-    /// What it held after loading; zeros where there is nothing.
     initial: Option<Box<[u8]>>,
 }
 
-/// All of a module's.
 #[derive(Debug)]
 pub struct HostVariables(Vec<HostVariable>);
 
 impl HostVariables {
-    /// The variables of a module that has just been loaded.
-    ///
     /// # Safety
     /// The module made of `binary` is loaded at `base`, and none of its code is running.
     pub unsafe fn of(binary: &[u8], base: usize) -> HostVariables {
@@ -43,8 +38,6 @@ impl HostVariables {
         HostVariables(own.collect())
     }
 
-    /// What each holds now.
-    ///
     /// # Safety
     /// The module is loaded, and none of its code is running.
     pub unsafe fn states(&self) -> Vec<VariableState> {
@@ -56,8 +49,6 @@ impl HostVariables {
         self.0.iter().map(state).collect()
     }
 
-    /// Makes all of them what they were after loading.
-    ///
     /// # Safety
     /// The module is loaded, and none of its code is running.
     pub unsafe fn restore(&self) {
@@ -81,7 +72,7 @@ impl HostVariables {
         Ok(found)
     }
 
-    /// Makes a variable begin with these bytes, and what lies behind them what it was after loading.
+    /// What lies behind the bytes becomes what it was after loading.
     ///
     /// # Safety
     /// The module is loaded, and none of its code is running.
@@ -100,10 +91,7 @@ impl HostVariables {
         Ok(())
     }
 
-    /// Copies the start of a variable, and says whether what lies behind is as it was after loading.
-    ///
-    /// # Errors
-    /// As `write`.
+    /// Whether what lies behind the start of the variable is as it was after loading.
     ///
     /// # Safety
     /// As `write`.

@@ -1,11 +1,9 @@
 //! The state of one warp and what its lanes compute together.
 
-/// What a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitPoint {
     /// `EVO_SYNC…` for barriers, `EVO_…` of warp operations otherwise.
     pub kind: i32,
-    /// Source line.
     pub line: i32,
     /// Lanes that must take part; 0 for a block's barrier.
     pub mask: u32,
@@ -17,7 +15,6 @@ pub mod barrier {
     pub const COUNT: i32 = 1;
     pub const AND: i32 = 2;
     pub const OR: i32 = 3;
-    /// Names for messages.
     pub const NAMES: [&str; 4] =
         ["__syncthreads", "__syncthreads_count", "__syncthreads_and", "__syncthreads_or"];
 }
@@ -51,9 +48,7 @@ pub mod operation {
     /// Waits for a phase of a transaction barrier. Kinds 25 to 27 gather.
     pub const PHASE: i32 = 28;
     pub const TRY_PHASE: i32 = 29;
-    /// Waits for the barrier of its cluster.
     pub const CLUSTER: i32 = 30;
-    /// Names for messages.
     pub const NAMES: [&str; 31] = [
         "__syncwarp",
         "__shfl_sync",
@@ -91,7 +86,6 @@ pub mod operation {
 
 #[derive(Clone, Copy, Debug)]
 pub struct WarpLane {
-    /// The fiber that runs it.
     pub fiber: u32,
     /// Distance, source lane or mask in the low half, width in the high half.
     pub parameter: u32,
@@ -103,7 +97,6 @@ pub struct WarpLane {
 /// 32 threads; bit sets are by lane.
 #[derive(Clone, Debug)]
 pub struct Warp {
-    /// Lanes that are threads of the block.
     pub existing: u32,
     /// Not begun.
     pub unstarted: u32,
@@ -113,15 +106,11 @@ pub struct Warp {
     pub relaxed: u32,
     /// Returned from the kernel.
     pub done: u32,
-    /// Wait at a block's barrier.
     pub at_barrier: u32,
-    /// Wait in a warp operation.
     pub in_operation: u32,
-    /// Wait at a named barrier.
     pub at_named: u32,
     /// Rounds in which lanes that ask which lanes are active waited for others that gave way.
     pub patience: u32,
-    /// Wait for a phase of a transaction barrier.
     pub at_phase: u32,
     /// Stand for their warp, which waits for the others of its warpgroup.
     pub at_group: u32,
@@ -131,7 +120,6 @@ pub struct Warp {
 }
 
 impl Warp {
-    /// A warp without threads.
     pub fn new() -> Warp {
         let place = WaitPoint { kind: 0, line: 0, mask: 0 };
         let lane = WarpLane { fiber: 0, parameter: 0, place, value: 0, result: 0 };
@@ -152,7 +140,6 @@ impl Warp {
         }
     }
 
-    /// Begins a block with the first `threads` lanes.
     pub fn begin(&mut self, threads: u32) {
         // A shift by all 32 bits would overflow.
         let existing = if threads >= 32 { u32::MAX } else { (1 << threads) - 1 };
@@ -169,14 +156,12 @@ impl Warp {
         self.patience == 0
     }
 
-    /// Whether all lanes of `required` but `arriving` wait at `place`.
     pub fn all_wait_at(&self, required: u32, arriving: u32, place: WaitPoint) -> bool {
         // The arriving lane has noted its place but does not wait yet.
         let others = required & !(1 << arriving);
         others & !self.in_operation == 0 && lanes(others).all(|lane| self.lanes[lane].place == place)
     }
 
-    /// Collects what the lanes of `set` handed over, for the last of them.
     pub fn gather(&mut self, set: u32) {
         for lane in lanes(set) {
             self.gathered[lane] = self.lanes[lane].value;
@@ -184,7 +169,6 @@ impl Warp {
         }
     }
 
-    /// Computes the result of every lane in `set`; all have handed over value and parameter.
     pub fn compute(&mut self, kind: i32, set: u32) {
         match kind {
             operation::SHUFFLE_INDEX..=operation::SHUFFLE_XOR => self.shuffle(kind, set),
@@ -245,7 +229,6 @@ impl Warp {
     }
 }
 
-/// The lanes of a set, in order.
 pub fn lanes(mut set: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         if set == 0 {

@@ -22,26 +22,19 @@ struct ZoneRecord {
     kernel: *const c_char,
 }
 
-/// A static shared variable and the zones round it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedVariable {
-    /// Its name in the source.
     pub name: String,
     /// The kernel in whose body it stands; none if it is a device function's.
     pub kernel: Option<String>,
     /// The mangled name of its function: instances of a template differ in it.
     pub function: String,
-    /// Its size.
     pub bytes: usize,
-    /// Offset in the segment of the zone before it.
     start: usize,
-    /// Bytes from there to the variable, and to the end of the zone behind it.
     before: usize,
     whole: usize,
 }
 
-/// The variables of a loaded module.
-///
 /// # Safety
 /// `base` is the address at which the module that was made of `binary` is loaded.
 pub unsafe fn variables(binary: &[u8], base: usize) -> Vec<SharedVariable> {
@@ -89,8 +82,6 @@ unsafe fn text(pointer: *const c_char) -> String {
     unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
 }
 
-/// The error of the first variable whose zones do not hold the pattern any more, if there is one.
-///
 /// # Safety
 /// `segment` is where the thread-local segment of the variables' module lies, and no block runs on it.
 pub unsafe fn check(
@@ -115,7 +106,6 @@ pub unsafe fn check(
     })
 }
 
-/// The error of a block that wrote beside a variable in shared memory.
 pub fn damage(name: &str, offset: i64, bytes: usize, count: u64, block: [u32; 3]) -> DeviceError {
     let [x, y, z] = block;
     let place = match offset - bytes as i64 {

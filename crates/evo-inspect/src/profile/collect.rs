@@ -1,7 +1,6 @@
 //! Runs the profiler around a worker that makes a candidate's launches, and reads its report back.
 //!
-//! Nothing that is not whole counts: the worker must have made every launch, the profiler must have ended well, and the
-//! report must have one line for each launch, in the plan's order. No time from under a profiler is used as a time.
+//! Nothing that is not whole counts, and no time from under a profiler is used as a time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,14 +34,12 @@ const LOG_MAX: usize = 1 << 20;
 #[derive(Clone, Copy, Debug)]
 pub struct Collection<'a> {
     pub tool: &'a FoundTool,
-    /// The device; its worker's command is the one that the profiler gets.
     pub options: &'a LaneOptions,
     pub job: &'a Job,
     pub plan: &'a ProblemPlan,
     pub wanted: &'a [WantedMetric],
     /// An empty folder for the report and the profiler's messages.
     pub folder: &'a Path,
-    /// For everything together.
     pub limit: Duration,
 }
 
@@ -50,13 +47,10 @@ pub struct Collection<'a> {
 pub struct Collected {
     pub launches: Vec<ProfiledLaunch>,
     pub missing: Vec<MissingMetric>,
-    /// Options that this version lacks and that were left out.
     pub left_out: Vec<String>,
-    /// The profiler's own report.
     pub report: PathBuf,
 }
 
-/// One launch of the plan with its metrics; those without a value are missing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfiledLaunch {
     pub entry: String,
@@ -65,21 +59,14 @@ pub struct ProfiledLaunch {
     pub metrics: BTreeMap<String, Option<f64>>,
 }
 
-/// A metric that has no value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MissingMetric {
     pub field: String,
-    /// Position of the launch in the plan.
     pub launch: usize,
-    /// Why.
     pub reason: String,
 }
 
-/// Collects metrics of a candidate's launches on one problem.
-///
-/// # Errors
-/// Whatever kept the profiler from reading them all: only a whole report is an answer. A metric that has no value is
-/// none of these.
+/// Only a whole report is an answer; a metric without a value is not an error.
 pub fn collect(collection: &Collection<'_>) -> Result<Collected, ToolFailure> {
     let began = Instant::now();
     let left = || collection.limit.saturating_sub(began.elapsed());
@@ -113,7 +100,7 @@ pub fn collect(collection: &Collection<'_>) -> Result<Collected, ToolFailure> {
     Err(ToolFailure::new(ToolState::Incompatible, text))
 }
 
-/// The command line. Options without which the numbers would mean something else are demanded.
+/// Options without which the numbers would mean something else are demanded.
 fn arguments(collection: &Collection<'_>, counters: &[String], report: &Path, log: &Path) -> ToolArguments {
     let known = &collection.tool.options;
     let launches = collection.plan.launches.len();
@@ -135,7 +122,6 @@ fn arguments(collection: &Collection<'_>, counters: &[String], report: &Path, lo
         .demanded(known, "--export", [report.as_os_str()])
 }
 
-/// Names of the plan's kernels as a pattern has them, each once.
 fn entries(plan: &ProblemPlan) -> Vec<String> {
     let mut names: Vec<&str> = Vec::new();
     for launch in &plan.launches {
@@ -151,14 +137,12 @@ fn entries(plan: &ProblemPlan) -> Vec<String> {
     names.into_iter().map(|name| name.chars().flat_map(escaped).collect()).collect()
 }
 
-/// What the profiler said: in its own file, or on stderr where it did not come so far.
 fn messages(file: &Path, run: &SoloRun) -> String {
     let mut bytes = regular::read(file).unwrap_or_default();
     bytes.truncate(LOG_MAX);
     format!("{}\n{}", String::from_utf8_lossy(&bytes), run.log)
 }
 
-/// Whether the worker and the profiler both did all of their work.
 fn whole(collection: &Collection<'_>, run: &SoloRun, log: &str, report: &Path) -> Result<(), ToolFailure> {
     if let Some(failure) = outcome::named_failure(log) {
         return Err(failure);
@@ -194,7 +178,6 @@ fn whole(collection: &Collection<'_>, run: &SoloRun, log: &str, report: &Path) -
     }
 }
 
-/// Has the profiler print its report as a table.
 fn read_back(collection: &Collection<'_>, report: &Path, limit: Duration) -> Result<RawPage, ToolFailure> {
     let broken = |why: String| ToolFailure::new(ToolState::Broken, why);
     let known = &collection.tool.options;

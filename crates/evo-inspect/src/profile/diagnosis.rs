@@ -1,9 +1,9 @@
-//! The bottleneck of a candidate, by rules in a fixed order, and what there is to gain. `docs/profile.md` has the rules for
-//! people.
+//! The bottleneck of a candidate, by rules in a fixed order. `docs/profile.md` has the rules for people.
 //!
-//! Too few blocks and the launch itself come first, because nothing else helps then. The rules on throughput are those of
-//! Nsight Compute's own rule `SOLBottleneck`: below 60 % of either peak latency bounds a kernel, and within 10 points of
-//! each other they are balanced. A rule that lacks a counter ends the search: what it would have said is not known.
+//! Too few blocks and the launch itself come first, because nothing else helps then. The rules on throughput are
+//! those of Nsight Compute's own rule `SOLBottleneck`: below 60 % of either peak latency bounds a kernel, and within
+//! 10 points of each other they are balanced. A rule that lacks a counter ends the search: what it would have said is
+//! not known.
 
 use std::collections::BTreeMap;
 
@@ -13,27 +13,21 @@ use serde::Serialize;
 use super::known::KnownFacts;
 use super::metrics::{CounterMetric, METRICS, MetricTarget};
 
-/// What a candidate's time goes into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bottleneck {
-    /// Fewer blocks than multiprocessors.
     Parallelism,
-    /// The launch itself.
     Launch,
     /// Shared memory, because of bank conflicts.
     SharedMemory,
     Tensor,
-    /// Memory and arithmetic alike.
     Balanced,
     Memory,
     Compute,
-    /// Waiting: nothing is busy.
     Latency,
     Unknown,
 }
 
 impl Bottleneck {
-    /// The name in objects.
     pub fn as_str(self) -> &'static str {
         match self {
             Bottleneck::Parallelism => "parallelism",
@@ -49,15 +43,12 @@ impl Bottleneck {
     }
 }
 
-/// A bottleneck and what says so.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnosis {
     pub bottleneck: Bottleneck,
-    /// The numbers that decided, or what was lacking.
     pub because: String,
 }
 
-/// Something to gain.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ProfileFinding {
     pub metric: &'static str,
@@ -79,13 +70,11 @@ const CONFLICTS_FOUND: f64 = 0.05;
 const BUSY: f64 = 60.0;
 /// Points between two throughputs that count as equal.
 const BALANCED: f64 = 10.0;
-/// Findings that are told.
 const TOLD: usize = 3;
 
-/// Metrics of the main launch; none where there are no counters.
+/// None where there are no counters.
 pub type MainMetrics<'a> = Option<&'a BTreeMap<String, Option<f64>>>;
 
-/// Names the bottleneck.
 pub fn diagnose(known: &KnownFacts, metrics: MainMetrics<'_>) -> Diagnosis {
     let is = |bottleneck, because: String| Diagnosis { bottleneck, because };
     let unknown = |because: String| is(Bottleneck::Unknown, because);
@@ -110,7 +99,6 @@ pub fn diagnose(known: &KnownFacts, metrics: MainMetrics<'_>) -> Diagnosis {
     counted(metrics).unwrap_or_else(|lacking| unknown(format!("`{lacking}` is missing")))
 }
 
-/// The rules on counters, in order; the metric that one lacks.
 fn counted(metrics: &BTreeMap<String, Option<f64>>) -> Result<Diagnosis, &'static str> {
     let get = |field: &'static str| metrics.get(field).copied().flatten().ok_or(field);
     let is = |bottleneck, because: String| Ok(Diagnosis { bottleneck, because });
@@ -137,7 +125,6 @@ fn counted(metrics: &BTreeMap<String, Option<f64>>) -> Result<Diagnosis, &'stati
     }
 }
 
-/// What there is most to gain from, at most three, the largest gap first.
 pub fn findings(known: &KnownFacts, metrics: MainMetrics<'_>) -> Vec<ProfileFinding> {
     let mut found = of_facts(known);
     let is_limited = found.iter().any(|one| one.metric == OCCUPANCY_LIMIT);

@@ -1,5 +1,5 @@
-//! What is known of a launch without any counter: from its plan, from what compiler and driver say of its kernel, and
-//! from evo's own time. It is there whatever becomes of the profiler.
+//! What is known of a launch whatever becomes of the profiler: from its plan, from compiler and driver, and from
+//! evo's own time.
 
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes};
@@ -10,29 +10,24 @@ use evo_compile::occupancy::{BlockNeeds, Multiprocessor, OccupancyLimit};
 use evo_journal::leaderboard::roofline_ns;
 use evo_journal::record::ProblemWork;
 
-/// A value, or why there is none.
 pub type Known<T> = Result<T, String>;
 
-/// Where the facts come from.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownSources<'a> {
     pub device: &'a DeviceInfo,
     pub plan: &'a ProblemPlan,
-    /// What the compiler reports of each entry.
     pub resources: &'a [EntryResources],
-    /// What the driver reports of each launch of the plan; empty where it was not asked.
+    /// Empty where the driver was not asked.
     pub attributes: &'a [EntryAttributes],
     /// evo's own time of a call, never one from under a profiler.
     pub time_ns: Option<f64>,
     pub mode: TimingMode,
 }
 
-/// Facts of the main launch, the one with the most threads, and of the call as a whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownFacts {
     /// Position of the main launch in the plan.
     pub launch: usize,
-    /// Its blocks.
     pub ctas: u64,
     /// Blocks over those that are resident on the whole device at once.
     pub waves: Known<f64>,
@@ -45,7 +40,6 @@ pub struct KnownFacts {
     pub spill_bytes: Known<u64>,
     /// The least time that the device's peaks allow over evo's own time.
     pub roofline_ratio: Known<f64>,
-    /// Multiprocessors of the device.
     pub sm_count: Known<u64>,
     /// evo's own time of a call over that of so many empty launches.
     pub launch_floor_ratio: Known<f64>,
@@ -64,7 +58,6 @@ const WARP: u64 = 32;
 const HOST: &str = "the host device has no multiprocessors";
 
 impl KnownFacts {
-    /// The facts of a candidate on one problem.
     pub fn of(sources: &KnownSources<'_>) -> KnownFacts {
         let KnownSources { device, plan, .. } = *sources;
         let at = main_launch(plan);
@@ -100,7 +93,7 @@ impl KnownFacts {
     }
 }
 
-/// The launch with the most threads: what a plan spends its time in, as far as that can be told without timing each.
+/// What a plan spends its time in, as far as that can be told without timing each launch.
 pub fn main_launch(plan: &ProblemPlan) -> usize {
     let threads = |launch: &LaunchPlan| product(launch.grid).saturating_mul(product(launch.block));
     // Of equal ones the first, as `max_by_key` would not have it.
@@ -112,7 +105,6 @@ fn product(extents: [i64; 3]) -> u64 {
     extents.iter().map(|extent| u64::try_from(*extent).unwrap_or(0)).fold(1, u64::saturating_mul)
 }
 
-/// How many blocks of a launch are on a multiprocessor at once.
 struct Residency {
     blocks: Known<u64>,
     percent: Known<f64>,

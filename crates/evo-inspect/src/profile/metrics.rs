@@ -8,18 +8,15 @@ use std::collections::BTreeSet;
 
 use evo_space::diagnostic::nearest;
 
-/// Which metrics are collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MetricSet {
     /// Those that name the bottleneck.
     Light,
-    /// Those that explain it too: more replays of the kernel.
     Wide,
     /// Only where it is asked for by its name.
     Named,
 }
 
-/// What a metric's number is, in base units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricUnit {
     Percent,
@@ -42,28 +39,22 @@ pub enum MetricTarget {
     NonePer(&'static str),
 }
 
-/// A metric in evo's words.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CounterMetric {
-    /// The name in evo's objects.
     pub field: &'static str,
-    /// The profiler's name.
     pub counter: &'static str,
     pub set: MetricSet,
     pub unit: MetricUnit,
     pub target: Option<MetricTarget>,
     /// What it says.
     pub meaning: &'static str,
-    /// What to try when it is poor.
     pub next: &'static str,
 }
 
-/// The metric whose counters depend on the architecture.
 pub const TENSOR_INSTRUCTIONS: &str = "tensor_instructions";
 /// Warpgroup products of sm_90, which the counter of the older instructions does not see.
 const WARPGROUP_PRODUCTS: &str = "sm__inst_executed_pipe_tensor_op_gmma.sum";
 
-/// What waiting for something costs, in a metric of the wide set.
 const STALL: &str =
     "warps that wait, for each issued instruction; the largest of these is the reason to look for";
 
@@ -139,7 +130,6 @@ pub const METRICS: &[CounterMetric] = metrics! {
 /// One value that is asked for: a field and the counters whose sum it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WantedMetric {
-    /// A field of the table, or the profiler's name that the user gave.
     pub field: String,
     pub counters: Vec<String>,
     pub unit: MetricUnit,
@@ -147,21 +137,18 @@ pub struct WantedMetric {
     pub unanswerable: Option<String>,
 }
 
-/// A name that is neither a field nor a name of the profiler's.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("`{name}` is not a metric")]
 pub struct UnknownMetric {
     pub name: String,
-    /// What a person can do about it.
     pub hint: String,
 }
 
-/// A field of the table.
 pub fn metric_of(field: &str) -> Option<&'static CounterMetric> {
     METRICS.iter().find(|metric| metric.field == field)
 }
 
-/// Checks names that a user gave: fields, or names of the profiler's own such as `dram__bytes_read.sum`.
+/// Fields, or names of the profiler's own such as `dram__bytes_read.sum`.
 pub fn check_names(names: &[String]) -> Result<(), UnknownMetric> {
     let unknown = names.iter().find(|name| metric_of(name).is_none() && !is_counter(name));
     let Some(name) = unknown else { return Ok(()) };
@@ -179,8 +166,8 @@ pub fn check_names(names: &[String]) -> Result<(), UnknownMetric> {
     Err(UnknownMetric { name: name.clone(), hint })
 }
 
-/// A name such as `sm__cycles_active.avg`: a unit, two underscores, a quantity. Groups and patterns are none, because
-/// nobody knows which columns they become.
+/// A name such as `sm__cycles_active.avg`: a unit, two underscores, a quantity. Groups and patterns are left out,
+/// because nobody knows which columns they become.
 fn is_counter(name: &str) -> bool {
     let plain =
         |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "_.".contains(letter);
@@ -188,13 +175,11 @@ fn is_counter(name: &str) -> bool {
     parts.is_some_and(|(unit, rest)| !unit.is_empty() && !rest.is_empty()) && name.chars().all(plain)
 }
 
-/// The metrics of the table by their fields, on a device of `arch`, in the table's order.
 pub fn named(fields: &[&str], arch: &str) -> Vec<WantedMetric> {
     let asked = METRICS.iter().filter(|metric| fields.contains(&metric.field));
     asked.map(|metric| of_table(metric, arch)).collect()
 }
 
-/// The metrics of a set and those that a user named besides, on a device of `arch`, each once.
 pub fn wanted(set: MetricSet, further: &[String], arch: &str) -> Vec<WantedMetric> {
     let named = |metric: &CounterMetric| further.iter().any(|name| name == metric.field);
     let own = METRICS.iter().filter(|metric| metric.set <= set || named(metric));
@@ -236,7 +221,6 @@ fn of_table(metric: &CounterMetric, arch: &str) -> WantedMetric {
     }
 }
 
-/// Every counter that some wanted metrics need, each once, in order.
 pub fn counters(wanted: &[WantedMetric]) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let all = wanted.iter().flat_map(|metric| &metric.counters);

@@ -1,11 +1,5 @@
-//! What a profiler sees of one candidate on one problem: a few counters of each launch, the bottleneck that they name,
-//! and what there is to gain.
-//!
-//! `metrics` lists the counters, `collect` runs Nsight Compute around a worker and reads its report (`raw_page`),
-//! `outcome` knows what its messages mean, `known` has what is known without it, `diagnosis` draws the conclusions, and
-//! `account` holds it all. `movement` says how a metric of a
-//! changed kernel compares with the kernel before.
-//! A number that is not there is missing, with a reason, and never 0.
+//! What a profiler sees of one candidate on one problem, the bottleneck that it names, and what there is to gain. A
+//! number that is not there is missing, with a reason, and never 0.
 
 mod account;
 mod collect;

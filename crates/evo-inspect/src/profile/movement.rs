@@ -10,7 +10,6 @@ const POINTS: f64 = 1.0;
 /// Counts are exact where a kernel's path does not depend on time; where it does they differ by less than this share.
 const SHARE: f64 = 1e-5;
 
-/// A metric before a change and after it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MetricMovement {
     pub before: f64,
@@ -19,8 +18,7 @@ pub struct MetricMovement {
     pub has_moved: bool,
 }
 
-/// How a metric of the table went. Counts are summed over the launches; of an average it is the launch that went furthest
-/// in the direction.
+/// Counts are summed over the launches; of an average it is the launch that went furthest in the direction.
 pub fn movement(
     field: &str,
     direction: MetricDirection,

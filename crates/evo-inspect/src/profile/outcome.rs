@@ -9,7 +9,7 @@ const INCOMPATIBLE_HINT: &str = "install the Nsight Compute that came with the d
 const BUSY_HINT: &str =
     "end the other profiler; for NVIDIA's monitoring: `dcgmi profile --pause`, afterwards `--resume`";
 
-/// Words of messages, what they mean, and what can be done. The first that is found counts.
+/// The first that is found counts.
 const KNOWN: &[(&str, ToolState, Option<&str>)] = &[
     ("ERR_NVGPUCTRPERM", ToolState::Refused, Some(PERMISSION_HINT)),
     ("does not have permission to access", ToolState::Refused, Some(PERMISSION_HINT)),
@@ -35,13 +35,10 @@ const KNOWN: &[(&str, ToolState, Option<&str>)] = &[
     ("No kernels were profiled", ToolState::Broken, None),
 ];
 
-/// How the message begins that names metrics which this profiler or device does not know.
 const NO_METRIC: &str = "Failed to find metric";
 
-/// Characters of a message that are quoted.
 const QUOTED: usize = 300;
 
-/// The failure that some messages name; none where they name none that is known.
 pub fn named_failure(log: &str) -> Option<ToolFailure> {
     KNOWN.iter().find_map(|(words, state, hint)| {
         let line = messages(log).find(|line| line.contains(words))?;
@@ -53,7 +50,6 @@ pub fn named_failure(log: &str) -> Option<ToolFailure> {
     })
 }
 
-/// The counters that the messages say are not known, of those that were asked for.
 pub fn unknown_counters<'a>(log: &str, asked: &'a [String]) -> Vec<&'a String> {
     // A name may come as a pattern, with its points escaped and all that it could end in: `regex:^a__b\.(sum|avg)$`.
     let lines: Vec<String> =
@@ -65,7 +61,6 @@ pub fn unknown_counters<'a>(log: &str, asked: &'a [String]) -> Vec<&'a String> {
     asked.iter().filter(|counter| lines.iter().any(|line| is_in(line, counter))).collect()
 }
 
-/// Names in a line, without what follows their first point.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
 }

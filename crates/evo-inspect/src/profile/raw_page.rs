@@ -11,7 +11,6 @@ use super::metrics::MetricUnit;
 const KERNEL: &str = "Kernel Name";
 const NUMBER: &str = "ID";
 
-/// A page: what was asked for, launch by launch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawPage {
     names: Vec<String>,
@@ -19,7 +18,6 @@ pub struct RawPage {
     rows: Vec<Vec<String>>,
 }
 
-/// Why a text is not such a page.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RawPageError {
     #[error("there is no line of names with `ID` and `Kernel Name`")]
@@ -35,7 +33,7 @@ pub enum RawPageError {
 }
 
 impl RawPage {
-    /// Reads a page. Any bytes may stand in it.
+    /// Any bytes may stand in it.
     pub fn read(text: &str) -> Result<RawPage, RawPageError> {
         let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim_end_matches('\r')));
         let mut lines = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with("=="));
@@ -73,7 +71,6 @@ impl RawPage {
         Ok(RawPage { names, units, rows })
     }
 
-    /// How many launches there are.
     pub fn launches(&self) -> usize {
         self.rows.len()
     }
@@ -86,7 +83,6 @@ impl RawPage {
         Some(name.rsplit(' ').next().unwrap_or(name))
     }
 
-    /// A counter's value at a launch, in base units.
     pub fn value(&self, launch: usize, counter: &str, unit: MetricUnit) -> Result<f64, String> {
         let at = self.names.iter().position(|name| name == counter);
         let at = at.ok_or_else(|| format!("the profiler gave no column `{counter}`"))?;
@@ -119,7 +115,7 @@ fn has(cells: &[String], name: &str) -> bool {
     cells.iter().any(|cell| cell == name)
 }
 
-/// The cells of a line; none where it ends inside of a cell, or a quote stands inside of a word.
+/// None where the line ends inside of a cell, or a quote stands inside of a word.
 fn cells(line: &str) -> Option<Vec<String>> {
     let mut cells = Vec::new();
     let mut rest = line;
@@ -186,7 +182,6 @@ fn number(cell: &str) -> Result<f64, String> {
     }
 }
 
-/// What a unit measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum UnitKind {
     Percent,

@@ -9,7 +9,6 @@ use evo_protocol::sanitizer::SanitizerCheck;
 /// What the tool exits with if it found something. No program that evo starts exits with it otherwise.
 pub(super) const FOUND: i32 = 86;
 
-/// Records that the tool writes; it counts the others.
 const PRINT_LIMIT: &str = "100";
 
 /// Bytes that memcheck puts behind each allocation, so that an access slightly beyond one does not meet the next.
@@ -18,13 +17,12 @@ const PADDING_BYTES: &str = "4096";
 /// The names of evo's own kernels, which are trusted and take most of the time.
 const OWN_KERNELS: &str = "evo_";
 
-/// Names the first of the ports on which the tool listens for the program that it watches.
+/// The first of the ports on which the tool listens for the program that it watches.
 const PORT: &str = "--port";
 /// Its default, and how far apart the ports of checks are that are made at once: the tool may take several.
 const PORT_BASE: u16 = 49_152;
 const PORTS: u16 = 64;
 
-/// Whether several checks can be made at once.
 pub(super) fn has_ports(tool: &FoundTool) -> bool {
     tool.options.contains(PORT)
 }
@@ -32,9 +30,7 @@ pub(super) fn has_ports(tool: &FoundTool) -> bool {
 /// Where the tool writes. Its default is stdout, which is the worker's protocol.
 #[derive(Clone, Debug)]
 pub struct SanitizerFiles {
-    /// Text, with the summary.
     pub log: PathBuf,
-    /// One record for each finding.
     pub xml: PathBuf,
 }
 
@@ -44,7 +40,6 @@ impl SanitizerFiles {
     }
 }
 
-/// The arguments of one check, and what is to be said about them.
 #[derive(Clone, Debug)]
 pub struct SanitizerCommand {
     /// They end before the program that the tool starts.
@@ -53,8 +48,8 @@ pub struct SanitizerCommand {
     pub notes: Vec<String>,
 }
 
-/// The arguments with which a version of the tool makes a check. `entries` are the candidate's kernels, `limit` is that
-/// of the whole run, `place` its place among checks that are made at once.
+/// `entries` are the candidate's kernels, `limit` is that of the whole run, `place` its place among checks that are
+/// made at once.
 pub fn sanitizer_command(
     tool: &FoundTool,
     (check, place): (SanitizerCheck, usize),

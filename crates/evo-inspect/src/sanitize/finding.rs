@@ -14,7 +14,7 @@ use evo_protocol::sanitizer::SanitizerCheck;
 /// How far from a buffer an access is still told with that buffer's name, bytes.
 const NEAR_BYTES: u64 = 64 << 10;
 
-/// One finding. What the tool did not say is null.
+/// What the tool did not say is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct SanitizerFinding {
     /// The check, or `evo` for what the worker itself saw.
@@ -23,12 +23,10 @@ pub struct SanitizerFinding {
     pub kind: Option<String>,
     /// `error` or `warning`.
     pub level: String,
-    /// One line.
     pub what: String,
     /// `read`, `write` or `atomic`.
     pub access: Option<String>,
     pub size_bytes: Option<u64>,
-    /// The kernel.
     pub entry: Option<String>,
     /// The source as the compiler saw it: `evo render` prints it.
     pub file: Option<String>,
@@ -51,11 +49,9 @@ impl SanitizerFinding {
     /// The `level` of what is told and decides nothing.
     pub const WARNING: &str = "warning";
 
-    /// The names of fields that may be null.
     pub const OPTIONAL: [&str; 10] =
         ["kind", "access", "size_bytes", "entry", "file", "line", "thread", "block", "address", "argument"];
 
-    /// What a record says. `entries` are the candidate's kernels, `buffers` are where its arguments lay.
     pub fn of(
         check: SanitizerCheck,
         record: &SanitizerRecord,
@@ -88,7 +84,6 @@ impl SanitizerFinding {
         }
     }
 
-    /// What the worker itself says of the kernel.
     pub fn of_worker(kind: &str, message: &str) -> SanitizerFinding {
         SanitizerFinding {
             tool: SanitizerFinding::OF_EVO.to_string(),
@@ -99,13 +94,11 @@ impl SanitizerFinding {
         }
     }
 
-    /// Whether it is more than a warning.
     pub fn is_error(&self) -> bool {
         self.level == "error"
     }
 }
 
-/// What a race is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RaceOver {
     /// A flag: all of its accesses are on lines where every access to shared memory is volatile, atomic or ordered.
@@ -114,7 +107,6 @@ pub(super) enum RaceOver {
     Data,
 }
 
-/// What a record is about; none where it is not a race between accesses whose places are known.
 pub(super) fn race_over(record: &SanitizerRecord, strong_lines: &BTreeSet<String>) -> Option<RaceOver> {
     let places = record.places();
     if places.len() < SIDES.len() || places.iter().any(|place| place.line.is_empty()) {
@@ -136,7 +128,6 @@ fn is_address(name: &str) -> bool {
     ["address", "accessAddress"].contains(&name)
 }
 
-/// `4`, `0x7f00`, `1,024`.
 fn number(text: &str) -> Option<u64> {
     let text = text.trim().replace(',', "");
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -231,7 +222,6 @@ fn three(record: &SanitizerRecord, name: &str) -> Option<[u64; 3]> {
     Some([one("x")?, one("y")?, one("z")?])
 }
 
-/// The buffer in which an address lies, or the nearest one.
 fn argument(address: u64, buffers: &[BufferSpan]) -> Option<String> {
     let distance = |buffer: &BufferSpan| {
         let last = buffer.address.saturating_add(buffer.bytes.max(1) - 1);

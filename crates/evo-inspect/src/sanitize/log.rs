@@ -1,6 +1,5 @@
 //! What the tool's text says: its summary, and troubles of its own.
 
-/// What a log says beside its records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SanitizerLog {
     /// Errors, as `ERROR SUMMARY` counts them; absent without such a line.
@@ -27,10 +26,8 @@ const TROUBLES: [&str; 4] = [
     "Internal Error",
 ];
 
-/// Lines about the end of the program.
 const ENDS: [&str; 2] = ["process didn't terminate successfully", "Target application returned an error"];
 
-/// Reads a log. Text that is not the tool's is passed over.
 pub fn read_log(text: &str) -> SanitizerLog {
     let mut log = SanitizerLog::default();
     for line in text.lines() {
@@ -85,7 +82,6 @@ fn hazards(rest: &str) -> Option<(u64, u64)> {
     Some((one(errors, ["error", "errors"])?, one(warnings, ["warning", "warnings"])?))
 }
 
-/// A number with or without separators.
 fn number(text: &str) -> Option<u64> {
     text.replace(',', "").parse().ok()
 }

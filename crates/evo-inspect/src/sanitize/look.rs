@@ -1,5 +1,4 @@
-//! The one way in which a candidate is looked at: `evo sanitize`, `evaluate`, `gate`, a sweep and the self-test of the
-//! faults all come here, so that a pass means the same everywhere.
+//! The one way in which a candidate is looked at, so that a pass means the same everywhere.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -25,11 +24,9 @@ use evo_supervise::lane::LaneOptions;
 /// With less time than this a check would only be started to be killed.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// What is to be looked at, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub struct LookOrder<'a> {
     pub kind: DeviceKind,
-    /// The tool, or why there is none.
     pub tool: Result<&'a FoundTool, &'a ToolFailure>,
     /// Made at once, where the tool takes a port for each; else in this order.
     pub checks: &'a [SanitizerCheck],
@@ -37,9 +34,7 @@ pub struct LookOrder<'a> {
     pub job: &'a Job,
     /// Whether the small shapes are enough. Else the smallest problem is looked at too, which may take minutes.
     pub small_only: bool,
-    /// For one check.
     pub limit: Duration,
-    /// For the whole look; `None` without a limit.
     pub within: Option<Duration>,
 }
 
@@ -53,12 +48,10 @@ pub struct StandIn {
     pub message: String,
 }
 
-/// What came of a look.
 #[derive(Clone, Debug, Default)]
 pub struct SanitizerLook {
     /// The tool's version; absent where there is no tool.
     pub version: Option<String>,
-    /// The shapes that were launched.
     pub shapes: Vec<String>,
     pub outcomes: Vec<SanitizerOutcome>,
     /// What evo itself saw without the tool, on the host device too.
@@ -78,7 +71,6 @@ pub fn not_on_host() -> ToolFailure {
     .with_hint("guard pages and barrier detection stand in there, which is not a pass")
 }
 
-/// Looks at a candidate: under the tool, or without one on a device with checks of its own.
 pub fn look(order: &LookOrder<'_>) -> SanitizerLook {
     let began = Instant::now();
     let plans = if order.small_only { small_shapes(order.job) } else { shapes(order.job) };
@@ -115,8 +107,8 @@ pub fn look(order: &LookOrder<'_>) -> SanitizerLook {
     SanitizerLook { shapes: names, elapsed: began.elapsed(), ..seen }
 }
 
-/// Makes all checks at once: most of a check's time is the start of its process. One that gives no answer beside the others
-/// is made once more by itself, because the device may have had no room for all of them.
+/// Most of a check's time is the start of its process. One that gives no answer beside the others is made once more
+/// by itself, because the device may have had no room for all of them.
 fn together(
     checks: &[SanitizerCheck],
     one: impl Fn(SanitizerCheck, usize) -> SanitizerOutcome + Sync,
@@ -139,7 +131,6 @@ fn no_time() -> ToolFailure {
     ToolFailure::new(ToolState::TimedOut, "no time was left for `compute-sanitizer`")
 }
 
-/// The host device's own checks, under their own names.
 fn stand_ins(without: SanitizerLook, order: &SanitizeOrder<'_>) -> SanitizerLook {
     let own = [
         ("guard_pages", "an access beyond a buffer's pages is a fault"),
@@ -160,13 +151,11 @@ fn stand_ins(without: SanitizerLook, order: &SanitizeOrder<'_>) -> SanitizerLook
 }
 
 impl SanitizerLook {
-    /// No check was made.
     pub fn without(checks: &[SanitizerCheck], failure: &ToolFailure) -> SanitizerLook {
         let outcomes = checks.iter().map(|check| SanitizerOutcome::not_run(*check, failure.clone()));
         SanitizerLook { outcomes: outcomes.collect(), ..SanitizerLook::default() }
     }
 
-    /// The state of all checks together.
     pub fn state(&self) -> SanitizerState {
         let has = |state| self.outcomes.iter().any(|outcome| outcome.state == state);
         let found = has(SanitizerState::Fail) || !self.own.is_empty() || self.twin_fault().is_some();
@@ -179,7 +168,6 @@ impl SanitizerLook {
         }
     }
 
-    /// The verdict on what was found; none where nothing was.
     pub fn verdict(&self) -> Option<Verdict> {
         // What the GPU itself showed comes first.
         sanitizer_verdict(&self.outcomes)
@@ -187,8 +175,8 @@ impl SanitizerLook {
             .or_else(|| self.own.first().map(worker_verdict))
     }
 
-    /// The same with what the host device says, if it was asked. Where threads wait for flags, it decides about
-    /// races: it knows what flags and fences order, and racecheck does not.
+    /// Where threads wait for flags, the host device decides about races: it knows what flags and fences order, and
+    /// racecheck does not.
     pub fn beside(mut self, twin: Option<TwinAnswer>) -> SanitizerLook {
         let weighed: Option<fn(SanitizerOutcome) -> SanitizerOutcome> = match twin {
             Some(TwinAnswer::Clean { .. }) => Some(SanitizerOutcome::seen_with_flags),
@@ -207,23 +195,19 @@ impl SanitizerLook {
         self.twin.as_ref().and_then(TwinAnswer::fault)
     }
 
-    /// Why there is no answer: the first check without one.
     pub fn failure(&self) -> Option<&ToolFailure> {
         self.outcomes.iter().find_map(|outcome| outcome.failure.as_ref())
     }
 
-    /// Whether a check has no answer because its time was over.
     pub fn is_late(&self) -> bool {
         let is_over = |failure: &ToolFailure| failure.state == ToolState::TimedOut;
         self.outcomes.iter().any(|outcome| outcome.failure.as_ref().is_some_and(is_over))
     }
 
-    /// Every finding, the tool's first.
     pub fn findings(&self) -> impl Iterator<Item = &SanitizerFinding> {
         self.outcomes.iter().flat_map(|outcome| &outcome.findings).chain(&self.own)
     }
 
-    /// The gate's report, with tool, version, each check's state and the first findings as evidence.
     pub fn report(&self) -> GateReport {
         let mut report = sanitizer_report(&self.outcomes);
         if let Some(verdict) = self.own.first().map(worker_verdict) {
@@ -260,7 +244,6 @@ impl SanitizerLook {
     }
 }
 
-/// The names of the evidence in the gate's report.
 const TOOL: &str = "tool";
 const VERSION: &str = "version";
 const CHECKS: &str = "checks";
@@ -288,7 +271,6 @@ fn brief(outcome: &SanitizerOutcome) -> Value {
     })
 }
 
-/// The report of a look that was not taken, and why.
 pub fn unlooked(why: &ToolFailure) -> GateReport {
     let mut report = GateReport::not_run(Gate::Sanitize, why.message.clone());
     // What to install is for the person who asked; what watches in its place is not.

@@ -1,9 +1,7 @@
 //! One candidate under compute-sanitizer.
 //!
-//! A check passes only where two independent answers agree: the tool has written its summary and found nothing, and the
-//! worker has made every launch. `arguments` are those of each check, `log` and `records` read what the tool wrote,
-//! `finding` turns a record into what people read, `outcome` weighs both answers, `run` brings the parts of a check
-//! together, `verdict` says what that means for the candidate, and `look` is how everybody else asks.
+//! A check passes only where two independent answers agree: the tool has written its summary and found nothing, and
+//! the worker has made every launch.
 
 mod arguments;
 mod finding;

@@ -20,7 +20,6 @@ use evo_protocol::sanitizer::SanitizerCheck;
 use evo_supervise::child::DeathHow;
 use evo_supervise::lane::LaneError;
 
-/// What became of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SanitizerState {
@@ -28,12 +27,10 @@ pub enum SanitizerState {
     Pass,
     /// The tool found something, or the worker says that the kernel failed.
     Fail,
-    /// There is no answer.
     NotRun,
 }
 
 impl SanitizerState {
-    /// The name in files.
     pub fn as_str(self) -> &'static str {
         match self {
             SanitizerState::Pass => "pass",
@@ -46,23 +43,19 @@ impl SanitizerState {
 /// Why races over flags are left open.
 const LATE: &str = "no time was left for the host device, which knows flags";
 
-/// One check of one candidate.
 #[derive(Clone, Debug)]
 pub struct SanitizerOutcome {
     pub check: SanitizerCheck,
     pub state: SanitizerState,
-    /// Why there is no answer; only where there is none.
     pub failure: Option<ToolFailure>,
     /// The first ones, warnings too.
     pub findings: Vec<SanitizerFinding>,
     /// Errors and warnings that the tool recorded, written out or not.
     pub errors: u64,
     pub warnings: u64,
-    /// Whether every error is a race in shared memory, and one at least is over a flag: between accesses that are
-    /// volatile, atomic or ordered, which by the language do not race. racecheck knows barriers only, so it does not
-    /// see what such a flag orders.
+    /// Whether every error is a race in shared memory, and one at least is over a flag (accesses that are volatile,
+    /// atomic or ordered), which racecheck does not know.
     pub has_flags: bool,
-    /// Kernels of the candidate that were launched.
     pub launches: u64,
     /// Options that this version lacks, and whatever else is not as usual.
     pub notes: Vec<String>,
@@ -70,7 +63,6 @@ pub struct SanitizerOutcome {
 }
 
 impl SanitizerOutcome {
-    /// A check that could not be made.
     pub fn not_run(check: SanitizerCheck, failure: ToolFailure) -> SanitizerOutcome {
         SanitizerOutcome {
             check,
@@ -86,7 +78,7 @@ impl SanitizerOutcome {
         }
     }
 
-    /// The same where that witness was asked and could not be waited for: races over flags say nothing then.
+    /// The witness was asked and could not be waited for: races over flags say nothing then.
     pub(super) fn without_witness(self) -> SanitizerOutcome {
         match self.state == SanitizerState::Fail && self.has_flags {
             true => SanitizerOutcome::not_run(self.check, ToolFailure::new(ToolState::TimedOut, LATE)),
@@ -94,7 +86,7 @@ impl SanitizerOutcome {
         }
     }
 
-    /// The same after another witness, who knows what flags and fences order, found no race: they are warnings then.
+    /// The witness, who knows what flags and fences order, found no race: races over flags are warnings then.
     pub(super) fn seen_with_flags(mut self) -> SanitizerOutcome {
         if self.state != SanitizerState::Fail || !self.has_flags {
             return self;
@@ -113,15 +105,12 @@ impl SanitizerOutcome {
     }
 }
 
-/// Everything that a run left behind.
 #[derive(Debug)]
 pub struct SanitizerEvidence<'a> {
     pub check: SanitizerCheck,
-    /// The candidate's kernels.
     pub entries: &'a [String],
     /// How the tool ended by itself; absent if it was killed at its deadline.
     pub status: Option<ExitStatus>,
-    /// What its text says, or why there is none.
     pub log: Result<SanitizerLog, String>,
     pub records: Result<RecordList, RecordsError>,
     /// The worker's own answer: kernels launched on each problem.
@@ -131,12 +120,10 @@ pub struct SanitizerEvidence<'a> {
     pub buffers: &'a [BufferSpan],
     /// Lines, as `k.cu:6`, whose accesses to shared memory are all volatile, atomic or ordered.
     pub strong_lines: &'a BTreeSet<String>,
-    /// The end of what tool and worker printed.
     pub printed: &'a str,
 }
 
 impl SanitizerEvidence<'_> {
-    /// Weighs both answers.
     pub fn outcome(&self) -> SanitizerOutcome {
         let none = RecordList::default();
         let list = self.records.as_ref().unwrap_or(&none);
@@ -178,7 +165,6 @@ impl SanitizerEvidence<'_> {
         }
     }
 
-    /// Errors and warnings of the summary that this check writes.
     fn summary(&self) -> Option<(u64, u64)> {
         let log = self.log.as_ref().ok()?;
         match self.check {
@@ -195,12 +181,10 @@ impl SanitizerEvidence<'_> {
         self.summary().is_some_and(|(errors, _)| errors > 0)
     }
 
-    /// What keeps this from being a pass, though nothing is found: the first that applies.
     fn obstacle(&self) -> Option<ToolFailure> {
         self.tool_obstacle().or_else(|| self.disagreement()).or_else(|| self.worker_obstacle())
     }
 
-    /// The tool gave no answer.
     fn tool_obstacle(&self) -> Option<ToolFailure> {
         let Some(status) = self.status else {
             let failure = ToolFailure::new(
@@ -261,7 +245,6 @@ impl SanitizerEvidence<'_> {
         (!agrees).then(|| self.broken(text))
     }
 
-    /// The worker did not do what was to be looked at.
     fn worker_obstacle(&self) -> Option<ToolFailure> {
         match self.launched {
             Ok(launched) if launched != self.expected => {
@@ -290,7 +273,6 @@ impl SanitizerEvidence<'_> {
         self.failed(ToolState::Broken, text)
     }
 
-    /// What the worker says, for a message.
     fn why(&self) -> String {
         match self.launched {
             Ok(_) => self.tail(),
@@ -323,8 +305,8 @@ fn state_of(printed: &str, log: Option<&SanitizerLog>) -> Option<ToolState> {
     says(&unfit).then_some(ToolState::Incompatible)
 }
 
-/// What the worker's own answer says against the kernel. A launch that the device refuses is not among it: the tool
-/// changes the code, which then needs more than the kernel itself does.
+/// A launch that the device refuses says nothing against the kernel: the tool changes the code, which then needs more
+/// than the kernel itself does.
 pub(super) fn kernel_error(launched: &Result<Vec<u64>, LaneError>) -> Option<&DeviceError> {
     let error = match launched {
         Err(LaneError::Refused { error }) => error,
@@ -346,7 +328,6 @@ mod tests {
     use super::super::{read_log, read_records};
     use super::*;
 
-    /// One run: the tool's exit code (none if it was killed), log and records, and what the worker said.
     struct Ended<'a>(SanitizerCheck, Option<i32>, &'a str, &'a str, Result<Vec<u64>, LaneError>);
 
     const CLEAN: &str = "========= ERROR SUMMARY: 0 errors\n";

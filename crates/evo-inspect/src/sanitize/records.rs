@@ -11,15 +11,12 @@ use quick_xml::escape::resolve_xml_entity;
 use quick_xml::events::{BytesRef, Event};
 use thiserror::Error;
 
-/// A document may be this large; 100 records take some hundred kilobytes.
 pub(super) const BYTES_MAX: u64 = 64 << 20;
 /// Elements within elements; records have five.
 const DEPTH_MAX: usize = 32;
 /// Records kept. The others are counted.
 const KEPT: usize = 200;
-/// Texts kept of one record: backtraces can be long.
 const TEXTS_MAX: usize = 256;
-/// Bytes kept of one text: mangled names of templates can be long.
 const TEXT_BYTES_MAX: usize = 4096;
 
 const ROOT: &str = "ComputeSanitizerOutput";
@@ -29,50 +26,36 @@ const PLACES: [&str; 2] = ["what.source.where.", "what.destination.where."];
 const PATH: &str = ".path";
 const LINE: &str = ".line";
 
-/// Why there are no records to be had.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum RecordsError {
-    /// Nothing was written.
     #[error("there is no file with records")]
     Missing,
-    /// The file cannot be read.
     #[error("the file with records cannot be read: {0}")]
     Unreadable(String),
-    /// More than evo reads.
     #[error("the file with records has more than {} MiB", BYTES_MAX >> 20)]
     TooLarge,
-    /// It is not XML, or not UTF-8.
     #[error("the file with records is not XML: {why} (byte {at})")]
     NotXml { why: String, at: u64 },
-    /// It ends in the middle.
     #[error("the file with records ends in the middle")]
     CutOff,
-    /// It is XML and something else.
     #[error("the file with records begins with `<{0}>`")]
     OtherRoot(String),
     /// It declares a document type, which the tool's files do not.
     #[error("the file with records declares a document type")]
     Declared,
-    /// Its elements are nested too deeply.
     #[error("the file with records has more than {DEPTH_MAX} elements inside each other")]
     TooDeep,
 }
 
-/// The records of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RecordList {
-    /// The first ones.
     pub records: Vec<SanitizerRecord>,
-    /// How many there are.
     pub total: u64,
-    /// How many of all are warnings, or less.
     pub warnings: u64,
-    /// How many are about the tool or about a call of the driver, and not about a kernel.
     pub foreign: u64,
 }
 
 impl RecordList {
-    /// Records that blame a kernel.
     pub fn errors(&self) -> u64 {
         self.total - self.warnings - self.foreign
     }
@@ -86,7 +69,6 @@ pub struct SanitizerRecord {
     places: Vec<AccessPlace>,
 }
 
-/// Where one access of a race is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct AccessPlace {
     pub(super) file: String,
@@ -94,22 +76,18 @@ pub(super) struct AccessPlace {
 }
 
 impl SanitizerRecord {
-    /// The text of an element, by its path below the record.
     pub fn text(&self, path: &str) -> Option<&str> {
         self.texts.get(path).map(String::as_str)
     }
 
-    /// The first text whose path passes.
     pub fn find(&self, passes: impl Fn(&str) -> bool) -> Option<&str> {
         self.all(passes).next()
     }
 
-    /// All texts whose path passes.
     pub fn all(&self, passes: impl Fn(&str) -> bool) -> impl Iterator<Item = &str> {
         self.texts.iter().filter(move |(path, _)| passes(path)).map(|(_, text)| text.as_str())
     }
 
-    /// Where the accesses of a race are; one of which nothing is known has no line.
     pub(super) fn places(&self) -> &[AccessPlace] {
         &self.places
     }
@@ -158,10 +136,7 @@ impl SanitizerRecord {
     }
 }
 
-/// Reads a file's bytes.
-///
-/// # Errors
-/// See [`RecordsError`]; whatever was read before it is dropped, because it may not be all.
+/// Whatever was read before an error is dropped, because it may not be all.
 pub fn read_records(bytes: &[u8]) -> Result<RecordList, RecordsError> {
     if bytes.len() as u64 > BYTES_MAX {
         return Err(RecordsError::TooLarge);
@@ -188,7 +163,6 @@ pub fn read_records(bytes: &[u8]) -> Result<RecordList, RecordsError> {
 
 #[derive(Default)]
 struct Document {
-    /// Names of the open elements.
     open: Vec<String>,
     has_root: bool,
     record: Option<SanitizerRecord>,
@@ -197,7 +171,7 @@ struct Document {
 }
 
 impl Document {
-    /// Takes one event; whether it was the last.
+    /// Whether the event was the last.
     fn see(&mut self, event: Event<'_>, at: u64) -> Result<bool, RecordsError> {
         match event {
             Event::Start(tag) => self.start(tag.name().into_inner())?,
@@ -281,7 +255,7 @@ impl Document {
     }
 }
 
-/// The character that a reference means. Only the five that XML has itself, and numbers, are known: nothing expands.
+/// Only the five references that XML has itself, and numbers, are known: nothing expands.
 fn resolved(reference: &BytesRef<'_>, at: u64) -> Result<char, RecordsError> {
     let unknown =
         || RecordsError::NotXml { why: format!("`&{};` means nothing", clipped(reference, 40)), at };
@@ -291,7 +265,6 @@ fn resolved(reference: &BytesRef<'_>, at: u64) -> Result<char, RecordsError> {
     }
 }
 
-/// The beginning of a text, at most so many bytes.
 fn clipped(text: &str, bytes: usize) -> &str {
     let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]

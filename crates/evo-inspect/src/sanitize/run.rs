@@ -23,34 +23,27 @@ use evo_supervise::solo::{SoloCalls, SoloOrder, run_solo};
 /// Each launch is looked at once: what a kernel accesses follows from its arguments.
 const CALLS: SoloCalls = SoloCalls { warmup: 0, calls: 1 };
 
-/// A log may be this large; what is behind it is not read.
 const LOG_BYTES_MAX: u64 = 64 << 20;
 
-/// What is to be looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct SanitizeOrder<'a> {
     /// The device; its worker's command is the one that the tool gets.
     pub options: &'a LaneOptions,
     pub job: &'a Job,
-    /// The shapes: those of [`shapes`].
     pub plans: &'a [ProblemPlan],
-    /// For one check as a whole.
     pub limit: Duration,
 }
 
-/// The small shapes of a job, which take a tool seconds where a problem takes it minutes.
 pub fn small_shapes(job: &Job) -> Vec<ProblemPlan> {
     [&job.tiny[..], &job.several[..]].concat()
 }
 
-/// The shapes on which a job is looked at: its small ones, and the smallest problem that is checked.
 pub fn shapes(job: &Job) -> Vec<ProblemPlan> {
     let elements = |plan: &ProblemPlan| plan.buffers.iter().map(BufferPlan::elements).sum::<u64>();
     let smallest = job.all_checked().into_iter().min_by_key(elements);
     job.tiny.iter().cloned().chain(smallest).collect()
 }
 
-/// Makes one check, at `place` among those that are made at once. Nothing that it starts outlives it.
 pub fn run_check(
     tool: &FoundTool,
     check: SanitizerCheck,
@@ -94,13 +87,13 @@ pub fn run_check(
     SanitizerOutcome { notes: notes.collect(), elapsed: run.elapsed, ..outcome }
 }
 
-/// The compiled files of a job; one that cannot be read has no notes.
+/// A file that cannot be read has no notes.
 fn binaries(job: &Job) -> Vec<Vec<u8>> {
     let paths = job.candidate.builds.iter().map(|build| build.binary.path.as_deref());
     paths.map(|path| path.and_then(|path| fs::read(path).ok()).unwrap_or_default()).collect()
 }
 
-/// The same launches without a tool, on a device whose own checks stand in: what its worker says against the kernel.
+/// On a device whose own checks stand in; what its worker says against the kernel.
 pub fn run_without(order: &SanitizeOrder<'_>) -> Result<Option<SanitizerFinding>, LaneError> {
     let SanitizeOrder { options, job, plans, limit, .. } = *order;
     let run = run_solo(options, &SoloOrder { job, plans, calls: CALLS, unguarded: false, limit })?;

@@ -6,11 +6,9 @@ use serde_json::json;
 use super::finding::SanitizerFinding;
 use super::outcome::{SanitizerOutcome, SanitizerState};
 
-/// Findings in a verdict's evidence.
 pub(super) const SHOWN: usize = 5;
 
-/// The verdict of the first check that found something; none where none did. Where the worker alone blames the kernel,
-/// the verdict is the worker's.
+/// Where the worker alone blames the kernel, the verdict is the worker's.
 pub fn sanitizer_verdict(outcomes: &[SanitizerOutcome]) -> Option<Verdict> {
     let failed = outcomes.iter().find(|outcome| outcome.state == SanitizerState::Fail)?;
     let errors: Vec<&SanitizerFinding> = failed.findings.iter().filter(|one| one.is_error()).collect();
@@ -41,14 +39,12 @@ fn out_of_bounds(finding: &SanitizerFinding) -> Option<(VerdictKind, Option<&'st
     Some((kind, ["shared", "local"].into_iter().find(|space| finding.what.contains(&format!("__{space}__")))))
 }
 
-/// The verdict that a worker's own error means.
 pub fn worker_verdict(finding: &SanitizerFinding) -> Verdict {
     let named = VerdictKind::ALL.iter().find(|kind| Some(kind.as_str()) == finding.kind.as_deref());
     // The kind was written from this list.
     Verdict::new(named.copied().unwrap_or(VerdictKind::CrashOther), finding.what.clone())
 }
 
-/// The gate's report.
 pub fn sanitizer_report(outcomes: &[SanitizerOutcome]) -> GateReport {
     let not_run = outcomes.iter().find_map(|outcome| outcome.failure.as_ref());
     let launches: u64 = outcomes.iter().map(|outcome| outcome.launches).sum();

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
-/// Arguments that are passed as they are, without a shell.
 #[derive(Clone, Debug, Default)]
 pub struct ToolArguments {
     words: Vec<OsString>,
@@ -12,14 +11,12 @@ pub struct ToolArguments {
 }
 
 impl ToolArguments {
-    /// Adds words that every version takes.
     #[must_use]
     pub fn plain<W: Into<OsString>>(mut self, words: impl IntoIterator<Item = W>) -> ToolArguments {
         self.words.extend(words.into_iter().map(Into::into));
         self
     }
 
-    /// Adds an option with its values if `known` has it; left out otherwise, which [`Self::left_out`] says.
     #[must_use]
     pub fn preferred<W: Into<OsString>>(
         self,
@@ -30,8 +27,8 @@ impl ToolArguments {
         self.option(known, option, values, |own| &mut own.left_out)
     }
 
-    /// Adds an option without which the answer would not mean what it says. Where it is not known the tool must not
-    /// run, which [`Self::lacking`] says.
+    /// Without this option the answer would not mean what it says: where it is not known the tool must not run, which
+    /// [`Self::lacking`] says.
     #[must_use]
     pub fn demanded<W: Into<OsString>>(
         self,
@@ -58,23 +55,19 @@ impl ToolArguments {
         self
     }
 
-    /// The words in order.
     pub fn words(&self) -> &[OsString] {
         &self.words
     }
 
-    /// Options that this version lacks and that were left out.
     pub fn left_out(&self) -> &[String] {
         &self.left_out
     }
 
-    /// Options that this version lacks and without which it must not run.
     pub fn lacking(&self) -> &[String] {
         &self.lacking
     }
 }
 
-/// The long options that a help text names: every `--word` in it.
 pub(super) fn options_in(help: &str) -> BTreeSet<String> {
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
     let words = help.split(|letter: char| !is_part(letter));

@@ -4,15 +4,13 @@ use std::process::Command;
 
 use evo_system::process::Ended;
 
-/// Characters of a tool's output that a message quotes.
 const QUOTED: usize = 400;
 
-/// The environment in which a tool's output can be read: no locale of the user's.
+/// No locale of the user's.
 pub(super) fn plain_environment(command: &mut Command) {
     command.env("LC_ALL", "C").env_remove("LANGUAGE");
 }
 
-/// The end of what a tool said, in parentheses; empty if it said nothing.
 pub(super) fn last_words(ended: &Ended) -> String {
     let streams = [ended.stderr.text(), ended.stdout.text()];
     let Some(text) = streams.iter().map(|text| text.trim()).find(|text| !text.is_empty()) else {

@@ -16,21 +16,18 @@ use super::state::{ToolFailure, ToolState};
 use evo_compile::locate::{python_sites, usual_toolkits};
 use evo_compile::toolbox::Toolbox;
 
-/// Where tools are looked for; read from the environment once.
 #[derive(Clone, Debug, Default)]
 pub struct ToolPlaces {
     /// Variables that name a tool, with their values.
     pub named: Vec<(ToolKind, PathBuf)>,
-    /// Folders of `PATH`.
     pub path: Vec<PathBuf>,
-    /// Toolkits, in order.
     pub toolkits: Vec<PathBuf>,
     /// Whether the machine's own folders and Python's packages are looked at too.
     pub of_machine: bool,
 }
 
 impl ToolPlaces {
-    /// Those of this process's environment. Empty variables count as unset.
+    /// Empty variables count as unset.
     pub fn of_environment() -> ToolPlaces {
         let value = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
         let named =
@@ -44,10 +41,8 @@ impl ToolPlaces {
     }
 }
 
-/// The program of a tool. `named` is what a flag says: the program, or the folder that holds it.
-///
-/// # Errors
-/// `Missing`, with all places that were looked at.
+/// `named` is what a flag says: the program, or the folder that holds it. `Missing` has all places that were looked
+/// at.
 pub fn find(kind: ToolKind, named: Option<&Path>, places: &ToolPlaces) -> Result<PathBuf, ToolFailure> {
     let variable = places.named.iter().find(|(own, _)| *own == kind).map(|(_, path)| path.as_path());
     if let Some(path) = named.or(variable) {
@@ -96,12 +91,11 @@ fn named_program(kind: ToolKind, path: &Path, by: &str) -> Result<PathBuf, ToolF
         .with_hint("name the program itself or the folder that holds it"))
 }
 
-/// A regular file that this user may execute.
 fn is_program(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, Access::EXEC_OK).is_ok()
 }
 
-/// Folders below `root` by patterns, in which a `*` is one folder; those of a pattern with the newest name first.
+/// A `*` is one folder; those of a pattern come with the newest name first.
 fn folders_below(root: &Path, patterns: &[&str]) -> Vec<PathBuf> {
     patterns.iter().flat_map(|pattern| matching(root, pattern)).collect()
 }
@@ -141,7 +135,6 @@ mod tests {
 
     use super::*;
 
-    /// A folder with these files; those whose name ends in `+x` may be executed.
     fn folder_of(files: &[&str]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for file in files {

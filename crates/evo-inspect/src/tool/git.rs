@@ -12,7 +12,6 @@ use super::run::run_tool;
 /// A large working tree takes git seconds.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// The state of a working tree; fields are absent where git does not answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GitState {
     /// Of `HEAD`.
@@ -21,7 +20,6 @@ pub struct GitState {
     pub is_dirty: Option<bool>,
 }
 
-/// The state of the working tree that a folder lies in.
 pub fn git_state(folder: &Path, places: &ToolPlaces) -> GitState {
     let Ok(git) = locate(ToolKind::Git, None, places) else { return GitState::default() };
     let commit = said(&git, folder, &["rev-parse", "HEAD"]).map(|text| text.trim().to_string());

@@ -4,13 +4,10 @@ use serde::Serialize;
 
 use super::version::ToolVersion;
 
-/// A program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolKind {
-    /// NVIDIA Nsight Compute, the profiler of kernels.
     Ncu,
-    /// NVIDIA Compute Sanitizer.
     ComputeSanitizer,
     Nvcc,
     Python,
@@ -19,7 +16,6 @@ pub enum ToolKind {
 }
 
 impl ToolKind {
-    /// All of them, as `evo preflight` lists them.
     pub const ALL: &[ToolKind] = &[
         ToolKind::Ncu,
         ToolKind::ComputeSanitizer,
@@ -29,7 +25,6 @@ impl ToolKind {
         ToolKind::Git,
     ];
 
-    /// The name of the program, which is also the name in messages.
     pub fn name(self) -> &'static str {
         match self {
             ToolKind::Ncu => "ncu",
@@ -41,7 +36,6 @@ impl ToolKind {
         }
     }
 
-    /// The environment variable that names it.
     pub fn variable(self) -> Option<&'static str> {
         match self {
             ToolKind::Ncu => Some("EVO_NCU"),
@@ -61,7 +55,6 @@ impl ToolKind {
         }
     }
 
-    /// Folders of its own outside of toolkits, as installers make them.
     pub(super) fn own_folders(self) -> &'static [&'static str] {
         match self {
             ToolKind::Ncu => &["/opt/nvidia/nsight-compute/*"],
@@ -96,7 +89,6 @@ impl ToolKind {
         matches!(self, ToolKind::Ncu | ToolKind::ComputeSanitizer)
     }
 
-    /// The oldest version that evo works with.
     pub fn oldest(self) -> ToolVersion {
         match self {
             // That of CUDA 11.8, with which sm_90 came.
@@ -109,7 +101,6 @@ impl ToolKind {
         }
     }
 
-    /// How to get it.
     pub(super) fn install_hint(self) -> String {
         match (self, self.variable()) {
             (ToolKind::ComputeSanitizer, _) => {

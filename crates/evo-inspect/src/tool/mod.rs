@@ -1,9 +1,6 @@
 //! Outside programs: a profiler, a sanitizer, Python. Where they are, which version they have, what they can do, and how
 //! one runs. Nothing in here knows search or verdicts.
-//!
-//! `kind` lists them, `find` looks for one, `probe` asks it for its version and its options, `arguments` keeps to
-//! those that this version has, `run` runs it to its end, and `wrapped` puts one around a device worker. Whatever goes
-//! wrong is a [`ToolFailure`] with one of seven states; a tool that did not do its work never counts as having done it.
+//! Whatever goes wrong is a [`ToolFailure`]; a tool that did not do its work never counts as having done it.
 
 mod arguments;
 mod command;

@@ -8,19 +8,16 @@ use std::fs;
 
 use super::version::ToolVersion;
 
-/// Where the driver says how it is set.
 const PARAMETERS: &str = "/proc/driver/nvidia/params";
 
 /// Numbers of capabilities (capabilities(7), linux/capability.h).
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 
-/// What to do about a refusal.
 pub const PERMISSION_HINT: &str = "an administrator can set the driver's option NVreg_RestrictProfilingToAdminUsers=0; \
 otherwise run as root or with CAP_SYS_ADMIN (`--cap-add=SYS_ADMIN` in a container), from driver 565 on with CAP_PERFMON; \
 many rented machines allow neither";
 
-/// Whether profiling is permitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProfilingPermission {
     /// Everybody may, or this process has the right.
@@ -31,7 +28,7 @@ pub enum ProfilingPermission {
     Unknown { because: String },
 }
 
-/// Whether this process may profile under this driver. The driver has the last word when a profiler runs.
+/// The driver has the last word when a profiler runs.
 pub fn profiling_permission(driver: Option<&str>) -> ProfilingPermission {
     let capabilities = fs::read_to_string("/proc/self/status").ok().and_then(|text| effective(&text));
     judged(fs::read_to_string(PARAMETERS).ok().as_deref(), capabilities, driver)
@@ -66,7 +63,6 @@ fn judged(parameters: Option<&str>, capabilities: Option<u64>, driver: Option<&s
     }
 }
 
-/// The set of effective capabilities in a process's status.
 fn effective(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
     u64::from_str_radix(line.trim(), 16).ok()

@@ -16,30 +16,21 @@ use evo_system::process::{self, Ended, RunLimits};
 /// How long a tool may take to say what it is. Profilers unpack themselves at their first start.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A tool that is there and says what it is.
 #[derive(Clone, Debug)]
 pub struct FoundTool {
     pub kind: ToolKind,
-    /// The program.
     pub path: PathBuf,
     pub version: ToolVersion,
     /// Its long options, such as `--xml`; empty where nobody asks for them.
     pub options: BTreeSet<String>,
 }
 
-/// Finds a tool and asks it what it is.
-///
-/// # Errors
-/// It is missing, or [`probe`] fails.
 pub fn locate(kind: ToolKind, named: Option<&Path>, places: &ToolPlaces) -> Result<FoundTool, ToolFailure> {
     probe(kind, find(kind, named, places)?)
 }
 
-/// Asks a program for its version, and for its options where evo adapts to them.
-///
-/// # Errors
-/// `Broken` if it does not run, fails or is another program, `TimedOut` if it does not answer, `Incompatible` if it is
-/// too old.
+/// `Broken` if the program does not run, fails or is another one, `TimedOut` if it does not answer, `Incompatible` if
+/// it is too old.
 pub fn probe(kind: ToolKind, path: PathBuf) -> Result<FoundTool, ToolFailure> {
     let said = said(kind, &path, "--version")?;
     let version = ToolVersion::first_in(&said).filter(|_| said.contains(kind.mark())).ok_or_else(|| {
@@ -58,7 +49,6 @@ pub fn probe(kind: ToolKind, path: PathBuf) -> Result<FoundTool, ToolFailure> {
     Ok(FoundTool { kind, path, version, options })
 }
 
-/// What a program prints when it is asked one thing.
 fn said(kind: ToolKind, path: &Path, question: &str) -> Result<String, ToolFailure> {
     let mut command = Command::new(path);
     command.arg(question);

@@ -13,24 +13,19 @@ use super::probe::FoundTool;
 use super::state::{ToolFailure, ToolState};
 use evo_system::process::{self, RunLimits};
 
-/// A tool that ended by itself. Whether it did its work is for whoever reads its answer.
+/// Whether it did its work is for whoever reads its answer.
 #[derive(Clone, Debug)]
 pub struct ToolRun {
     /// The exit code; absent if a signal ended it.
     pub code: Option<i32>,
-    /// Wall time.
     pub elapsed: Duration,
     /// What it printed on stdout, up to 1 MiB.
     pub stdout: String,
-    /// The same of stderr.
     pub stderr: String,
 }
 
-/// Runs a tool in a folder.
-///
-/// # Errors
-/// `Incompatible` where it lacks an option that was demanded, `Broken` where it does not start, `TimedOut` where it was
-/// ended.
+/// `Incompatible` where the tool lacks an option that was demanded, `Broken` where it does not start, `TimedOut`
+/// where it was ended.
 pub fn run_tool(
     tool: &FoundTool,
     arguments: &ToolArguments,
@@ -57,10 +52,6 @@ pub fn run_tool(
     })
 }
 
-/// Whether a tool has every option without which its answer would not mean what it says.
-///
-/// # Errors
-/// `Incompatible`, with the options that it lacks.
 pub fn fits(tool: &FoundTool, arguments: &ToolArguments) -> Result<(), ToolFailure> {
     if arguments.lacking().is_empty() {
         return Ok(());

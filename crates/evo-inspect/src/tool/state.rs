@@ -7,24 +7,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolState {
-    /// It did its work.
     Ok,
-    /// It is not installed, or not where it was said to be.
     Missing,
     /// This user may not do what it does.
     Refused,
     /// This version does not fit the driver, the device or what is asked of it.
     Incompatible,
-    /// Another program holds what it needs.
     Busy,
-    /// It missed its deadline and was ended.
     TimedOut,
     /// It failed in another way, or said nothing that can be read.
     Broken,
 }
 
 impl ToolState {
-    /// The word in files.
     pub fn as_str(self) -> &'static str {
         match self {
             ToolState::Ok => "ok",
@@ -42,7 +37,6 @@ impl ToolState {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolFailure {
-    /// What kind of failure.
     pub state: ToolState,
     /// Lower case, with the tool's name and the end of what it said.
     pub message: String,
@@ -51,12 +45,10 @@ pub struct ToolFailure {
 }
 
 impl ToolFailure {
-    /// A failure without a hint.
     pub fn new(state: ToolState, message: impl Into<String>) -> ToolFailure {
         ToolFailure { state, message: message.into(), hint: None }
     }
 
-    /// The same with something to do about it.
     pub fn with_hint(self, hint: impl Into<String>) -> ToolFailure {
         ToolFailure { hint: Some(hint.into()), ..self }
     }

@@ -14,7 +14,6 @@ use super::probe::{FoundTool, probe};
 use super::state::{ToolFailure, ToolState};
 use evo_system::process::{self, RunLimits};
 
-/// How long Python may take to say which packages it has.
 const PACKAGES_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Asks for versions from the packages' own files: importing them would take seconds.
@@ -23,23 +22,18 @@ const PACKAGES_SCRIPT: &str = "from importlib import metadata\n\
     \x20   try: print(name, metadata.version(name))\n\
     \x20   except metadata.PackageNotFoundError: pass\n";
 
-/// A tool and its state.
 #[derive(Clone, Debug, Serialize)]
 pub struct SurveyedTool {
-    /// The name of the program.
     pub name: &'static str,
     pub state: ToolState,
     /// Absent where it did not say.
     pub version: Option<String>,
     /// Absent where it was not found.
     pub path: Option<PathBuf>,
-    /// The oldest version that evo works with.
     pub oldest: String,
     /// Python's packages that evo can use, as `torch 2.11.0`.
     pub packages: Vec<String>,
-    /// Why it is not `ok`.
     pub reason: Option<String>,
-    /// What to do about it.
     pub hint: Option<String>,
 }
 
@@ -88,7 +82,6 @@ fn answer(kind: ToolKind, path: Option<PathBuf>, found: Result<FoundTool, ToolFa
     }
 }
 
-/// Packages of a Python with their versions; none where it does not answer.
 fn packages(python: &FoundTool) -> Vec<String> {
     let mut command = Command::new(&python.path);
     command.args(["-c", PACKAGES_SCRIPT]);

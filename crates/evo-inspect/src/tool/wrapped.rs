@@ -6,8 +6,8 @@ use std::io;
 use super::arguments::ToolArguments;
 use super::probe::FoundTool;
 
-/// The command of a device worker that runs under a tool, given the worker's own command. The worker's protocol has the
-/// standard streams, so the tool's arguments must send everything that it writes to files.
+/// The worker's protocol has the standard streams, so the tool's arguments must send everything that it writes to
+/// files.
 pub fn wrapped_worker(
     tool: &FoundTool,
     arguments: &ToolArguments,

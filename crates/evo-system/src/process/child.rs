@@ -14,13 +14,13 @@ use super::spawn::spawn;
 /// A SIGKILLed process that is not gone after this long is stuck in the driver.
 const REAP_LIMIT: Duration = Duration::from_secs(10);
 
-/// The group of a running child, shared with threads that may have to end it. The child is reaped only after
-/// its number has left the group, so a number in here cannot have passed to another process.
+/// Shared with threads that may have to end the child, which is reaped only after its number has left the group: a
+/// number in here cannot have passed to another process.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessGroup(Arc<Mutex<Option<Pid>>>);
 
 impl ProcessGroup {
-    /// Kills the child with everything it started; the child's owner reaps it.
+    /// With everything it started; the child's owner reaps it.
     pub fn kill(&self) {
         self.signal(Signal::KILL);
     }
@@ -36,7 +36,6 @@ impl ProcessGroup {
     }
 }
 
-/// What is known of a child after its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Remains {
     /// Absent when the child could not be reaped.
@@ -55,7 +54,6 @@ pub(super) struct ChildProcess {
 }
 
 impl ChildProcess {
-    /// Starts a command; from then on `group` can end it.
     pub fn start(command: Command, group: ProcessGroup) -> io::Result<ChildProcess> {
         let process = spawn(command)?;
         let pid = Pid::from_raw(process.id() as i32).ok_or_else(|| io::Error::other("it has no number"))?;
@@ -63,18 +61,15 @@ impl ChildProcess {
         Ok(ChildProcess { process, pid, group, remains: None })
     }
 
-    /// Its number.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Our ends of stdin, stdout and stderr, once, if they were asked to be pipes.
     pub fn take_pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
         (self.process.stdin.take(), self.process.stdout.take(), self.process.stderr.take())
     }
 
-    /// Whether the process has ended. It is left to be reaped later: its number must stay taken until its
-    /// group has been killed.
+    /// The process is left to be reaped later: its number must stay taken until its group has been killed.
     pub fn has_exited(&self) -> bool {
         if self.remains.is_some() {
             return true;
@@ -84,7 +79,6 @@ impl ChildProcess {
         !matches!(rustix::process::waitid(WaitId::Pid(self.pid), options), Ok(None))
     }
 
-    /// Waits until the process has ended, or until `until`.
     pub fn wait(&self, until: Instant) {
         // Polled, because a blocking wait has no deadline.
         while !self.has_exited() && Instant::now() < until {
@@ -92,7 +86,6 @@ impl ChildProcess {
         }
     }
 
-    /// SIGKILL for the whole group, then reaps the child.
     pub fn bury(&mut self) -> Remains {
         if let Some(remains) = self.remains {
             return remains;
@@ -118,7 +111,6 @@ impl Drop for ChildProcess {
     }
 }
 
-/// Waits for a killed child, no longer than `REAP_LIMIT`.
 fn reap(pid: Pid) -> Remains {
     let until = Instant::now() + REAP_LIMIT;
     loop {
@@ -130,8 +122,8 @@ fn reap(pid: Pid) -> Remains {
     }
 }
 
-/// Waits until a child ends: its status, and the largest resident size of it or of a process that it waited
-/// for, bytes. The standard library tells the status alone.
+/// Waits for a child: its status, and the largest resident size of it or of a process that it waited for, bytes. The
+/// standard library tells the status alone.
 pub fn wait_measured(child: Child) -> io::Result<(ExitStatus, u64)> {
     let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
     loop {

@@ -1,8 +1,6 @@
 //! Requests with deadlines to a child, one JSON object a line, and an account of its death.
 //!
-//! A request ends in exactly one answer or in a `ProcessDeath`: a missed deadline, an exit, or something that
-//! is not the protocol. After a death the whole process group has been killed and the child reaped, or it is
-//! known that it cannot be.
+//! After a death the whole process group has been killed and the child reaped, or it is known that it cannot be.
 
 use std::io;
 use std::marker::PhantomData;
@@ -27,45 +25,37 @@ pub const PATIENCE: u32 = 6;
 const EXIT_GRACE: Duration = Duration::from_millis(500);
 /// How often a silent child is checked for being alive (a grandchild may hold its stdout open).
 const PULSE: Duration = Duration::from_millis(50);
-/// What a silent child waits for a processor is counted from this share of its limit on, or from `COUNTED_FROM` if that is
-/// earlier: short answers, which are most, pay nothing.
+/// From this share of the limit on, or from `COUNTED_FROM` if that is earlier, what a silent child waits for a
+/// processor is counted: short answers, which are most, pay nothing.
 const COUNTED_SHARE: u32 = 4;
 const COUNTED_FROM: Duration = Duration::from_secs(1);
-/// Bytes of an unreadable line that are shown.
 const FOUND_MAX: usize = 120;
 
-/// Why a child gave no answer.
+/// Why a child gave no answer. `Exit`: by itself, or by a signal that was not ours.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeathCause {
-    /// It missed its deadline.
     Deadline { limit: Duration },
-    /// It ended by itself or by a signal that was not ours.
     Exit(ExitStatus),
-    /// It said something that is not the protocol.
     Protocol { found: String },
 }
 
-/// A child's end while it owed an answer.
 #[derive(Clone, Debug)]
 pub struct ProcessDeath {
     pub cause: DeathCause,
     /// When it was found dead or given up.
     pub at: Instant,
-    /// What it printed on stderr.
     pub log: CappedLog,
     /// How much longer than its limit it had, because it waited for a processor.
     pub waited: Duration,
     /// Largest resident size of the child or of a process that it waited for, bytes.
     pub memory_peak: u64,
-    /// Whether the process is gone.
     pub reaped: bool,
     /// Whether the connection to a child under a lease ended, or brought no sign of life. What the launcher at this end
     /// of it says may come late and may be wrong.
     pub is_cut: bool,
 }
 
-/// A child that answers requests of type `Q` with responses of type `R`. Dropping it kills its group and
-/// reaps it.
+/// Dropping it kills the child's group and reaps it.
 #[derive(Debug)]
 pub struct Conversation<Q, R> {
     process: ChildProcess,
@@ -76,19 +66,16 @@ pub struct Conversation<Q, R> {
     types: PhantomData<fn(Q) -> R>,
 }
 
-/// What a child promised that may be on another machine.
 #[derive(Debug)]
 struct Lease {
     nonce: String,
-    /// It is given up when it says nothing for so long.
     silence: Duration,
     /// When it last said something while we listened; absent before its first word.
     heard: Option<Instant>,
 }
 
 impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
-    /// Starts a child that speaks `version` of its protocol. `log` takes its stderr; from here on `group` can
-    /// end it.
+    /// `version` is the protocol's. `log` takes the child's stderr; from here on `group` can end it.
     pub fn start(
         mut command: Command,
         version: u32,
@@ -104,34 +91,31 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         Ok(Conversation { process, pipe, version, last_id: 0, lease: None, types: PhantomData })
     }
 
-    /// The same with answers of up to so many bytes.
     #[must_use]
     pub fn with_line_max(mut self, line_max: usize) -> Conversation<Q, R> {
         self.pipe.set_line_max(line_max);
         self
     }
 
-    /// The same with a child that gives signs of life and puts `nonce` into its frames. Frames of another lease, and
-    /// those that come twice or late, are dropped.
+    /// The child gives signs of life and puts `nonce` into its frames. Frames of another lease, and those that come
+    /// twice or late, are dropped.
     #[must_use]
     pub fn under_lease(mut self, nonce: String, silence: Duration) -> Conversation<Q, R> {
         self.lease = Some(Lease { nonce, silence, heard: None });
         self
     }
 
-    /// What it printed on stderr, as far as it has been read.
     pub fn log(&self) -> &CappedLog {
         &self.pipe.stderr.log
     }
 
-    /// Forgets what it printed up to now.
     pub fn clear_log(&mut self) {
         // What is still in the pipe belongs to an earlier request too.
         self.pipe.stderr.read_rest();
         self.pipe.stderr.log.clear();
     }
 
-    /// Sends a request under a new number without waiting. At most one may be open.
+    /// Without waiting. At most one request may be open.
     pub fn begin(&mut self, request: &Q) -> Result<(), ProcessDeath> {
         self.last_id += 1;
         if let Some(lease) = &mut self.lease {
@@ -148,7 +132,6 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         self.send(request)
     }
 
-    /// Sends more under the number of the request that is open.
     pub fn send(&mut self, body: &Q) -> Result<(), ProcessDeath> {
         match serde_json::to_vec(&Frame { v: self.version, id: self.last_id, lease: None, body }) {
             Ok(line) => self.pipe.send(&line),
@@ -157,14 +140,13 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         Ok(())
     }
 
-    /// Sends a request and waits for the one response to it.
     pub fn ask(&mut self, request: &Q, limit: Duration) -> Result<R, ProcessDeath> {
         self.begin(request)?;
         let frame = self.next(Instant::now(), limit)?;
         self.check_number(frame)
     }
 
-    /// The same, and what the child waited for a processor comes on top of its limit, up to `patience` times the limit in all.
+    /// What the child waited for a processor comes on top of its limit, up to `patience` times the limit in all.
     pub fn ask_patiently(&mut self, request: &Q, limit: Duration, patience: u32) -> Result<R, ProcessDeath> {
         self.begin(request)?;
         let begun = Instant::now();
@@ -172,12 +154,12 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         self.check_number(frame)
     }
 
-    /// The next frame, whatever its number; it must come within `limit` of `since`.
+    /// The frame may have any number, and must come within `limit` of `since`.
     pub fn next(&mut self, since: Instant, limit: Duration) -> Result<Frame<R>, ProcessDeath> {
         self.next_patiently(since, limit, since + limit)
     }
 
-    /// The same, and what the child waited for a processor comes on top of its limit, but `latest` stands.
+    /// What the child waited for a processor comes on top of its limit, but `latest` stands.
     pub fn next_patiently(
         &mut self,
         since: Instant,
@@ -196,14 +178,12 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         }
     }
 
-    /// Whether a frame belongs to another lease or to an earlier request.
     fn is_stale(&self, frame: &Frame<R>) -> bool {
         let Some(lease) = &self.lease else { return false };
         // Last words of a fault handler, which knows no lease, have none.
         frame.lease.as_ref().is_some_and(|nonce| *nonce != lease.nonce) || frame.id < self.last_id
     }
 
-    /// The response in a frame that belongs to the open request.
     pub fn check_number(&mut self, frame: Frame<R>) -> Result<R, ProcessDeath> {
         if frame.v == self.version && frame.id == self.last_id {
             return Ok(frame.body);
@@ -213,7 +193,7 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         Err(self.break_off(found))
     }
 
-    /// Whether a response for which `is_answer` holds can be read without waiting, or never will be.
+    /// Can be read without waiting, or never will be.
     pub fn has_answer(&mut self, is_answer: impl Fn(&R) -> bool) -> bool {
         let answers = |line: &[u8]| {
             // An unreadable line ends the wait as well, because reading it is an error and not a phase.
@@ -222,18 +202,16 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         self.pipe.has_input() && self.pipe.lines().any(answers) || self.process.has_exited()
     }
 
-    /// Kills a child whose words make no sense.
     pub fn break_off(&mut self, found: impl Into<String>) -> ProcessDeath {
         self.end(DeathCause::Protocol { found: found.into() })
     }
 
-    /// Asks the child to end, and ends it after `grace`. Whether it is gone.
+    /// Whether the child is gone.
     pub fn shutdown(&mut self, farewell: &Q, grace: Duration) -> bool {
         self.dismiss(farewell);
         self.wait_for_end(grace)
     }
 
-    /// Asks the child to end, without waiting for it.
     pub fn dismiss(&mut self, farewell: &Q) {
         let frame = Frame { v: self.version, id: self.last_id + 1, lease: None, body: farewell };
         if let Ok(line) = serde_json::to_vec(&frame) {
@@ -243,13 +221,13 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         self.pipe.close();
     }
 
-    /// Waits for a child that was asked to end, and ends it after `grace`. Whether it is gone.
+    /// Whether the child is gone.
     pub fn wait_for_end(&mut self, grace: Duration) -> bool {
         self.process.wait(Instant::now() + grace);
         self.bury()
     }
 
-    /// Waits for a child that was asked to end; its status, if it ends within `grace`. It is gone in either case.
+    /// The status, if the child ends within `grace`; it is gone in either case.
     pub fn status_within(&mut self, grace: Duration) -> Option<ExitStatus> {
         self.process.wait(Instant::now() + grace);
         // Asked before the kill, after which every end looks like a death by SIGKILL.
@@ -259,7 +237,7 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         status.filter(|_| by_itself)
     }
 
-    /// SIGKILL for the whole group, then reaps. Whether the process is gone.
+    /// Whether the process is gone.
     pub fn bury(&mut self) -> bool {
         self.process.bury().status.is_some()
     }
@@ -308,13 +286,11 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         }
     }
 
-    /// The limit that a child under a lease has missed, if it has.
     fn silent_for(&self) -> Option<Duration> {
         let lease = self.lease.as_ref()?;
         (lease.heard?.elapsed() >= lease.silence).then_some(lease.silence)
     }
 
-    /// The end of a child that closed its stdout: by itself, unless it has to be killed.
     fn found_dead(&mut self) -> ProcessDeath {
         self.process.wait(Instant::now() + EXIT_GRACE);
         // Asked before `bury`, whose kill would make every end look like a death by SIGKILL.
@@ -336,12 +312,10 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         }
     }
 
-    /// The end of a child whose connection is gone.
     fn cut(&mut self, found: String) -> ProcessDeath {
         ProcessDeath { is_cut: true, ..self.end(DeathCause::Protocol { found }) }
     }
 
-    /// Kills the group, reaps the child and reads its last words.
     fn end(&mut self, cause: DeathCause) -> ProcessDeath {
         let at = Instant::now();
         let remains = self.process.bury();
@@ -353,7 +327,7 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
     }
 }
 
-/// How a child ended whose launcher has a status of its own: shells and `srun` say 128 and the signal's number.
+/// Shells and `srun` say 128 and the signal's number.
 fn behind_launcher(status: ExitStatus) -> ExitStatus {
     match status.code() {
         Some(code @ 129..=159) => ExitStatus::from_raw(code - 128),
@@ -373,7 +347,6 @@ mod tests {
         Conversation::start(command, 1, ProcessGroup::default(), CappedLog::new(1000)).unwrap()
     }
 
-    /// The cause for which `script` owes an answer.
     fn cause(script: &str) -> DeathCause {
         let death = start(script).ask(&"hello".to_string(), PATIENT).unwrap_err();
         assert!(death.reaped, "{script}");
@@ -428,7 +401,6 @@ mod tests {
         assert_eq!(death.cause, DeathCause::Deadline { limit });
     }
 
-    /// The same under a lease whose silence lasts a quarter of a second.
     fn leased(script: &str) -> Conversation<String, String> {
         start(script).under_lease("now".into(), Duration::from_millis(250))
     }

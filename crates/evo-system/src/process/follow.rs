@@ -1,5 +1,4 @@
-//! A program whose lines are read while it works, and that somebody may ask to end: a command of evo's own that another
-//! program is waiting for.
+//! A command of evo's own that another program is waiting for: its lines are read while it works.
 
 use std::io;
 use std::process::{Command, ExitStatus, Stdio};
@@ -13,23 +12,17 @@ use super::pipe::{Incoming, LinePipe};
 
 /// A program that has closed its stdout is given this long to leave by itself, so that its status is known.
 const EXIT_GRACE: Duration = Duration::from_secs(2);
-/// Bytes kept of what it prints on stderr.
 const LOG_MAX: usize = 16 << 10;
 
-/// What waiting for a line brought.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FollowedLine {
-    /// A line, without its end.
     Line(Vec<u8>),
-    /// Nothing for as long as was waited.
     Nothing,
-    /// There will be no more lines.
     End,
-    /// A line longer than a line may be; there will be no more.
     Overlong,
 }
 
-/// A running program with an empty stdin. Dropping it kills its group and reaps it.
+/// Its stdin is empty. Dropping it kills its group and reaps it.
 #[derive(Debug)]
 pub struct FollowedProgram {
     process: ChildProcess,
@@ -38,7 +31,6 @@ pub struct FollowedProgram {
 }
 
 impl FollowedProgram {
-    /// Starts a program whose lines have at most `line_max` bytes.
     pub fn start(mut command: Command, line_max: usize) -> io::Result<FollowedProgram> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let group = ProcessGroup::default();
@@ -52,7 +44,6 @@ impl FollowedProgram {
         Ok(FollowedProgram { process, pipe, group })
     }
 
-    /// The next line, `patience` at most.
     pub fn next(&mut self, patience: Duration) -> FollowedLine {
         match self.pipe.receive(Instant::now() + patience) {
             Incoming::Line(line) => FollowedLine::Line(line),
@@ -64,17 +55,15 @@ impl FollowedProgram {
         }
     }
 
-    /// Asks it to end, as Ctrl-C would.
     pub fn interrupt(&self) {
         self.group.signal(Signal::INT);
     }
 
-    /// What it printed on stderr so far: the end of it.
     pub fn log(&self) -> &CappedLog {
         &self.pipe.stderr.log
     }
 
-    /// Ends it: it may leave by itself for a moment, and is killed then. Its status where it left by itself.
+    /// It may leave by itself for a moment, and is killed then. Its status where it left by itself.
     pub fn end(&mut self) -> Option<ExitStatus> {
         self.process.wait(Instant::now() + EXIT_GRACE);
         let by_itself = self.process.has_exited();

@@ -11,11 +11,10 @@ use std::os::fd::OwnedFd;
 use rustix::event::{PollFd, PollFlags};
 
 const BUFFER: usize = 64 * 1024;
-/// Most that a dead child's pipe can hold (`/proc/sys/fs/pipe-max-size`); more comes from a process that left
-/// the group and goes on printing.
+/// What a dead child's pipe can hold (`/proc/sys/fs/pipe-max-size`); more comes from a process that left the group
+/// and goes on printing.
 const PIPE_MAX: usize = 1 << 20;
 
-/// The kept start and end of a stream.
 #[derive(Clone, Debug)]
 pub struct CappedLog {
     head: Vec<u8>,
@@ -27,13 +26,11 @@ pub struct CappedLog {
 }
 
 impl CappedLog {
-    /// Keeps at most `max` bytes: two thirds from the start, one third from the end, since compilers put
-    /// causes first and totals last.
+    /// Two thirds from the start, one third from the end, since compilers put causes first and totals last.
     pub fn new(max: usize) -> CappedLog {
         CappedLog::with_ends(max * 2 / 3, max / 3)
     }
 
-    /// Keeps the last `max` bytes.
     pub fn of_end(max: usize) -> CappedLog {
         CappedLog::with_ends(0, max)
     }
@@ -42,7 +39,6 @@ impl CappedLog {
         CappedLog { head: Vec::new(), tail: VecDeque::new(), head_max, tail_max, total: 0 }
     }
 
-    /// Takes some bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let room = (self.head_max - self.head.len()).min(bytes.len());
@@ -55,7 +51,6 @@ impl CappedLog {
         self.tail.extend(rest);
     }
 
-    /// Reads a stream to its end, waiting for it.
     pub fn read_all(mut self, mut stream: impl Read) -> io::Result<CappedLog> {
         let mut buffer = [0u8; BUFFER];
         loop {
@@ -68,12 +63,10 @@ impl CappedLog {
         }
     }
 
-    /// Bytes printed so far, kept or not.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Whether anything was dropped.
     pub fn truncated(&self) -> bool {
         self.dropped() > 0
     }
@@ -82,7 +75,6 @@ impl CappedLog {
         self.total - (self.head.len() + self.tail.len()) as u64
     }
 
-    /// The kept parts, with a note where something is missing between them.
     pub fn text(&self) -> String {
         let tail: Vec<u8> = self.tail.iter().copied().collect();
         if !self.truncated() {
@@ -92,12 +84,11 @@ impl CappedLog {
         format!("{head}\n[… {} bytes left out …]\n{tail}", self.dropped())
     }
 
-    /// All of it, or its start where something is missing.
     pub fn start(&self) -> String {
         if self.truncated() { String::from_utf8_lossy(&self.head).into_owned() } else { self.text() }
     }
 
-    /// The last `bytes` of the kept end, cut at a line where possible.
+    /// Cut at a line where possible.
     pub fn tail(&self, bytes: usize) -> String {
         let skip = self.tail.len().saturating_sub(bytes);
         let kept: Vec<u8> = self.tail.iter().skip(skip).copied().collect();
@@ -108,19 +99,15 @@ impl CappedLog {
         }
     }
 
-    /// Forgets everything.
     pub fn clear(&mut self) {
         *self = CappedLog::with_ends(self.head_max, self.tail_max);
     }
 }
 
-/// The reading end of a child's output, emptied into a log without waiting.
 #[derive(Debug)]
 pub(super) struct LoggedStream {
-    /// Absent once the stream has ended.
     stream: Option<File>,
     pub log: CappedLog,
-    /// Where reads go first, made once, because it is read beside each line of a child.
     room: Box<[u8]>,
 }
 
@@ -132,13 +119,11 @@ impl LoggedStream {
         Ok(LoggedStream { stream: Some(stream), log, room: vec![0; BUFFER].into() })
     }
 
-    /// What to wait for; nothing once the stream has ended.
     pub fn poll_fd(&self) -> Option<PollFd<'_>> {
         self.stream.as_ref().map(|stream| PollFd::new(stream, PollFlags::IN))
     }
 
-    /// Reads one buffer at most, so that a flood cannot keep the caller from its deadline; gives the bytes
-    /// read.
+    /// Reads one buffer at most, so that a flood cannot keep the caller from its deadline; gives the bytes read.
     pub fn read_some(&mut self) -> usize {
         let Some(stream) = &mut self.stream else { return 0 };
         match stream.read(&mut self.room) {
@@ -153,7 +138,6 @@ impl LoggedStream {
         0
     }
 
-    /// Reads what a dead child left in the pipe.
     pub fn read_rest(&mut self) {
         let mut read = 0;
         while read < PIPE_MAX {

@@ -1,11 +1,5 @@
 //! Child processes: started so that they die with us, talked to without blocking, killed with everything they
 //! started.
-//!
-//! The parent's side has four users. Compile workers and device workers are `Conversation`s: JSON lines over
-//! stdin and stdout, each request with a deadline. Wrapped tools go through `run`, which keeps the capped
-//! output of a command. A command of evo's own whose lines a client waits for is a `FollowedProgram`. All of them are
-//! `ChildProcess`es, started by `spawn` and ended by a kill of their process group. `serve` is the other side: the
-//! loop inside a worker.
 
 mod child;
 mod conversation;

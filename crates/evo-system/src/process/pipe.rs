@@ -15,7 +15,6 @@ pub const LINE_MAX: usize = 256 << 10;
 /// Bytes of one read: what a pipe holds.
 const ROOM: usize = 64 << 10;
 
-/// Our ends of one child's pipes.
 #[derive(Debug)]
 pub(super) struct LinePipe {
     stdin: Option<ChildStdin>,
@@ -23,8 +22,8 @@ pub(super) struct LinePipe {
     pub stderr: LoggedStream,
     outbox: Vec<u8>,
     inbox: Vec<u8>,
-    /// Where reads go first, made once: a worker tells its phase thousands of times a second, and clearing the room
-    /// for each took longer than reading it.
+    /// Made once: a worker tells its phase thousands of times a second, and clearing the room for each took longer
+    /// than reading it.
     room: Box<[u8]>,
     /// Bytes of `inbox` known to hold no line end.
     scanned: usize,
@@ -32,21 +31,16 @@ pub(super) struct LinePipe {
     line_max: usize,
 }
 
-/// What waiting brought.
 #[derive(Debug, PartialEq)]
 pub(super) enum Incoming {
-    /// A line, without its end.
     Line(Vec<u8>),
     /// The child closed its stdout; a last line without an end is lost with it.
     End,
-    /// Nothing until the given moment.
     Nothing,
-    /// More than any line may hold.
     Overlong,
 }
 
 impl LinePipe {
-    /// Takes over the pipes of a fresh child.
     pub fn new(
         (stdin, stdout, stderr): (ChildStdin, ChildStdout, ChildStderr),
         log: CappedLog,
@@ -68,31 +62,27 @@ impl LinePipe {
         })
     }
 
-    /// Takes lines of up to so many bytes.
     pub fn set_line_max(&mut self, line_max: usize) {
         self.line_max = line_max;
     }
 
-    /// Queues a line and writes as much as the pipe takes at once; the rest goes out while waiting.
+    /// Writes as much as the pipe takes at once; the rest goes out while waiting.
     pub fn send(&mut self, line: &[u8]) {
         self.outbox.extend_from_slice(line);
         self.outbox.push(b'\n');
         self.write_some();
     }
 
-    /// Closes the child's stdin.
     pub fn close(&mut self) {
         self.stdin = None;
     }
 
-    /// Whether anything unread is there now.
     pub fn has_input(&mut self) -> bool {
         self.stderr.read_some();
         self.read_some();
         !self.inbox.is_empty()
     }
 
-    /// Reads what is there and forgets all complete lines.
     pub fn discard_lines(&mut self) {
         self.stderr.read_some();
         loop {
@@ -104,13 +94,11 @@ impl LinePipe {
         }
     }
 
-    /// The complete lines that were read and not yet taken.
     pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
         let complete = self.inbox.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
         self.inbox[..complete].split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
     }
 
-    /// Waits for a line until `until`.
     pub fn receive(&mut self, until: Instant) -> Incoming {
         loop {
             match self.take_line() {
@@ -151,7 +139,6 @@ impl LinePipe {
         Some(line)
     }
 
-    /// Waits until something can be read or written.
     fn wait(&self, left: Duration) {
         let mut ends = vec![PollFd::new(&self.stdout, PollFlags::IN)];
         ends.extend(self.stderr.poll_fd());
@@ -180,7 +167,7 @@ impl LinePipe {
         self.outbox.drain(..written);
     }
 
-    /// Reads as much as there is; returns whether there was anything.
+    /// Whether there was anything.
     fn read_some(&mut self) -> bool {
         let before = self.inbox.len();
         // Bounded, so that a child that never ends its line cannot fill our memory.
@@ -203,7 +190,7 @@ impl LinePipe {
     }
 }
 
-/// Waits until one of the ends is ready, `left` at most.
+/// Until one of the ends is ready.
 pub(super) fn wait_for(ends: &mut [PollFd<'_>], left: Duration) {
     let timeout = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
     // An interrupted poll only means another turn of the caller's loop.

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 use std::{env, io};
 
-/// The program that becomes a compile worker or a device worker: `$EVO_WORKER_PROGRAM`, otherwise this
-/// program.
+/// `$EVO_WORKER_PROGRAM`, otherwise this program.
 pub fn worker_program() -> io::Result<PathBuf> {
     match env::var_os("EVO_WORKER_PROGRAM").filter(|value| !value.is_empty()) {
         Some(program) => Ok(PathBuf::from(program)),

@@ -1,4 +1,4 @@
-//! Running a tool to its end: a profiler, a peer, a compiler that is asked for its version.
+//! Running a tool to its end.
 //!
 //! A tool that misses its deadline is asked to end (SIGTERM), so that it can remove its temporary files, and
 //! killed when it does not. Whatever it started ends with it.
@@ -15,17 +15,13 @@ use super::strays::RunMark;
 
 /// How often a silent tool is looked at: its children may hold its output open beyond its end.
 const PULSE: Duration = Duration::from_millis(50);
-/// The same once its output is closed: it is about to end.
+/// Once the tool's output is closed: it is about to end.
 const CLOSED_PULSE: Duration = Duration::from_millis(1);
 
-/// What a tool may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunLimits {
-    /// Wall time until SIGTERM.
     pub deadline: Duration,
-    /// Wall time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// Bytes kept of stdout and of stderr, each.
     pub output_bytes: usize,
     pub resources: ResourceLimits,
     /// Whether what it leaves running in sessions of their own is killed after its end.
@@ -33,8 +29,8 @@ pub struct RunLimits {
 }
 
 impl RunLimits {
-    /// A deadline with 5 s between SIGTERM and SIGKILL, 1 MiB of each output, and no limit on resources. Nothing that the
-    /// tool starts goes on.
+    /// 5 s between SIGTERM and SIGKILL, 1 MiB of each output, and no limit on resources. Nothing that the tool starts
+    /// goes on.
     pub fn new(deadline: Duration) -> RunLimits {
         let grace = Duration::from_secs(5);
         let resources = ResourceLimits::default();
@@ -42,12 +38,10 @@ impl RunLimits {
     }
 }
 
-/// A tool that has ended.
 #[derive(Clone, Debug)]
 pub struct Ended {
     /// Absent when it could not be reaped.
     pub status: Option<ExitStatus>,
-    /// Whether it missed its deadline; it was then sent SIGTERM, and SIGKILL if that did not help.
     pub timed_out: bool,
     pub elapsed: Duration,
     /// Largest resident size of the tool or of a process that it waited for, bytes.
@@ -57,19 +51,16 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Whether it ended in time and with the exit code 0.
     pub fn succeeded(&self) -> bool {
         !self.timed_out && self.status.is_some_and(|status| status.success())
     }
 }
 
-/// Runs a command to its end with an empty stdin. Errors when it cannot be started; whatever happens then is
-/// in `Ended`.
+/// With an empty stdin. Errors when the command cannot be started; whatever happens then is in `Ended`.
 pub fn run(command: Command, limits: &RunLimits) -> io::Result<Ended> {
     run_reading(command, Stdio::null(), limits)
 }
 
-/// The same with this stdin.
 pub fn run_reading(mut command: Command, stdin: Stdio, limits: &RunLimits) -> io::Result<Ended> {
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     limit(&mut command, limits.resources);
@@ -128,7 +119,6 @@ mod tests {
         RunLimits::new(Duration::from_secs(60))
     }
 
-    /// Limits that a sleeping tool misses.
     fn short(deadline_ms: u64, grace_ms: u64) -> RunLimits {
         let [deadline, grace] = [deadline_ms, grace_ms].map(Duration::from_millis);
         RunLimits { deadline, grace, ..patient() }

@@ -18,36 +18,32 @@ use rustix::process::{self, Signal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The number of the request being served: a fault handler needs it without a lock.
+/// A fault handler needs the number of the request without a lock.
 pub static REQUEST: AtomicU64 = AtomicU64::new(0);
 
 /// After stdin is closed, work under way has this long before the worker ends regardless.
 const ORPHAN_GRACE: Duration = Duration::from_secs(2);
 
-/// How a worker ends when its parent is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Orphaned {
-    /// Alone: nothing else runs on its behalf.
     Exits,
     /// With its whole process group, so that no compiler it started goes on. Only a worker that leads its
     /// group does so, not one in the group of a shell in which a person tries it.
     EndsGroup,
 }
 
-/// One kind of worker.
 pub trait RequestHandler {
     type Request: DeserializeOwned;
     type Response: Serialize;
 
-    /// The way to the parent.
     fn link(&mut self) -> &mut ParentLink<Self::Request, Self::Response>;
 
-    /// The answer to one request; `None` ends the worker.
+    /// `None` ends the worker.
     fn answer(&mut self, request: Self::Request) -> Option<Self::Response>;
 }
 
-/// Answers requests until stdin ends or the handler does. An error means that a pipe to the parent is broken,
-/// so no answer can be sent.
+/// Answers requests until stdin ends or the handler does. An error means that a pipe to the parent is broken, so no
+/// answer can be sent.
 pub fn serve(handler: &mut impl RequestHandler) -> io::Result<()> {
     while let Some(request) = handler.link().receive()? {
         let Some(response) = handler.answer(request) else { break };
@@ -56,7 +52,6 @@ pub fn serve(handler: &mut impl RequestHandler) -> io::Result<()> {
     Ok(())
 }
 
-/// Frames in, frames out.
 #[derive(Debug)]
 pub struct ParentLink<Q, R> {
     input: BufReader<Stdin>,
@@ -68,7 +63,7 @@ pub struct ParentLink<Q, R> {
 }
 
 impl<Q: DeserializeOwned, R: Serialize> ParentLink<Q, R> {
-    /// Takes over stdin and stdout, and ends the process when the parent goes away.
+    /// Ends the process when the parent goes away.
     pub fn take_over(version: u32, orphaned: Orphaned) -> io::Result<ParentLink<Q, R>> {
         let _ = io::stdout().flush();
         // Close-on-exec, so that no process that the worker starts can hold or write the protocol's pipe.
@@ -86,8 +81,8 @@ impl<Q: DeserializeOwned, R: Serialize> ParentLink<Q, R> {
         Ok(ParentLink { input, output, descriptor, version, lease: None, types: PhantomData })
     }
 
-    /// Puts a nonce into every frame from now on, and has a thread send `beat` at this pace, whatever the other threads
-    /// do. It ends with the process, or when nobody listens any more.
+    /// Every frame carries the nonce from now on, and a thread sends `beat` at this pace, whatever the other threads
+    /// do.
     pub fn begin_lease(&mut self, nonce: String, pace: Duration, beat: &R) -> io::Result<()> {
         let beat = serde_json::to_value(beat).map_err(io::Error::other)?;
         let (output, version, lease) = (Arc::clone(&self.output), self.version, Some(nonce.clone()));
@@ -109,12 +104,12 @@ impl<Q: DeserializeOwned, R: Serialize> ParentLink<Q, R> {
         thread::Builder::new().name("signs of life".into()).spawn(send).map(drop)
     }
 
-    /// The descriptor of the frames, for a fault handler.
+    /// For a fault handler.
     pub fn descriptor(&self) -> i32 {
         self.descriptor
     }
 
-    /// The next request; `None` once stdin is closed.
+    /// `None` once stdin is closed.
     pub fn receive(&mut self) -> io::Result<Option<Q>> {
         let mut line = String::new();
         if self.input.read_line(&mut line)? == 0 {
@@ -130,14 +125,13 @@ impl<Q: DeserializeOwned, R: Serialize> ParentLink<Q, R> {
         Ok(Some(frame.body))
     }
 
-    /// Sends a frame with the current request's number, in one write.
     pub fn send(&mut self, body: &R) -> io::Result<()> {
         let (id, lease) = (REQUEST.load(Ordering::SeqCst), self.lease.clone());
         write_frame(&self.output, &Frame { v: self.version, id, lease, body })
     }
 }
 
-/// One frame in one write, which no other thread's can interrupt.
+/// In one write, which no other thread's can interrupt.
 fn write_frame<T: Serialize>(output: &Mutex<File>, frame: &Frame<T>) -> io::Result<()> {
     let mut line = serde_json::to_vec(frame).map_err(io::Error::other)?;
     line.push(b'\n');

@@ -26,8 +26,7 @@ pub fn signal_name(signal: i32) -> String {
     name.to_string()
 }
 
-/// Whether the kernel sends this signal for something that the process itself did. Any other comes from
-/// another process or from the kernel's out-of-memory killer.
+/// Any other signal comes from another process or from the kernel's out-of-memory killer.
 pub fn is_fault(signal: i32) -> bool {
     let faults =
         [libc::SIGABRT, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGSEGV, libc::SIGSYS, libc::SIGTRAP];

@@ -12,19 +12,15 @@ use std::{io, thread};
 
 use rustix::process::{Resource, Rlimit, Signal};
 
-/// What a child and each process that it starts may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResourceLimits {
     /// Address space of each process, bytes; 0 for no limit.
     pub memory_bytes: u64,
-    /// What each process may write to in memory, bytes; 0 for no limit. Unlike its address space it does not include
-    /// the program's own code.
+    /// What each process may write to in memory, bytes; 0 for no limit. It does not include the program's own code.
     pub data_bytes: u64,
-    /// Added to our own niceness.
     pub niceness: i32,
 }
 
-/// Makes a command start under resource limits and without core dumps.
 pub fn limit(command: &mut Command, limits: ResourceLimits) {
     let apply = move || {
         // The hard limit too, so that the child cannot raise its own again.
@@ -48,12 +44,11 @@ pub fn limit(command: &mut Command, limits: ResourceLimits) {
     }
 }
 
-/// The limit on this process's own address space, bytes; 0 for none.
+/// In bytes; 0 for none.
 pub fn memory_limit() -> u64 {
     rustix::process::getrlimit(Resource::As).current.unwrap_or(0)
 }
 
-/// Starts a command in its own process group; it is killed when this process ends, however that happens.
 pub fn spawn(mut command: Command) -> io::Result<Child> {
     command.process_group(0);
     die_with_parent(&mut command);
@@ -65,7 +60,7 @@ pub fn spawn(mut command: Command) -> io::Result<Child> {
 
 type SpawnRequest = (Command, Sender<io::Result<Child>>);
 
-/// The way to the one thread that starts processes. Where the system starts no thread, the next caller tries again.
+/// Where the system starts no thread, the next caller tries again.
 fn spawner() -> io::Result<Sender<SpawnRequest>> {
     static SPAWNER: Mutex<Option<Sender<SpawnRequest>>> = Mutex::new(None);
     let mut spawner = SPAWNER.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,12 +76,10 @@ fn spawner() -> io::Result<Sender<SpawnRequest>> {
     Ok(spawner.insert(send).clone())
 }
 
-/// Whether the machine refuses a process, a thread or memory that it may grant another time.
 pub fn is_exhausted(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory)
 }
 
-/// What a person can do about it.
 pub const EXHAUSTED_HINT: &str =
     "this user may start no more processes and threads, or memory is used up: see `ulimit -u` and `free`";
 

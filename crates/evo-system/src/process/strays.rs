@@ -1,9 +1,8 @@
-//! What a tool leaves running outside of its process group: a daemon in a session of its own. The kill of the group does
-//! not reach it, and its parent is no longer known, but it has inherited its environment. A mark in there tells whose it
-//! is, unless it was removed on purpose.
+//! What a tool leaves running outside of its process group, such as a daemon in a session of its own, has inherited
+//! its environment, where a mark tells whose it is, unless it was removed on purpose.
 //!
-//! A process that is killed, or leaves at Ctrl-C, drops no mark. So the first mark starts a *keeper*: a process that does
-//! nothing but wait for the end of this one and then kills whatever carries its marks.
+//! A process that is killed, or leaves at Ctrl-C, drops no mark. So the first mark starts a *keeper*: a process that
+//! does nothing but wait for the end of this one and then kills whatever carries its marks.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -16,18 +15,16 @@ use std::{env, fs};
 
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
-/// The variable with the marks of all runs that a process belongs to.
 const VARIABLE: &str = "EVO_TOOL_RUN";
 
 /// Looks at all processes until none is left: one that forks meanwhile is found the next time.
 const ROUNDS: usize = 100;
 
-/// A mark on a command and on all that it starts. Dropping it kills what is left of them.
+/// Dropping it kills what is left of the marked command and all that it started.
 #[derive(Debug)]
 pub struct RunMark(String);
 
 impl RunMark {
-    /// Marks a command before it starts.
     pub fn put_on(command: &mut Command) -> RunMark {
         static RUNS: AtomicU64 = AtomicU64::new(0);
         // A machine that starts no more processes has no keeper either; the next mark tries again.
@@ -44,7 +41,6 @@ impl RunMark {
         RunMark(mark)
     }
 
-    /// Kills every process with the mark that is there now. How many there were.
     fn kill(&self) -> usize {
         kill_marked(&|mark| mark == self.0.as_bytes())
     }
@@ -56,19 +52,16 @@ impl Drop for RunMark {
     }
 }
 
-/// Has a process of this program, which becomes a keeper with these arguments and the marks' common part behind them, end
-/// what is left of tools when this process is gone. Without this call, as in programs that use evo as a library, nobody
-/// does.
+/// The program becomes a keeper with these arguments and the marks' common part behind them. Without this call, as in
+/// programs that use evo as a library, nobody ends what is left of tools when this process is gone.
 pub fn keep_with(program: PathBuf, arguments: &[&str]) {
     let words = arguments.iter().map(ToString::to_string).collect();
     // A second call changes nothing: the keeper may be there already.
     let _ = KEEPER.set((program, words));
 }
 
-/// The keeper itself: waits for the end of stdin, which is that of its parent, and kills what carries marks that begin so.
-///
-/// # Errors
-/// `prefix` is not what marks begin with; nothing is killed then.
+/// Waits for the end of stdin, which is that of its parent. An error, and nothing killed, where `prefix` is not what
+/// marks begin with.
 pub fn serve_keeper(prefix: &str) -> io::Result<()> {
     let is_own = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let parts: Vec<&str> = prefix.split('-').collect();
@@ -86,7 +79,7 @@ pub fn serve_keeper(prefix: &str) -> io::Result<()> {
 
 static KEEPER: OnceLock<(PathBuf, Vec<String>)> = OnceLock::new();
 
-/// What all marks of this process begin with. Its time tells it from an earlier process with its number.
+/// A time in it tells it from an earlier process with the same number.
 fn own_prefix() -> &'static str {
     static PREFIX: OnceLock<String> = OnceLock::new();
     PREFIX.get_or_init(|| {
@@ -119,7 +112,6 @@ fn kill_until_none(kill: impl Fn() -> usize) {
     }
 }
 
-/// Kills every process that carries a mark for which `is_meant` holds. How many there were.
 fn kill_marked(is_meant: &dyn Fn(&[u8]) -> bool) -> usize {
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

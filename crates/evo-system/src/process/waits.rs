@@ -1,8 +1,7 @@
 //! How long the threads of a process, and of what it started, have waited for a processor.
 //!
-//! On a busy machine a deadline of wall time would hold against a child that it hardly ran. The system counts what each
-//! thread waited in a run queue, and what sleeps or is stuck does not wait there. So a child that waits for something
-//! that never comes gets no more time, and neither does one that computes without end on a processor of its own.
+//! On a busy machine a deadline of wall time would hold against a child that it hardly ran. What sleeps, is stuck, or
+//! computes without end on a processor of its own does not wait in a run queue, and gets no more time.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,7 +10,6 @@ use std::time::Duration;
 /// Threads that are looked at: a child that starts more gets no time for them.
 const THREADS_MAX: usize = 4096;
 
-/// The waits of a child's threads from a moment on.
 #[derive(Debug)]
 pub struct ProcessorWaits {
     root: u32,
@@ -19,13 +17,12 @@ pub struct ProcessorWaits {
 }
 
 impl ProcessorWaits {
-    /// Begins to count for a process and its descendants.
     pub fn begin(root: u32) -> ProcessorWaits {
         ProcessorWaits { root, before: waits(root) }
     }
 
-    /// What the thread that waited longest has waited since. A thread that is younger counts from its start, one that has
-    /// ended not at all; zero where the system keeps no count.
+    /// A thread that is younger counts from its start, one that has ended not at all; zero where the system keeps no
+    /// count.
     pub fn longest(&self) -> Duration {
         let since = |(thread, waited): (u32, u64)| {
             waited.saturating_sub(self.before.get(&thread).copied().unwrap_or(0))
@@ -34,7 +31,7 @@ impl ProcessorWaits {
     }
 }
 
-/// What each thread has waited since it began, nanoseconds: the second number of its `schedstat` (Linux,
+/// Nanoseconds since each thread began: the second number of its `schedstat` (Linux,
 /// Documentation/scheduler/sched-stats.rst).
 fn waits(root: u32) -> HashMap<u32, u64> {
     let (mut found, mut processes) = (HashMap::new(), vec![root]);

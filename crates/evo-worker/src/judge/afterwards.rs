@@ -15,11 +15,10 @@ use super::run::{self, Mismatch, PhaseSink, PreparedCase, RunSetting};
 use super::state::Judge;
 use super::{disagree, inputs, workspace, wrong};
 
-/// A failing kernel is examined further only where that is cheap.
 pub(super) const PROBE_ELEMENTS: u64 = 1 << 20;
 
-/// Calls as they are when they are timed: workspace, outputs and shared memory hold what the call before has left. A
-/// kernel that finds its own marks there knows that nobody looks.
+/// Calls as they are when they are timed: nothing is filled in between, so a kernel that looks for its marks finds
+/// them.
 pub(super) fn called_again(
     judge: &mut Judge,
     prepared: &PreparedCase,
@@ -37,7 +36,6 @@ pub(super) fn called_again(
     if let Some(verdict) = workspace::not_reset(judge, prepared, phase)? {
         return Ok(Some(verdict));
     }
-    // The same once more: chance gives yet another output, with what a call has left or without.
     let plain = RunSetting::plain(Poison::B);
     prepared.run(judge.device.as_mut(), &mut judge.pool, plain, phase)?;
     let first = prepared.output_hash(judge.device.as_mut())?;
@@ -71,8 +69,7 @@ fn after_a_call(
     prepared.output_hash(judge.device.as_mut())
 }
 
-/// Why an answer is wrong, as far as cheap tests tell. NaN needs no explanation; an output that follows
-/// the guard zones was read from them; an output without variety is constant.
+/// Why an answer is wrong, as far as cheap tests tell.
 pub(super) fn explain(
     judge: &mut Judge,
     prepared: &PreparedCase,
@@ -100,9 +97,8 @@ pub(super) fn explain(
     name_constant(judge, prepared, mismatch.position, verdict, phase)
 }
 
-/// A wrong answer that is the same in every run may follow what shared memory happens to hold: at small shapes a GPU's runs
-/// do not differ in that. No mask, minimum, maximum or comparison answers zero, what a truth value leaves, 1.2, large
-/// numbers of either sign and NaN all alike.
+/// A wrong answer that is the same in every run may follow what shared memory happens to hold. No mask, minimum,
+/// maximum or comparison answers all these contents alike.
 fn depends_on_residue(
     judge: &mut Judge,
     prepared: &PreparedCase,
@@ -126,7 +122,6 @@ fn depends_on_residue(
     Ok(None)
 }
 
-/// Calls a wrong output constant if all its elements are equal, or if other inputs give the same.
 fn name_constant(
     judge: &mut Judge,
     prepared: &PreparedCase,
@@ -157,8 +152,7 @@ fn name_constant(
     Ok(verdict)
 }
 
-/// Guard zones hold NaN, then huge values: an output that changes was computed from them. Without a
-/// hash to compare with (a kernel that may differ from run to run) the output must stay right.
+/// Guard zones hold NaN, then huge values: an output that changes was computed from them.
 pub(super) fn reads_outside(
     judge: &mut Judge,
     prepared: &PreparedCase,
@@ -192,9 +186,9 @@ pub(super) fn reads_outside(
     judge.device.arm_guards(run::GUARD_PATTERN)?;
     let Some(poison) = found else { return Ok(None) };
     if let Some(hash) = hash {
-        // The same run with the usual guards: do the guards matter, or was it chance? A race that is lost now and then
-        // differs too, so both must come out as before when they are repeated. What fills guards may leave its traces in
-        // shared memory, so that holds the same in all runs.
+        // Was it the guards, or chance? The same run with the usual guards, and both must come out as before when
+        // they are repeated. What fills guards may leave its traces in shared memory, so that holds the same in all
+        // runs.
         let usual = RunSetting::plain(Poison::B).on_ordinary_residue();
         let patterns = [run::GUARD_PATTERN, element::poison(DType::F32, poison)];
         let mut outputs = Vec::with_capacity(4);

@@ -23,8 +23,6 @@ const TRUSTED_UNITS: f64 = 2.0;
 /// Sums over the same elements in another order.
 const SUMS: f64 = 1e-6;
 
-/// Compares every built-in reference, or `only` one, on problems with odd extents in every input family, and what the device
-/// does to elements. `image` has the kernels of those.
 pub fn compare_references(
     device: &mut dyn Device,
     image: &[u8],
@@ -51,7 +49,6 @@ pub fn compare_references(
         }
         rows.push(row);
     }
-    // What all references share is compared once.
     if only.is_none_or(|only| only == on_device::OWN) {
         rows.extend(elements_agreement::compare(device, &references, seed)?);
     }
@@ -112,7 +109,6 @@ fn overflows(answer: &ReferenceAnswer) -> bool {
     pairs.into_iter().any(|(trusted, expected)| !trusted.is_finite() && expected.is_finite())
 }
 
-/// The first number of a scale that the two computations do not share.
 fn scales_differ(
     plan: &ProblemPlan,
     work: &ReferenceWork,
@@ -148,7 +144,6 @@ fn scales_differ(
     Some(format!("{what}: {own:?} and {other:?} on the processor"))
 }
 
-/// Problems with odd extents, in every data type.
 fn problems() -> Vec<(&'static str, ProblemPlan)> {
     use Role::{Input, Output};
     let mut all = Vec::new();

@@ -1,7 +1,6 @@
 //! Where a case's answers come from: a kept file, the plain functions, the user's kernel, or the device's own kernels.
 //!
-//! The device computes the large answers of built-in references (`on_device`). It computes the small ones
-//! too, beside the plain functions, and both must agree; of the large ones `doublecheck` has one computed again.
+//! The device computes the large answers of built-in references, and the small ones beside the plain functions.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -32,9 +31,7 @@ use super::state::Judge;
 /// Cases of fewer elements are computed by the processor: it takes less than a millisecond, and checks the device.
 const ON_DEVICE_MIN: u64 = 1 << 16;
 
-/// Why there is no set on the device.
 pub(super) enum Unanswered {
-    /// The answer is none that could be used; the next magnitude may do.
     Useless(String),
     Failed(DeviceError),
 }
@@ -46,7 +43,6 @@ impl From<DeviceError> for Unanswered {
 }
 
 impl Judge {
-    /// Puts a case's inputs and answers on the device.
     pub(super) fn answer(
         &mut self,
         key: &ContentHash,
@@ -90,7 +86,6 @@ impl Judge {
         }
     }
 
-    /// What the device's own kernels would compute here.
     fn work(&self, check: &CheckPlan, plan: &ProblemPlan) -> Option<ReferenceWork> {
         let ReferencePlan::Builtin { name } = &check.reference else { return None };
         // It compares every element in its place.
@@ -101,7 +96,6 @@ impl Judge {
         ReferenceWork::of(name, plan, &self.device.info().limits)
     }
 
-    /// Uploads inputs and the answers to them.
     fn upload(
         &mut self,
         (key, modules): (&ContentHash, NaiveModules),
@@ -175,7 +169,6 @@ impl Judge {
         Err(expected::no_answer(case, &why))
     }
 
-    /// Computes a small case again on the device, which must agree with the processor.
     fn compare_references(
         &mut self,
         work: &ReferenceWork,
@@ -204,7 +197,6 @@ impl Judge {
     }
 }
 
-/// Computes an answer on the device from the set's own inputs.
 fn compute(
     references: &DeviceReferences,
     pool: &mut Pool,

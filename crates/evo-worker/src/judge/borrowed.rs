@@ -1,7 +1,7 @@
 //! Inputs that a kernel uses as workspace and puts back before it ends.
 //!
-//! What lies in an input before and after a call does not show it. Devices that can protect a buffer in place do so in every
-//! run; on the others finalists are called once for each input, with a copy of it in its place that cannot be written.
+//! Devices that can protect a buffer in place do so in every run; on the others finalists are called once for each
+//! input, with a copy of it in its place that cannot be written.
 
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceError;
@@ -12,13 +12,10 @@ use super::element::Poison;
 use super::run::{PhaseSink, PreparedCase};
 use super::state::Judge;
 
-/// An input with more bytes is left out: its copy takes as many.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Calls once for each input that can be shown as one that cannot be written; how many there are.
-///
-/// # Errors
-/// `input_mutated`: such a call faults. The calls before it, on the same contents, did not.
+/// How many calls were made, one for each input that can be shown as one that cannot be written. A fault of such a
+/// call is `input_mutated`: the calls before it, on the same contents, had none.
 pub(super) fn check(
     judge: &mut Judge,
     prepared: &PreparedCase,
@@ -49,7 +46,6 @@ pub(super) fn check(
     Ok(shown)
 }
 
-/// The fault of a call that met an input which cannot be written.
 fn borrowed(error: DeviceError, name: &str) -> DeviceError {
     if error.kind != VerdictKind::CrashIllegalAddress {
         return error;

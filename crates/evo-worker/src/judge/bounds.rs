@@ -1,7 +1,4 @@
 //! From an answer to the numbers that an output is compared with, rule by rule of `compare`.
-//!
-//! Every number is a share of the answer's own size, or a multiple of the error that a trusted computation or the
-//! reference itself makes on the same inputs.
 
 use evo_device::device::Tolerance;
 use evo_protocol::check::GateCheck;
@@ -15,10 +12,8 @@ use super::inputs::Family;
 use super::perturb::{FEW, SHARE_MAX};
 use super::reference::{ReferenceAnswer, finite_sums, max_abs, pair_sums};
 
-/// Error of the trusted computation against fp64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrustedError {
-    /// Largest absolute error.
     pub max: f64,
     /// ‖error‖ (Frobenius).
     pub norm: f64,
@@ -39,12 +34,10 @@ pub struct AnswerScale {
     pub max: f64,
     /// Root mean square of the distance from the mean: what the inputs decide.
     pub spread: f64,
-    /// Elements whose expected value is finite.
     pub finite: u64,
     /// √(n Σ expected⁴) / Σ expected²: 1 where all elements are alike, large where a few outweigh the rest.
     #[serde(default)]
     pub tail: f64,
-    /// No error allowed.
     pub exact: bool,
     pub noise_max: f64,
     pub noise_rms: f64,
@@ -52,28 +45,24 @@ pub struct AnswerScale {
     #[serde(default)]
     pub jumps: u64,
     pub trusted: Option<TrustedError>,
-    /// The error of the reference kernel in single precision, uncertain elements left out.
     #[serde(default)]
     pub single: Option<TrustedError>,
-    /// How far rounding to the output's own type leans by itself: of mean and slope as in [`TrustedError`]. Few different
-    /// values, such as weights of four bits with one scale for each group, round the same way again and again.
+    /// How far rounding to the output's own type leans by itself (mean and slope): few different values round the
+    /// same way again and again.
     #[serde(default)]
     pub rounding: (f64, f64),
     /// How many elements are far less certain than the others.
     #[serde(default)]
     pub uncertain: u64,
-    /// The largest allowance of one of them.
     #[serde(default)]
     pub uncertain_max: f64,
 }
 
 impl AnswerScale {
-    /// Measures an answer.
     pub fn of(answer: &ReferenceAnswer) -> AnswerScale {
         let max = max_abs(&answer.expected);
         let [finite, sum] = finite_sums(&answer.expected, |value| [1.0, value]);
         let (count, mean) = (finite.max(1.0), sum / finite.max(1.0));
-        // Scaled where powers would overflow early.
         let largest = if max > 0.0 { max } else { 1.0 };
         let [square, distance, scaled_square, scaled_fourth] = finite_sums(&answer.expected, |value| {
             let scaled = (value / largest) * (value / largest);
@@ -85,7 +74,6 @@ impl AnswerScale {
             max,
             spread: (distance / count).sqrt(),
             finite: finite as u64,
-            // How much a few elements outweigh the rest.
             tail: if max > 0.0 { (finite * scaled_fourth).sqrt() / scaled_square } else { 1.0 },
             exact: answer.exact,
             noise_max: answer.noise.max,
@@ -101,7 +89,7 @@ impl AnswerScale {
 }
 
 impl AnswerScale {
-    /// The same with what rounding to a half does; other types are fine enough.
+    /// Adds what rounding to a half does; other types are fine enough.
     pub fn rounded_to(self, dtype: DType, expected: &[f64]) -> AnswerScale {
         if !matches!(dtype, DType::F16 | DType::Bf16) {
             return self;
@@ -132,10 +120,8 @@ fn trusted_error(trusted: &[f64], expected: &[f64]) -> TrustedError {
     TrustedError { max, norm: square.sqrt(), mean: sum / expected.len().max(1) as f64, slope }
 }
 
-/// Elements that one task looks at.
 const CHUNK: usize = 1 << 16;
 
-/// The numbers that an output is compared with.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bounds {
     /// Rule 2.
@@ -164,7 +150,7 @@ pub struct BlockBound {
     pub floor: f64,
 }
 
-/// Rule 6: what is left of the mean error and of the error's slope when rounding has averaged out.
+/// What is left when rounding has averaged out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BiasBound {
     /// Of |Σ error| / n, in units of the output.
@@ -175,7 +161,6 @@ pub struct BiasBound {
     pub tail: f64,
 }
 
-/// Default shares by data type, for references without a trusted computation.
 struct ToleranceShares {
     atol: f64,
     rtol: f64,
@@ -219,7 +204,6 @@ const JUMPS_FACTOR: u64 = 2;
 /// Rule 7: the share of the answer's variation that the error may take.
 const UNEXPLAINED: f64 = 0.5;
 
-/// The bounds of integers and of data that only moves.
 fn exact(scale: &AnswerScale) -> Bounds {
     // Few runs of the reference do not show all jumps.
     let jumps = JUMPS_FACTOR * scale.jumps;
@@ -287,7 +271,6 @@ fn alike(dtype: DType) -> bool {
 /// Spacings of subnormal numbers by which honest kernels may differ where only one input is subnormal.
 const FEW_SUBNORMALS: f64 = 4096.0;
 
-/// What the bounds of an output depend on beside its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct OutputShape {
     pub dtype: DType,
@@ -313,8 +296,7 @@ fn with_chains(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> An
     AnswerScale { noise_max, noise_rms, ..scale.clone() }
 }
 
-/// How errors grow with the length of a sum. Equal or sorted terms round alike, and their errors add up instead of
-/// canceling.
+/// Equal or sorted terms round alike, and their errors add up instead of canceling.
 fn growth(shape: OutputShape) -> f64 {
     match shape.family {
         Family::Constant | Family::Ramp | Family::Mixed => {
@@ -349,7 +331,6 @@ fn smallest(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale, precisio
     }
 }
 
-/// The bounds for one output of one case.
 pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bounds {
     let OutputShape { dtype, family, .. } = shape;
     let scale = &with_chains(check, shape, scale);
@@ -413,11 +394,9 @@ pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bou
     Bounds { tolerance, jumps, norm, max, block, bias, varied }
 }
 
-/// Elements that the reference in single precision met by luck.
 #[derive(Clone, Copy, Debug)]
 struct Lucky {
     elements: u64,
-    /// What one of them may miss.
     error: f64,
 }
 
@@ -429,7 +408,6 @@ fn lucky(family: Family, scale: &AnswerScale) -> Option<Lucky> {
     (family != Family::Normal && elements > 0).then_some(Lucky { elements, error: scale.uncertain_max })
 }
 
-/// The shares of an output, with what its sums' lengths and the reference in single precision change in them.
 fn shares_at(
     check: &CheckPlan,
     shape: OutputShape,
@@ -458,8 +436,8 @@ fn shares_at(
     ToleranceShares { norm, bias, ..own }
 }
 
-/// Whether plain outputs in f64 are held to `STRICT_NORM`: an answer of 44 bits is within the default share. The reference
-/// computes in f64 too, and what it rounds is measured and comes on top.
+/// An answer of 44 bits is within the default share of f64. What the reference itself rounds is measured and comes on
+/// top.
 fn holds_all_bits(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> bool {
     let plain = shape.family == Family::Normal && scale.elements >= FEW as u64;
     let declared = check.atol.is_some() || check.rtol.is_some() || check.fast_math;
@@ -468,12 +446,10 @@ fn holds_all_bits(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) ->
     shape.dtype == DType::F64 && plain && measured && judged && !declared
 }
 
-/// What single precision may cost a kernel in a case: a few times what it costs the reference.
 #[derive(Clone, Copy, Debug)]
 struct SingleCost {
     max: f64,
     norm: f64,
-    /// Whether that says enough to judge more strictly than by the default shares.
     is_strict: bool,
 }
 

@@ -6,7 +6,6 @@ use rand::Rng;
 use super::draw::{Draw, mixed, stream, stream_seed, varies_in};
 use super::family::Family;
 
-/// The family of a buffer in a draw, and its magnitude.
 pub(super) fn of(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> (Family, f64) {
     match draw.family {
         Family::Mixed => mixed_family(plan, buffer, draw),
@@ -15,8 +14,8 @@ pub(super) fn of(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> (Family
     }
 }
 
-/// Whether a family changes this buffer in this draw. In the second kind of `Subnormal` one buffer does, and the others
-/// are plain: products of two subnormal numbers are zero, whoever computes them.
+/// In the second kind of `Subnormal` one buffer takes part, and the others are plain: products of two subnormal
+/// numbers are zero.
 fn takes_part(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> bool {
     if draw.family != Family::Subnormal || !draw.is_second() {
         return varies_in(buffer, draw.family);
@@ -25,13 +24,12 @@ fn takes_part(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> bool {
     is_chosen(plan, buffer, Family::Subnormal, chosen)
 }
 
-/// Whether a buffer is the one of a number among those that a family changes.
 fn is_chosen(plan: &ProblemPlan, buffer: &BufferPlan, family: Family, number: usize) -> bool {
     let all = || plan.buffers.iter().filter(|own| varies_in(own, family));
     all().nth(number % all().count().max(1)).is_some_and(|own| own.name == buffer.name)
 }
 
-/// The family of a buffer where each has one of its own, and its magnitude. Neighboring seeds make another one zero.
+/// Neighboring seeds make another buffer zero.
 fn mixed_family(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> (Family, f64) {
     const OTHERS: [Family; 9] = [
         Family::Normal,

@@ -10,7 +10,6 @@ use evo_protocol::worker::{CheckPlan, Depth, SpecialValues};
 use super::inputs::{self, Family};
 use crate::judge::npy::task_error;
 
-/// One question to a kernel.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub plan: ProblemPlan,
@@ -19,7 +18,6 @@ pub struct Case {
 }
 
 impl Case {
-    /// The case that every variant meets first.
     pub fn first(plan: &ProblemPlan) -> Case {
         Case { plan: plan.clone(), seed_index: 0, family: Family::Normal }
     }
@@ -33,7 +31,6 @@ impl Case {
         format!("{} seed {index} {}{order}", self.plan.name, self.family.as_str())
     }
 
-    /// Elements of all buffers: how big the case is.
     pub fn elements(&self) -> u64 {
         self.plan.buffers.iter().map(|buffer| buffer.elements()).sum()
     }
@@ -47,13 +44,10 @@ const RANGE_ELEMENTS_FEW: u64 = 1 << 10;
 /// As `explored`: this candidate does not meet the range of its data type at these problems.
 pub const RANGE_KNOWN: u64 = u64::MAX;
 
-/// The cases of several problems. `Quick` runs one each. `Full` runs every seed with the file's own inputs
-/// and every other family once. Families vary the arithmetic and seeds vary the values; their product would
-/// find the same faults many times. `explored` is how many elements the largest case had at which this
-/// candidate has met the range of its data type, 0 where it has not. `Deep` adds
-/// zeros at the largest problem, where counters overflow and branches go one way only because very much is equal, the
-/// other kind of sorted rows, which a long row shows best, and integers that are all at one end of their range, where long
-/// sums of products are largest, or of any length: there are enough of them for what one value in thousands shows.
+/// `Quick` runs one case for each problem. `Full` runs every seed with the file's own inputs and every other family
+/// once: families vary the arithmetic, seeds the values. `Deep` adds zeros at the largest problem, the other kind of
+/// sorted rows, and integers at one end of their range or of any length. `explored` is how many elements the largest
+/// case had at which this candidate has met the range of its data type.
 pub fn cases(
     check: &CheckPlan,
     plans: &[&ProblemPlan],
@@ -97,7 +91,6 @@ pub fn cases(
     Ok(out)
 }
 
-/// Whether a family changes any input of a problem.
 pub(super) fn changes(plan: &ProblemPlan, family: Family) -> bool {
     // A single tensor meets every kind in the other families.
     let least = if family == Family::Mixed { 2 } else { 1 };
@@ -126,7 +119,6 @@ fn cases_of(
     Ok(out)
 }
 
-/// The families beside plain inputs that a problem is asked; those that explore the data type's range only on demand.
 pub(super) fn stress(
     check: &CheckPlan,
     plan: &ProblemPlan,

@@ -1,9 +1,9 @@
 //! A reference by command: a program of the task's gets a case and evo's inputs as `.npy` files, and writes the
 //! expected outputs.
 //!
-//! It is trusted code, but code: it has a deadline, a process group of its own and a capped log, and nothing that it
-//! does counts against a variant. No process of a variant is there while it runs (`foresight`), and its files lie in a
-//! folder that is removed before one is. Its answers stay in the cache, which a variant without fences could read.
+//! It has a deadline, a process group of its own and a capped log, and nothing that it does counts against a variant.
+//! No process of a variant is there while it runs (`foresight`), and its files are removed before one is. Its answers
+//! stay in the cache, which a variant without fences could read.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -31,9 +31,7 @@ use evo_system::process::{
 };
 use evo_system::scratch::{ScratchFolder, ScratchPlace};
 
-/// The version of what a command reads on its stdin.
 const VERSION: u32 = 1;
-/// Bytes kept of what a command prints, and letters and lines of it that a message shows.
 const LOG_MAX: usize = 64 << 10;
 const SAID_SHOWN: usize = 400;
 const LOG_LINES: usize = 8;
@@ -48,7 +46,6 @@ const APART_SINGLE: f64 = 2e-6;
 /// Marks a failure of the command itself: a task that leaves a case unanswered is something else.
 const EVIDENCE: &str = "reference_command";
 
-/// What a command reads: one object for each case.
 #[derive(Debug, Serialize)]
 struct CommandCase<'a> {
     schema: &'static str,
@@ -65,16 +62,13 @@ struct CommandCase<'a> {
     outputs: BTreeMap<&'a str, CommandArray>,
 }
 
-/// A `.npy` file.
 #[derive(Debug, Serialize)]
 struct CommandArray {
     path: PathBuf,
-    /// NumPy's name of the element type in the file.
     dtype: &'static str,
     shape: Vec<u64>,
 }
 
-/// What a serving command answers.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum ServeAnswer {
@@ -82,7 +76,6 @@ enum ServeAnswer {
     Failed(String),
 }
 
-/// A program that stays for further cases.
 #[derive(Debug)]
 struct ServingProgram {
     talk: Conversation<Value, ServeAnswer>,
@@ -90,12 +83,10 @@ struct ServingProgram {
     _mark: RunMark,
 }
 
-/// Where commands run.
 #[derive(Debug)]
 pub(super) struct CommandDesk {
     /// Absent where nothing is cached: then files lie in the system's folder for temporary ones.
     place: Option<ScratchPlace>,
-    /// A command that serves, until `rest`.
     running: Option<(CommandReference, ServingProgram)>,
 }
 
@@ -104,7 +95,6 @@ impl CommandDesk {
         CommandDesk { place: cache.map(|cache| ScratchPlace::new(cache.join("reference"))), running: None }
     }
 
-    /// Ends a command that serves.
     pub(super) fn rest(&mut self) {
         self.running = None;
     }
@@ -112,7 +102,6 @@ impl CommandDesk {
     fn folder(&self) -> io::Result<OwnScratch> {
         match &self.place {
             Some(place) => {
-                // What killed workers left.
                 place.sweep();
                 place.folder().map(OwnScratch::Cache)
             }
@@ -120,7 +109,6 @@ impl CommandDesk {
         }
     }
 
-    /// One case in a process of its own.
     fn run(&self, own: &CommandReference, folder: &Path, request: &Value) -> Result<(), String> {
         let path = folder.join("request.json");
         let written = std::fs::write(&path, format!("{request}\n")).and_then(|()| File::open(&path));
@@ -135,7 +123,6 @@ impl CommandDesk {
         if ended.succeeded() { Ok(()) } else { Err(how_it_ended(&ended, own)) }
     }
 
-    /// One case, asked of a process that stays.
     fn ask(&mut self, own: &CommandReference, request: &Value) -> Result<(), String> {
         let known = self.running.take().filter(|(other, _)| other == own);
         let mut serving = match known {
@@ -220,7 +207,6 @@ fn ending(status: Option<ExitStatus>) -> String {
     }
 }
 
-/// The last lines of a log, below a message.
 fn tail(log: &CappedLog) -> String {
     // Of a short log everything is at its start.
     let text = log.text();
@@ -230,7 +216,7 @@ fn tail(log: &CappedLog) -> String {
     last.iter().map(|line| format!("\n  | {}", cut(line))).collect()
 }
 
-/// The error of a command, whatever it was asked. The judge never takes it for a case without an answer.
+/// The judge never takes it for a case without an answer.
 fn failure(own: &CommandReference, label: &str, why: &str) -> DeviceError {
     let words = own.command.join(" ");
     let mut error = task_error(format!("the reference command `{words}` failed for `{label}`: {why}"));
@@ -238,19 +224,15 @@ fn failure(own: &CommandReference, label: &str, why: &str) -> DeviceError {
     error
 }
 
-/// Whether it is such an error.
 pub(super) fn is_failure(error: &DeviceError) -> bool {
     error.evidence.contains_key(EVIDENCE)
 }
 
-/// Asks a command about one case.
 pub(super) struct CommandRunner<'a, 'p> {
     pub desk: &'a mut CommandDesk,
     pub reference: &'a CommandReference,
     pub plan: &'a ProblemPlan,
-    /// The case's name.
     pub label: &'a str,
-    /// Hears of each run, whose time counts from there.
     pub phase: &'a mut PhaseSink<'p>,
 }
 
@@ -263,7 +245,6 @@ impl NaiveReference for CommandRunner<'_, '_> {
 }
 
 impl CommandRunner<'_, '_> {
-    /// Asks the same twice.
     pub fn agrees_with_itself(&mut self, inputs: &[Vec<u8>]) -> Result<(), DeviceError> {
         let (first, second) = (self.answers(inputs)?, self.answers(inputs)?);
         let share = if self.reference.single { APART_SINGLE } else { APART };
@@ -307,7 +288,6 @@ impl CommandRunner<'_, '_> {
         Ok(answers)
     }
 
-    /// Writes the inputs, and says where everything is.
     fn request(&self, folder: &Path, inputs: &[Vec<u8>]) -> Result<Value, String> {
         let plan = self.plan;
         let failed = |error: io::Error| format!("its inputs cannot be written: {error}");
@@ -351,7 +331,6 @@ impl CommandRunner<'_, '_> {
         serde_json::to_value(case).map_err(|error| error.to_string())
     }
 
-    /// The element type in which an output is answered.
     fn answered_as(&self, dtype: DType) -> DType {
         match (dtype.is_float(), self.reference.single) {
             (false, _) => dtype,

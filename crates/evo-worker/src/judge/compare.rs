@@ -30,7 +30,6 @@ use super::bounds::{BiasBound, Bounds};
 /// Rule 6: standard errors allowed on top of the share.
 const SIGMAS: f64 = 6.0;
 
-/// Which rule an output breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Breach {
     /// Rule 1.
@@ -52,7 +51,6 @@ pub enum Breach {
 }
 
 impl Breach {
-    /// The rule in words, for messages.
     pub fn describe(self) -> &'static str {
         match self {
             Breach::NonFinite => "NaN or infinity where the answer is finite",
@@ -137,7 +135,6 @@ pub fn on_host(actual: &[f64], expected: &[f64], tolerance: Tolerance) -> Compar
     result
 }
 
-/// The same for blocks of elements.
 pub fn blocks_on_host(actual: &[f64], expected: &[f64], block: u64, floor: f64) -> BlockError {
     let block = block.max(1) as usize;
     let mut worst = BlockError::default();
@@ -168,7 +165,6 @@ mod tests {
     use crate::judge::reference::testing::{buffer, check_plan, operands, plan};
     use crate::judge::reference::{self, Operands, ReferenceAnswer, max_abs};
 
-    /// How a simulated kernel adds up.
     #[derive(Clone, Copy, PartialEq, Debug)]
     enum Style {
         /// f32, eight interleaved chains, then a tree: another order than the trusted one.
@@ -177,7 +173,6 @@ mod tests {
         Drop,
         /// Accumulates in half.
         Half,
-        /// Writes zeros.
         Zero,
     }
 
@@ -337,7 +332,6 @@ mod tests {
         judged(&simulate(reference, &operands, style), &answer.expected, &bounds)
     }
 
-    /// A plain output without rows.
     fn vector(dtype: DType) -> OutputShape {
         OutputShape {
             dtype,

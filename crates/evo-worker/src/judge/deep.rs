@@ -1,7 +1,4 @@
 //! Further questions to finalists, as many as time allows: more shapes, more seeds.
-//!
-//! A kernel may be wrong at one shape in a hundred, or for one set of values in a hundred. Contenders cannot pay for so
-//! many questions; finalists are few.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -46,13 +43,12 @@ pub fn shapes<'a>(
     within(2 * series(check), SHAPES_MIN, cases.filter(move |case| !names.contains(&case.name())))
 }
 
-/// How long a series of questions may take.
 pub fn series(check: &CheckPlan) -> Duration {
     Duration::from_millis(u64::from(check.series_ms))
 }
 
-/// Every family but plain inputs that the file permits, at the largest shape that is quick to look at: once with another
-/// draw than the small shapes have met, so that families of two kinds show the other one, and again while a series lasts.
+/// At the largest shape that is quick to look at: once with another draw than the small shapes have met, so that
+/// families of two kinds show the other one, and again while a series lasts.
 pub fn families(check: &CheckPlan, plans: &[&ProblemPlan]) -> Result<Vec<Case>, DeviceError> {
     let Some(case) = shape_for_families(plans).or_else(|| shape_for_seeds(plans)) else {
         return Ok(Vec::new());
@@ -65,7 +61,6 @@ pub fn families(check: &CheckPlan, plans: &[&ProblemPlan]) -> Result<Vec<Case>, 
     Ok((1..=ROUNDS).flat_map(round).collect())
 }
 
-/// The largest shape that is quick to look at; none where no input is random.
 fn shape_for_families(plans: &[&ProblemPlan]) -> Option<Case> {
     let size = |plan: &&&ProblemPlan| Case::first(plan).elements();
     let quick = plans.iter().filter(|plan| plan.buffers.iter().any(inputs::varies));
@@ -73,13 +68,12 @@ fn shape_for_families(plans: &[&ProblemPlan]) -> Option<Case> {
     quick.map(|plan| Case::first(plan))
 }
 
-/// As many of them as a series allows, and each family once on a busy machine.
+/// As many as a series allows, and each family once on a busy machine.
 pub fn while_it_lasts(check: &CheckPlan, families: Vec<Case>) -> impl Iterator<Item = Case> + use<> {
     let few = families.len() / ROUNDS as usize;
     within(series(check), few, families.into_iter())
 }
 
-/// A small shape with values enough; none where no input is random.
 fn shape_for_seeds(plans: &[&ProblemPlan]) -> Option<Case> {
     let size = |plan: &&&ProblemPlan| Case::first(plan).elements();
     let random = plans.iter().filter(|plan| plan.buffers.iter().any(inputs::varies));
@@ -88,7 +82,7 @@ fn shape_for_seeds(plans: &[&ProblemPlan]) -> Option<Case> {
     enough.or_else(|| random.max_by_key(size)).map(|plan| Case::first(plan))
 }
 
-/// More seeds of plain inputs, and of kinds that take many draws, at the smallest shape that has values enough; none where no input is random.
+/// More seeds of plain inputs, and of kinds that take many draws.
 pub fn seeds(check: &CheckPlan, plans: &[&ProblemPlan]) -> impl Iterator<Item = Case> + use<> {
     let chosen = shape_for_seeds(plans);
     // Beyond the seeds that other cases have, the next one of which a comparison may use.
@@ -115,7 +109,7 @@ pub fn seeds(check: &CheckPlan, plans: &[&ProblemPlan]) -> impl Iterator<Item = 
     within(series(check), SEEDS_MIN, chosen.map(case).into_iter().flatten())
 }
 
-/// Those that begin within so much time of the first one, and a few more where that is not enough for a few.
+/// The cases that begin within so much time of the first one, and a few more on a busy machine.
 fn within(limit: Duration, few: usize, cases: impl Iterator<Item = Case>) -> impl Iterator<Item = Case> {
     let (mut began, mut count) = (None, 0);
     cases.take_while(move |_| {

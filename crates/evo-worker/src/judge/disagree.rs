@@ -10,9 +10,7 @@ use super::run::{PhaseSink, PreparedCase, RunSetting};
 use super::state::Judge;
 use super::wrong;
 
-/// Names the cause. The runs are given by their settings and the hashes of their outputs. One thing is changed
-/// at a time from the second setting to the first: nothing, the order of threads, what shared memory and stacks
-/// hold, workspace, outputs, the placement of buffers, the clock; finally the module itself is loaded again.
+/// One thing is changed at a time from the second setting to the first; finally the module itself is loaded again.
 pub(super) fn explain(
     judge: &mut Judge,
     prepared: &PreparedCase,
@@ -77,7 +75,6 @@ const STEPS: [SettingPart; 6] = [
 ];
 
 impl SettingPart {
-    /// `base` with this part taken from `other`.
     fn apply(self, base: RunSetting, other: RunSetting) -> RunSetting {
         let mut changed = base;
         match self {

@@ -4,7 +4,6 @@ use evo_protocol::dtype::DType;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
-/// The distribution before the family changes it.
 #[derive(Clone, Copy)]
 pub(super) enum Distribution {
     Bell {
@@ -19,7 +18,6 @@ pub(super) enum Distribution {
 }
 
 impl Distribution {
-    /// A typical magnitude.
     pub(super) fn size(self) -> f64 {
         match self {
             Distribution::Bell { scale } => scale,
@@ -37,7 +35,6 @@ impl Distribution {
         }
     }
 
-    /// Whether negative values belong to it.
     pub(super) fn signed(self) -> bool {
         match self {
             Distribution::Bell { .. } => true,
@@ -46,7 +43,6 @@ impl Distribution {
     }
 }
 
-/// The smallest normal value of a float type.
 pub(super) fn smallest_normal(dtype: DType) -> f64 {
     match dtype {
         DType::F16 => 2f64.powi(-14),
@@ -96,7 +92,6 @@ fn bell(raw: &[u8]) -> f64 {
     (f64::from(sum) - 4.0 * 65535.0) * BELL_UNIT
 }
 
-/// A uniform variable in [0, 1).
 pub(super) fn unit(word: u32) -> f64 {
     f64::from(word) * 2f64.powi(-32)
 }

@@ -1,9 +1,8 @@
 //! One large answer of the device, computed again by the processor.
 //!
-//! Which case it is follows from the study's seed, and which part of it: rows of a product, a head of attention. Two threads
-//! compute it in a second or two while the search goes on, and a finalist waits for the result; a product of 4096³ as a whole
-//! took them half a minute. If both answers differ, no verdict that rests on the device's answers can be trusted, and evo says so
-//! instead of going on.
+//! Which case and which part of it (rows of a product, a head of attention) follows from the study's seed. Two
+//! threads compute it in a second or two while the search goes on; a product of 4096³ as a whole took them half a
+//! minute.
 
 use std::ops::Range;
 use std::thread::{Builder, JoinHandle};
@@ -37,7 +36,6 @@ struct Part {
 }
 
 impl Part {
-    /// A part of at most so many operations, or the least there is, which the seed chooses.
     fn of(work: &ReferenceWork, plan: &ProblemPlan, seed: u64, operations: u64) -> Part {
         let whole = |buffer: &BufferPlan| 0..buffer.elements() as usize;
         let ranges = plan.buffers.iter().map(whole).collect();
@@ -76,29 +74,24 @@ impl Part {
         self.ranges[position] = first as usize..(first + elements) as usize;
     }
 
-    /// The part of the whole's inputs.
     fn inputs(&self, bytes: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let cut = |((bytes, buffer), range): ((&Vec<u8>, &BufferPlan), &Range<usize>)| {
             let size = buffer.dtype.bytes() as usize;
-            // Outputs have no contents.
             bytes.get(range.start * size..range.end * size).unwrap_or_default().to_vec()
         };
         bytes.iter().zip(&self.plan.buffers).zip(&self.ranges).map(cut).collect()
     }
 }
 
-/// The second computation of one case.
 #[derive(Debug, Default)]
 pub struct Doublecheck {
-    /// Cases seen so far.
     seen: u64,
     running: Option<JoinHandle<Result<(), DeviceError>>>,
-    /// What a computation that has ended found.
     found: Option<DeviceError>,
 }
 
 impl Doublecheck {
-    /// Computes this case again if it is the one. `draw` has its inputs, `answer` is what the device left.
+    /// `draw` has the case's inputs, `answer` is what the device left.
     pub fn consider(
         &mut self,
         device: &mut dyn Device,
@@ -186,7 +179,6 @@ mod tests {
     use crate::judge::inputs::Family;
     use crate::judge::reference::testing::{buffer, check_plan, plan};
 
-    /// What the second computation says of the answer of which one element is changed by so much.
     fn check(change: f64) -> Result<(), DeviceError> {
         let shape = |rows: u64, columns: u64| [rows, columns];
         let own = plan(
@@ -220,7 +212,6 @@ mod tests {
         first
     }
 
-    /// The answer to a part beside the same part of the answer to the whole.
     #[test]
     fn a_part_has_the_answers_of_the_whole() {
         let of = |name, shape: &[u64], role| buffer(name, DType::F32, shape, role);

@@ -6,12 +6,10 @@ use rand_chacha::ChaCha8Rng;
 
 use super::family::Family;
 
-/// Which inputs a case has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Draw {
     /// The study's secret seed.
     pub seed: u64,
-    /// Which of the case's seeds.
     pub index: u32,
     pub family: Family,
     /// One of `Family::magnitudes`.
@@ -32,7 +30,6 @@ impl Draw {
     }
 }
 
-/// Whether draws change this buffer at all: constants and files are the same in every case.
 pub fn varies(buffer: &BufferPlan) -> bool {
     buffer.role.is_read()
         && matches!(buffer.fill, Fill::Unrestricted | Fill::Normal { .. } | Fill::Uniform { .. })

@@ -1,8 +1,7 @@
 //! Inputs drawn by the device, bit for bit as the processor draws them (`inputs`).
 //!
-//! A buffer of 2²⁵ elements takes sixteen cores some hundred milliseconds to draw and to copy, and a contender meets a
-//! dozen of them. ChaCha8 makes each word from its position, so a kernel draws all elements at once. The families that
-//! large problems meet are drawn there, the others are left to the processor, which also checks the ends of a buffer.
+//! A buffer of 2²⁵ elements takes sixteen cores some hundred milliseconds to draw and to copy, and a contender meets
+//! a dozen of them. The processor draws what only small problems meet, and checks the ends of a buffer.
 
 use evo_device::device::{BufferId, CopiedPart, Device};
 use evo_protocol::device::DeviceError;
@@ -15,10 +14,8 @@ use super::family::Family;
 use super::inputs::{self, CHUNK, FillRule, REARRANGED};
 use super::on_device::{DeviceReferences, disagreement};
 
-/// Smaller buffers are drawn by the processor: that takes as long as the launches.
 const DRAWN_MIN: u64 = 1 << 18;
 
-/// Gives an input its contents in a draw, by the device where it has kernels for it.
 pub fn write_input(
     references: Option<&DeviceReferences>,
     device: &mut dyn Device,
@@ -38,13 +35,11 @@ pub fn write_input(
     device.write(target, &inputs::generate(plan, buffer, draw)?)
 }
 
-/// Whether the device draws this family.
 pub fn is_drawn(family: Family) -> bool {
     use Family::{Constant, Large, Normal, Ramp, Small, Spikes, Zero};
     matches!(family, Normal | Large | Small | Constant | Ramp | Spikes | Zero)
 }
 
-/// The draw whose values these are, in any order.
 fn of_values(draw: Draw) -> Draw {
     Draw { index: if draw.index >= REARRANGED { draw.index - REARRANGED } else { draw.index }, ..draw }
 }
@@ -84,8 +79,7 @@ fn encoded(rule: &FillRule, draw: Draw) -> Option<Vec<u8>> {
     Some(fields.flat_map(u64::to_le_bytes).collect())
 }
 
-/// Compares the first and the last elements with the processor's: a sixteenth of the buffer at each end stays in its
-/// place when a draw is rearranged.
+/// A sixteenth of the buffer at each end stays in its place when a draw is rearranged.
 fn check_ends(
     device: &mut dyn Device,
     rule: &FillRule,

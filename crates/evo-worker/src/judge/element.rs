@@ -12,14 +12,11 @@ use rayon::prelude::*;
 /// Elements handled by one task; large enough to hide the cost of handing it out.
 const CHUNK: usize = 1 << 16;
 
-/// Rounding and range of a floating-point type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Precision {
     /// Largest relative error of rounding to nearest: half the spacing at 1.
     pub unit: f64,
-    /// Largest finite value.
     pub largest: f64,
-    /// Smallest positive subnormal value.
     pub smallest: f64,
 }
 
@@ -100,12 +97,10 @@ pub fn narrow(values: &[f64], dtype: DType) -> Vec<u8> {
     bytes
 }
 
-/// fp64 values as the bytes of an fp64 buffer.
 pub fn f64_bytes(values: &[f64]) -> Vec<u8> {
     narrow(values, DType::F64)
 }
 
-/// What a buffer holds before a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Poison {
     /// NaN in every floating-point type.
@@ -171,12 +166,10 @@ pub fn pattern_elements(bytes: &[u8], plan: &BufferPlan, pattern: u32) -> u64 {
 mod tests {
     use super::*;
 
-    /// A value rounded to `dtype` and widened again.
     fn round(value: f64, dtype: DType) -> f64 {
         widen(&narrow(&[value], dtype), dtype)[0]
     }
 
-    /// One element of a buffer that was filled with `pattern`.
     fn pattern_value(dtype: DType, pattern: u32) -> f64 {
         let word = pattern.to_le_bytes();
         let bytes = [word, word].concat();

@@ -11,12 +11,9 @@ use super::on_device::{DIGITS, DeviceReferences};
 use super::perturb::UsualSize;
 use super::reference::{double, int, launch, long};
 
-/// Threads of a block.
 const THREADS: u32 = 256;
-/// Bits of a digit of an order statistic.
 const DIGIT_BITS: u32 = DIGITS.ilog2();
 
-/// The number of a data type in the source.
 pub fn element_type(dtype: DType) -> i32 {
     match dtype {
         DType::F16 => 0,
@@ -34,18 +31,16 @@ pub fn element_type(dtype: DType) -> i32 {
     }
 }
 
-/// A buffer and the type of its elements.
 pub type Typed = (BufferId, DType);
 
-/// What happens to values on their way from one buffer to another.
+/// Bits are drawn anew from the seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Change {
     Unchanged,
-    /// Their last bits are drawn anew from this seed.
+    /// The last bits change.
     Nudged(u64),
-    /// They are multiplied, and rounded to their own type.
     Scaled(f64),
-    /// Their last four bits are drawn anew from this seed, where they stay in a range whose end is left out.
+    /// The last four bits change, where the values stay in a range whose end is left out.
     Jiggled {
         seed: u64,
         low: f64,
@@ -54,7 +49,6 @@ pub enum Change {
 }
 
 impl DeviceReferences {
-    /// Draws a buffer by an encoded rule.
     pub fn draw(
         &self,
         device: &mut dyn Device,
@@ -67,7 +61,6 @@ impl DeviceReferences {
         self.strided(device, "evo_elements_draw", elements, arguments)
     }
 
-    /// Converts `elements` values.
     pub fn convert(
         &self,
         device: &mut dyn Device,
@@ -183,7 +176,6 @@ impl DeviceReferences {
         Ok(bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_le_bytes)).collect())
     }
 
-    /// How many values differ from 0.
     pub fn count_moved(
         &self,
         device: &mut dyn Device,
@@ -228,7 +220,6 @@ impl DeviceReferences {
         Ok((count, found))
     }
 
-    /// Takes the first `count` elements of a list out of a computation in single precision.
     pub fn leave_out(
         &self,
         device: &mut dyn Device,
@@ -240,7 +231,6 @@ impl DeviceReferences {
         self.strided(device, "evo_elements_leave_out", count, arguments)
     }
 
-    /// As many threads as fill the device, each with several elements.
     fn strided(
         &self,
         device: &mut dyn Device,
@@ -253,5 +243,4 @@ impl DeviceReferences {
     }
 }
 
-/// Blocks of 256 threads that fill the multiprocessors of a large GPU.
 const STRIDED_BLOCKS: u64 = 2048;

@@ -16,25 +16,20 @@ use super::perturb;
 
 /// Elements of a drawn buffer: several chunks of random words, the last of them short and odd.
 const DRAWN: u64 = (1 << 18) + 12_345;
-/// Elements of the lists that are measured.
 const MEASURED: usize = 100_003;
 /// Sums over the same elements in another order.
 const SUMS: f64 = 1e-12;
 
-/// One reference at one shape with every kind of input.
 #[derive(Clone, Debug)]
 pub struct Agreement {
     /// `gemm f16 70x33x65`.
     pub name: String,
-    /// Kinds of inputs that were compared.
     pub cases: usize,
-    /// The first difference, if there is one.
     pub difference: Option<String>,
     /// The largest distance over what is allowed.
     pub worst: f64,
 }
 
-/// Compares draws, conversions and measures.
 pub fn compare(
     device: &mut dyn Device,
     references: &DeviceReferences,
@@ -70,7 +65,6 @@ fn buffers() -> Vec<BufferPlan> {
     bells.into_iter().chain(flats).chain(whole).collect()
 }
 
-/// Every family that the device draws, in order and rearranged, in both kinds.
 fn draws(
     device: &mut dyn Device,
     references: &DeviceReferences,
@@ -96,7 +90,6 @@ fn draws(
     Ok(row(format!("draw {} {}", buffer.name, buffer.dtype.as_str()), cases, difference))
 }
 
-/// Values of a type as fp64 and as f32, as they are, with other last bits and multiplied.
 fn conversions(
     device: &mut dyn Device,
     references: &DeviceReferences,
@@ -135,7 +128,6 @@ fn conversions(
     Ok(row(format!("convert {}", dtype.as_str()), cases, difference))
 }
 
-/// Distances, bends, order statistics and uncertain elements of lists in which a few values are not finite.
 fn measures(
     device: &mut dyn Device,
     references: &DeviceReferences,

@@ -30,7 +30,6 @@ use super::reference::{self, Operands, ReferenceAnswer};
 use super::single_precision;
 use super::views;
 
-/// Right answers of one case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExpectedSet {
     /// How far the family's inputs are magnified (`Family::magnitudes`).
@@ -40,7 +39,6 @@ pub struct ExpectedSet {
     pub outputs: Vec<ExpectedOutput>,
 }
 
-/// The right answer for one buffer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExpectedOutput {
     /// Position in `ProblemPlan::buffers`.
@@ -64,7 +62,6 @@ pub fn compared_as(dtype: DType) -> DType {
     if matches!(dtype, DType::I64 | DType::U64) { DType::U32 } else { dtype }
 }
 
-/// What the bounds of an output depend on, for plain inputs.
 pub fn output_shape(plan: &ProblemPlan, buffer: usize) -> OutputShape {
     let own = &plan.buffers[buffer];
     // What is prepared holds what others hold, and makes no sum longer.
@@ -80,7 +77,6 @@ pub fn output_shape(plan: &ProblemPlan, buffer: usize) -> OutputShape {
     }
 }
 
-/// The contents of every input buffer, by position; empty for outputs and scratch.
 pub fn input_bytes(plan: &ProblemPlan, draw: Draw) -> Result<Vec<Vec<u8>>, DeviceError> {
     let one = |buffer: &BufferPlan| match buffer.role.is_read() {
         true => inputs::generate(plan, buffer, draw),
@@ -89,17 +85,14 @@ pub fn input_bytes(plan: &ProblemPlan, draw: Draw) -> Result<Vec<Vec<u8>>, Devic
     plan.buffers.iter().map(one).collect()
 }
 
-/// The hash of the contents of every input buffer.
 pub fn hash_inputs(bytes: &[Vec<u8>]) -> ContentHash {
     ContentHash::of_parts(bytes.iter().map(Vec::as_slice))
 }
 
-/// The hash of a case's inputs at a magnitude.
 pub fn inputs_hash(check: &CheckPlan, case: &Case, magnitude: f64) -> Result<ContentHash, DeviceError> {
     Ok(hash_inputs(&inputs_at(check, case, magnitude)?))
 }
 
-/// The contents of every input buffer of a case at a magnitude.
 pub fn inputs_at(check: &CheckPlan, case: &Case, magnitude: f64) -> Result<Vec<Vec<u8>>, DeviceError> {
     let draw = Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude };
     input_bytes(&case.plan, draw)
@@ -114,7 +107,6 @@ pub fn compute(
 ) -> Result<AnsweredCase, DeviceError> {
     let naive: &mut dyn NaiveReference = &mut views::ViewedReference { whole: naive, plan: &case.plan };
     let mut why = String::new();
-    // The largest magnitude first: the harder the inputs, the more they find.
     for (number, magnitude) in magnitudes(check, case).iter().enumerate() {
         let draw =
             Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude: *magnitude };
@@ -181,16 +173,13 @@ fn expected_output(case: &Case, mut answer: ReferenceAnswer, mixing: &[usize]) -
     ExpectedOutput { buffer, scale, uncertain, values }
 }
 
-/// What more calls of a user's reference say of its answers.
 #[derive(Default)]
 struct OwnLooks {
-    /// Its integers in single precision.
     integers: NaiveAnswers,
     /// Buffers whose infinities mix.
     mixing: Vec<usize>,
 }
 
-/// Asks a user's reference again, in single precision and with inputs a little different.
 fn look_closer(
     case: &Case,
     bytes: &[Vec<u8>],
@@ -225,12 +214,10 @@ fn faint(case: &Case, answer: &ReferenceAnswer) -> Option<String> {
         .then(|| "its answer is nearly subnormal".to_string())
 }
 
-/// Says that a reference has no usable answer to a case.
 pub fn no_answer(case: &Case, why: &str) -> DeviceError {
     task_error(format!("the reference is unusable for `{}`: {why}", case.name()))
 }
 
-/// The plain function's answers, whatever they are worth.
 pub fn builtin_answers(
     name: &str,
     plan: &ProblemPlan,
@@ -329,21 +316,17 @@ fn mostly_noise(plan: &ProblemPlan, answer: &ReferenceAnswer) -> Option<String> 
     noise.then(|| noisy(buffer))
 }
 
-/// Says that an answer is mostly noise.
 pub fn noisy(buffer: &BufferPlan) -> String {
     format!("`{}` is mostly the reference's own rounding", buffer.name)
 }
 
-/// What may make an answer useless.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Oddities {
     pub elements: u64,
-    /// Elements that are finite.
     pub finite: u64,
     pub first_nan: Option<u64>,
     /// The first NaN or infinity, and which.
     pub first_special: Option<(u64, f64)>,
-    /// The largest finite magnitude.
     pub max: f64,
     /// Whether a computation in the output's own type is not finite where the answer is.
     pub overflows: bool,
@@ -409,9 +392,8 @@ pub fn unusable(plan: &ProblemPlan, family: Family, position: usize, odd: &Oddit
     None
 }
 
-/// The name of a case's answers: everything that decides them and the bounds that are kept with them. Of the
-/// configuration that is only what the compiler may do to arithmetic.
-/// `reference_hash` is the naive kernel's binary.
+/// Everything that decides a case's answers and their bounds. Of the configuration that is only what the compiler may
+/// do to arithmetic. `reference_hash` is the naive kernel's binary.
 pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>) -> ContentHash {
     let plan = &case.plan;
     let mut text = format!("evo expected 10\n{}\n{:?}\n", plan.name, plan.sizes);
@@ -468,7 +450,6 @@ pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>)
     ContentHash::of(text.as_bytes())
 }
 
-/// What tells one state of a file from another: its length, its times and its place on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileState {
     length: u64,
@@ -477,8 +458,7 @@ struct FileState {
     place: (u64, u64),
 }
 
-/// The hash of a file's contents. Each case of each variant asks for it, so a file is read again only when it is no
-/// longer the same file.
+/// Each case of each variant asks for it, so a file is read again only when it is no longer the same file.
 fn file_hash(path: &Path) -> String {
     static KNOWN: Mutex<BTreeMap<PathBuf, (FileState, String)>> = Mutex::new(BTreeMap::new());
     let state = |meta: fs::Metadata| FileState {

@@ -1,8 +1,7 @@
 //! Expected outputs that were computed before: in memory, and in files that outlive a killed worker.
 //!
-//! A file's name is a hash of everything that decides the answers, and the file names the inputs that they
-//! belong to. The caller compares that with its own inputs: another program may draw other inputs under the
-//! same name, and answers to other inputs would make every correct variant look wrong.
+//! The file names the inputs that its answers belong to, and the caller compares that with its own: another program
+//! may draw other inputs under the same name.
 
 use std::fs;
 use std::io::Write;
@@ -18,7 +17,6 @@ use super::bounds::AnswerScale;
 use super::element;
 use super::expected::{ExpectedOutput, ExpectedSet};
 
-/// Answers that are already known.
 pub struct ExpectedCache {
     folder: Option<PathBuf>,
     /// Least recently used first.
@@ -55,7 +53,6 @@ struct HeadOutput {
 }
 
 impl ExpectedCache {
-    /// A cache that keeps files in `folder`, if there is one.
     pub fn new(folder: Option<PathBuf>) -> ExpectedCache {
         ExpectedCache {
             folder,
@@ -66,7 +63,7 @@ impl ExpectedCache {
         }
     }
 
-    /// What is known under this name. A damaged file is as good as none.
+    /// A damaged file is as good as none.
     pub fn get(&mut self, key: &ContentHash) -> Option<Arc<ExpectedSet>> {
         if let Some(position) = self.memory.iter().position(|(own, _)| own == key) {
             let entry = self.memory.remove(position);
@@ -79,7 +76,6 @@ impl ExpectedCache {
         Some(set)
     }
 
-    /// Keeps answers that took so long to compute.
     pub fn put(&mut self, key: &ContentHash, set: ExpectedSet, took: Duration) -> Arc<ExpectedSet> {
         let saves = took.as_secs_f64() > FILE_SAVES * size(&set) as f64 / FILE_RATE;
         if size(&set) >= self.file_min && saves {
@@ -90,7 +86,7 @@ impl ExpectedCache {
         set
     }
 
-    /// Keeps answers in a file however few they are: of a reference by command, which takes a process to compute.
+    /// Keeps answers in a file however few they are: a reference by command takes a process to compute them.
     pub fn keep(&mut self, key: &ContentHash, set: ExpectedSet) -> Arc<ExpectedSet> {
         self.write(key, &set);
         let set = Arc::new(set);
@@ -98,7 +94,6 @@ impl ExpectedCache {
         set
     }
 
-    /// Writes the file, if there is a folder. One that cannot be written costs time later, nothing else.
     fn write(&self, key: &ContentHash, set: &ExpectedSet) {
         let (Some(path), Some(folder)) = (self.path(key), &self.folder) else { return };
         let write = || -> std::io::Result<()> {
@@ -113,7 +108,6 @@ impl ExpectedCache {
         let _ = write();
     }
 
-    /// Gives up what is in memory.
     pub fn forget(&mut self, key: &ContentHash) {
         if let Some(position) = self.memory.iter().rposition(|(own, _)| own == key) {
             self.memory_bytes -= size(&self.memory.remove(position).1);
@@ -128,7 +122,6 @@ impl ExpectedCache {
         self.forget(key);
         self.memory_bytes += size(&set);
         self.memory.push((key.clone(), set));
-        // The newest set stays even if it is larger than the limit, because it is about to be used.
         while self.memory_bytes > self.memory_limit && self.memory.len() > 1 {
             let (_, old) = self.memory.remove(0);
             self.memory_bytes -= size(&old);
@@ -136,7 +129,6 @@ impl ExpectedCache {
     }
 }
 
-/// Bytes of its values.
 fn size(set: &ExpectedSet) -> usize {
     set.outputs.iter().map(|output| output.values.len() * 8).sum()
 }

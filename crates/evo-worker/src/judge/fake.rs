@@ -13,10 +13,8 @@ use evo_protocol::verdict::VerdictKind;
 
 use super::{compare, element};
 
-/// Bytes of guard on each side.
 pub const GUARD: usize = 64;
 
-/// A kernel; an error ends the launch as the driver would.
 pub type Kernel = Rc<dyn Fn(&mut Call<'_>) -> Result<(), DeviceError>>;
 
 struct Buffer {
@@ -26,7 +24,6 @@ struct Buffer {
     pattern: u32,
 }
 
-/// What a kernel sees.
 pub struct Call<'a> {
     buffers: &'a mut BTreeMap<u32, Buffer>,
     launch: &'a BoundLaunch,
@@ -59,12 +56,10 @@ impl Call<'_> {
         }
     }
 
-    /// A buffer argument's address, so to speak.
     pub fn address(&self, argument: usize) -> u32 {
         self.id(argument)
     }
 
-    /// All elements of an f32 buffer.
     pub fn load(&self, argument: usize) -> Vec<f32> {
         let bytes = &self.buffers[&self.id(argument)].bytes;
         let own = &bytes[GUARD..bytes.len() - GUARD];
@@ -102,17 +97,13 @@ pub struct FakeDevice {
     launches: u64,
     took_ns: f64,
     pub echo: Option<String>,
-    /// Whether the global variable of a module is to be found by its name.
     pub names_variables: bool,
     pub attributes: EntryAttributes,
-    /// Buffers larger than this do not fit.
     pub memory: u64,
-    /// What is found in shared memory where nothing was put there.
     pub usual_residue: f32,
     conditions: RunConditions,
 }
 
-/// Facts of the fake device.
 pub fn info() -> DeviceInfo {
     DeviceInfo {
         kind: DeviceKind::Host,
@@ -131,7 +122,6 @@ pub fn info() -> DeviceInfo {
 }
 
 impl FakeDevice {
-    /// A device that knows these kernels by entry name.
     pub fn new(kernels: Vec<(&str, Kernel)>) -> FakeDevice {
         FakeDevice {
             info: info(),

@@ -2,7 +2,6 @@
 
 use evo_protocol::check::GateCheck;
 
-/// A way to fill the random inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Family {
     /// As the space file says.
@@ -46,7 +45,6 @@ pub enum Family {
 }
 
 impl Family {
-    /// Every family, `Normal` first.
     pub const ALL: [Family; 18] = [
         Family::Normal,
         Family::Large,
@@ -68,7 +66,6 @@ impl Family {
         Family::Mixed,
     ];
 
-    /// The name in space files and messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Family::Normal => "normal",
@@ -122,7 +119,6 @@ impl Family {
         }
     }
 
-    /// The check that tries it; plain inputs always are.
     pub fn check(self) -> Option<GateCheck> {
         match self {
             Family::Normal => None,
@@ -146,7 +142,6 @@ impl Family {
         }
     }
 
-    /// Whether its values are such that kernels disagree about the answer.
     pub fn is_special(self) -> bool {
         matches!(self, Family::Huge | Family::Subnormal | Family::Special | Family::Lowest)
     }

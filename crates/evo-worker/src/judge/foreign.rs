@@ -21,8 +21,6 @@ use super::timed::TimedProblem;
 use super::{element, parity, wrong};
 
 impl Judge {
-    /// Writes a case's inputs as `inputs/NAME.npy` in a folder. They are the inputs to which the answers belong, which are
-    /// written to `expected/` where that is asked for too.
     pub fn hand_out(
         &mut self,
         slot: u8,
@@ -48,7 +46,7 @@ impl Judge {
         self.or_refusal(plan, done)
     }
 
-    /// Writes the answers to a case. Of an output that is compared through a view there is no answer for each element.
+    /// Of an output that is compared through a view there is no answer for each element.
     fn write_answers(&mut self, prepared: &PreparedCase, folder: &Path) -> Result<(), DeviceError> {
         let failed = |error: std::io::Error| task_error(format!("answers cannot be written: {error}"));
         std::fs::create_dir_all(folder).map_err(failed)?;
@@ -65,7 +63,6 @@ impl Judge {
         Ok(())
     }
 
-    /// Compares `outputs/NAME.npy` in a folder with the answers to a case.
     pub fn judge_foreign(
         &mut self,
         slot: u8,
@@ -86,7 +83,6 @@ impl Judge {
         }
     }
 
-    /// The plain parity of one more call of a problem that is timed.
     pub fn plain_parity(
         &mut self,
         timed: &TimedProblem,

@@ -1,12 +1,9 @@
 //! Answers that are computed before a gate asks for them.
 //!
-//! Those of a built-in reference while the first variants are compiled, as far as they get, because nothing else is to be
-//! done meanwhile. Those of a reference by command while no process of a variant is there.
-//!
-//! Other references are computed by the judge itself or by the device, and a variant's process never sees them. A
-//! command is a process of its own with files of its own: a variant that is not fenced in could look at both. So a gate
-//! first has the answers computed that it is going to ask for, with every module parked, and whatever is asked beyond
-//! that (further shapes and seeds for finalists) parks the modules for one case.
+//! A command is a process with files of its own, which a variant that is not fenced in could look at. So a gate first
+//! has the answers computed that it is going to ask for, with every module parked; whatever is asked beyond that
+//! (further shapes and seeds for finalists) parks the modules for one case. Answers of built-in references are
+//! computed while the first variants are compiled.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,7 +26,6 @@ use super::wrong;
 /// What a compiler takes for the first variant, about: one that is ready must not wait.
 const AHEAD_MAX: Duration = Duration::from_millis(300);
 
-/// A case's answers as they are kept, and its inputs by buffer position.
 type KeptCase = (Arc<ExpectedSet>, Vec<Vec<u8>>);
 
 fn command_of(check: &CheckPlan) -> Option<&CommandReference> {
@@ -60,7 +56,7 @@ impl Judge {
         }
     }
 
-    /// Puts inputs and answers of a built-in reference on the device. What has no answer is left to the gate that asks.
+    /// What has no answer is left to the gate that asks.
     fn answer_ahead(
         &mut self,
         check: &CheckPlan,
@@ -113,7 +109,6 @@ impl Judge {
         Ok(())
     }
 
-    /// Computes what a gate will ask for.
     pub(super) fn foresee_gate(
         &mut self,
         slot: u8,
@@ -144,7 +139,6 @@ impl Judge {
         self.foresee(&check, &cases, phase)
     }
 
-    /// Computes the answers to these cases that are not known yet.
     pub(super) fn foresee(
         &mut self,
         check: &CheckPlan,
@@ -170,7 +164,6 @@ impl Judge {
         done
     }
 
-    /// Whether the answers to a case are known, or known not to be there.
     fn knows(&mut self, check: &CheckPlan, case: &Case, key: &ContentHash) -> bool {
         if self.unanswered.contains_key(key) {
             return true;
@@ -179,7 +172,6 @@ impl Judge {
         expected::inputs_hash(check, case, answers.magnitude).is_ok_and(|hash| hash == answers.inputs)
     }
 
-    /// Asks the command about one case, with no process of a variant there, and keeps its answer.
     fn consult(
         &mut self,
         check: &CheckPlan,

@@ -55,7 +55,6 @@ const LEARNED: u64 = 4096;
 const LEARNED_NS: f64 = 10.0;
 
 impl Judge {
-    /// Whether calls on new contents take longer than calls on the contents of the call before.
     pub fn compare_fresh(
         &mut self,
         timed: &TimedProblem,
@@ -82,7 +81,6 @@ impl Judge {
         Ok(seen.map(|seen| Box::new(wrong::about(seen.verdict(), &turn.case))))
     }
 
-    /// What every look at a suspect shows; none where one of them shows nothing.
     fn fresh_looks(
         &mut self,
         timed: &TimedProblem,
@@ -105,7 +103,7 @@ impl Judge {
         Ok(seen)
     }
 
-    /// Calls of both kinds in turns, judged after so many rounds each; none as soon as chance explains the difference.
+    /// None as soon as chance explains the difference.
     fn fresh_look(
         &mut self,
         timed: &TimedProblem,
@@ -189,7 +187,6 @@ impl Judge {
     }
 }
 
-/// A difference that chance does not explain. Times are medians, nanoseconds.
 struct FreshLook {
     ratio: f64,
     fresh: f64,

@@ -13,7 +13,6 @@ use super::state::Judge;
 use super::{instrumented, launch_check, repeat, shapes};
 
 impl Judge {
-    /// Runs one gate over some problems.
     pub fn gate(
         &mut self,
         slot: u8,

@@ -17,7 +17,6 @@ const CACHE_FACTOR: f64 = 3.0;
 /// About half of the shortest launch that was measured (0.97 µs on an H200, hot).
 const LAUNCH_NS: f64 = 500.0;
 
-/// The shortest time that the device allows, and what sets it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Floor {
     pub ns: f64,
@@ -45,7 +44,6 @@ pub fn floor(plan: &ProblemPlan, info: &DeviceInfo, mode: TimingMode) -> Option<
     known.max_by(|a, b| a.ns.total_cmp(&b.ns))
 }
 
-/// Compares a measured time with the floor.
 pub fn check(plan: &ProblemPlan, info: &DeviceInfo, mode: TimingMode, p50_ns: f64) -> GateAnswer {
     let mut answer = GateAnswer::begin(Gate::Honesty);
     answer.report.cases = 1;
@@ -88,7 +86,6 @@ mod tests {
         ProblemPlan { flops: Some(flops), bytes: Some(bytes), ..plan("p", &[], vec![]) }
     }
 
-    /// The device: 4 TB/s, 60 and 900 TFLOP/s, 50 MB of cache.
     fn device() -> DeviceInfo {
         DeviceInfo {
             kind: DeviceKind::Cuda,

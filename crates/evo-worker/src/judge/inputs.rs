@@ -57,7 +57,6 @@ pub const AT_ONE_END: u32 = 3;
 /// which every sum in a float holds.
 pub const AT_UPPER_END: u32 = 7;
 
-/// The contents of one input buffer, little-endian.
 pub fn generate(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Result<Vec<u8>, DeviceError> {
     let count = buffer.elements().max(1) as usize;
     if draw.index >= REARRANGED {
@@ -86,7 +85,6 @@ pub fn generate(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Result<V
     }
 }
 
-/// What the file asks a random buffer to hold.
 fn distribution(buffer: &BufferPlan) -> Option<Distribution> {
     match &buffer.fill {
         Fill::Constant { .. } | Fill::Npy { .. } | Fill::Raw { .. } | Fill::Prepared => None,
@@ -102,7 +100,6 @@ fn distribution(buffer: &BufferPlan) -> Option<Distribution> {
 
 /// The rule by which one element is computed, on the processor or on the device (`drawn`).
 pub(super) struct FillRule {
-    /// Names the buffer's random streams.
     pub(super) seed: [u8; 32],
     pub(super) shape: Distribution,
     /// Whether the file declares the range, which then holds for every family.
@@ -115,15 +112,12 @@ pub(super) struct FillRule {
     pub(super) level: f64,
     /// Ramps go down as often as up.
     pub(super) descending: bool,
-    /// Where the positive spike is.
     pub(super) spike: usize,
-    /// Elements of the last extent.
     pub(super) row: usize,
     /// Decides what each row is.
     pub(super) rows: u64,
     /// Which of two kinds (`Draw::is_second`).
     pub(super) second: bool,
-    /// Extremes are all the same.
     at_one_end: bool,
     /// All of them are the largest value.
     at_upper_end: bool,
@@ -236,7 +230,6 @@ impl FillRule {
         }
     }
 
-    /// All elements of the constant family.
     pub(super) fn constant(&self) -> f64 {
         match self.shape {
             Distribution::Bell { scale } => scale * self.level * self.magnitude,
@@ -244,7 +237,6 @@ impl FillRule {
         }
     }
 
-    /// Where a ramp begins and ends.
     pub(super) fn ramp_ends(&self) -> (f64, f64) {
         match self.shape {
             // Not symmetric: a sum over the tensor must not cancel to nothing.
@@ -455,7 +447,6 @@ impl FillRule {
         }
     }
 
-    /// Puts huge or special values in place of a few, and of at least one.
     fn sprinkle(&self, source: &mut ChaCha8Rng, start: usize, values: &mut [f64]) {
         let largest = element::precision(self.dtype).map_or(f64::MAX, |own| own.largest) / 4.0;
         let huge = self.magnitude.min(largest);

@@ -168,7 +168,6 @@ fn integers_of_one_draw_in_four_are_all_at_one_end() {
     assert_eq!(ends, [i8::MIN, i8::MAX].into());
 }
 
-/// Two inputs of a case, with an index of the draw.
 fn operands(family: Family, seed: u64, index: u32) -> [Vec<i64>; 2] {
     let own = |name| BufferPlan { shape: vec![96, 64], ..buffer(name, DType::I32, 0, Fill::Unrestricted) };
     let all = plan(vec![own("a"), own("b")]);

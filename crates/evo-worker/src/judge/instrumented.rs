@@ -32,7 +32,6 @@ const TIME_MAX: Duration = Duration::from_secs(4);
 /// No case begins later than this after the first one, but for the smallest, which a busy machine delays.
 const TIME_OF_ALL: Duration = Duration::from_secs(12);
 const CASES_MIN: usize = 8;
-/// How one run differs from another.
 #[derive(Clone, Copy)]
 struct WatchSetting {
     /// Seed of the moments at which threads give way.
@@ -41,11 +40,9 @@ struct WatchSetting {
     /// What shared memory and workspace hold before: a large number of either sign in every floating type, NaN, or
     /// zero. No minimum, maximum or comparison answers all four alike.
     residue: u32,
-    /// What outputs hold.
     outputs: Poison,
 }
 
-/// Every case runs under these.
 const RUNS: [WatchSetting; 2] = [
     WatchSetting::new(0x9e37_79b9_7f4a_7c15, 0xffff_ffff, Poison::A),
     // Blocks that run one after the other find everything that earlier ones have to say.
@@ -54,7 +51,6 @@ const RUNS: [WatchSetting; 2] = [
         ..WatchSetting::new(0xd1b5_4a32_d192_ed03, 0xfbff_fbff, Poison::B)
     },
 ];
-/// And under these if it reads what nobody wrote.
 const MORE_RUNS: [WatchSetting; 3] = [
     WatchSetting::new(0x8cb9_2ba7_2f3d_8dd7, 0, Poison::A),
     WatchSetting::new(0xe703_7ed1_a0b4_28db, 0x7bff_7bff, Poison::B),
@@ -69,8 +65,7 @@ impl WatchSetting {
 }
 
 impl Judge {
-    /// Loads the instrumented build that belongs to one of the builds of the candidate in a slot. A refusal is kept as
-    /// the reason why it is not run.
+    /// A refusal is kept as the reason why the build is not run.
     pub fn load_instrumented(&mut self, slot: u8, position: usize, binary: &[u8]) {
         let Some(own) = self.slots.get_mut(&slot) else { return };
         let Some(build) = own.builds.get_mut(position) else { return };
@@ -81,12 +76,10 @@ impl Judge {
     }
 }
 
-/// What the runs of a variant showed.
 #[derive(Default)]
 struct WatchedCases {
     runs: u32,
     accesses: u64,
-    /// Cases that were too large or too slow.
     skipped: u32,
     notes: Vec<AccessNote>,
 }
@@ -131,7 +124,6 @@ pub(super) fn extend(
     }
 }
 
-/// Why a build has no instrumented one that could run; nothing where it has.
 fn absent((build, loaded): (&CandidateBuild, &LoadedBuild)) -> Option<String> {
     match (&build.instrumented, loaded.instrumented.module) {
         (Some(InstrumentedBuild::Failed { why }), _) => Some(why.clone()),
@@ -159,7 +151,7 @@ fn conclude(cases: &WatchedCases, answer: &mut GateAnswer) -> String {
     said
 }
 
-/// Runs what is small enough, smallest first. The error is why nothing could be run.
+/// Smallest first. The error is why nothing could be run.
 fn run_all(
     judge: &mut Judge,
     slot: u8,
@@ -197,7 +189,6 @@ fn run_all(
     Ok(found)
 }
 
-/// Why a run says nothing, or ended.
 enum Unable {
     TooLong,
     NotWatched,
@@ -213,7 +204,6 @@ impl From<DeviceError> for Unable {
     }
 }
 
-/// One case under two orders, and under more where it reads what nobody wrote.
 fn run_case(
     judge: &mut Judge,
     slot: u8,

@@ -65,7 +65,6 @@ pub(super) fn check(judge: &mut Judge, slot: u8, plans: &[ProblemPlan]) -> Resul
     Ok(found)
 }
 
-/// Asks every build whose it is.
 fn echo(judge: &mut Judge, slot: u8, checks: CheckSet, found: &mut GateAnswer) -> Result<(), DeviceError> {
     let own = judge.slot(slot)?;
     let builds = own.builds.iter().zip(&own.candidate.builds);
@@ -90,7 +89,6 @@ fn blocks(launch: &BoundLaunch) -> u64 {
     launch.grid.iter().map(|extent| u64::from(*extent)).product()
 }
 
-/// Why a launch cannot work, if so.
 fn refuse(launch: &BoundLaunch, attributes: &EntryAttributes, info: &DeviceInfo) -> Option<Verdict> {
     refuse_block(launch, attributes, &info.limits)
         .or_else(|| refuse_cluster(launch, &info.limits))
@@ -103,7 +101,6 @@ fn failure(launch: &BoundLaunch, cause: &str, message: String) -> Option<Verdict
     Some(verdict.with_cause(cause).with("entry", entry.clone()))
 }
 
-/// One block has more of something than there is, or the grid more blocks.
 fn refuse_block(
     launch: &BoundLaunch,
     attributes: &EntryAttributes,
@@ -140,7 +137,6 @@ fn refuse_block(
     None
 }
 
-/// The cluster is too large or does not divide the grid.
 fn refuse_cluster(launch: &BoundLaunch, limits: &DeviceLimits) -> Option<Verdict> {
     if let Some(cluster) = launch.cluster {
         let size: u64 = cluster.iter().map(|extent| u64::from(*extent)).product();
@@ -157,7 +153,6 @@ fn refuse_cluster(launch: &BoundLaunch, limits: &DeviceLimits) -> Option<Verdict
     None
 }
 
-/// Too few blocks fit the device at once.
 fn refuse_residency(
     launch: &BoundLaunch,
     attributes: &EntryAttributes,

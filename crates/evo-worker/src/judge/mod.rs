@@ -1,8 +1,6 @@
 //! The judge in the child: gates run against a device, answers held against fp64 references.
 //!
-//! `state` owns the device, the candidates loaded on it and their data; `gates` runs one gate on a
-//! candidate; each gate has a file. The judge decides what an answer means. What it means for the
-//! variant's way through the gates is decided in the parent (`supervise::cascade`).
+//! What an answer means for the variant's way through the gates is decided in the parent (`supervise::cascade`).
 
 mod afterwards;
 pub mod agreement;

@@ -23,7 +23,6 @@ const HEAP: &str = "evo_heap_in_use";
 /// Calls of the same input. The first may fill tables; two differences after it are a habit.
 const CALLS: usize = 4;
 
-/// A verdict if a variable of the module changes with every call of the same input.
 pub(super) fn changes_with_every_call(
     judge: &mut Judge,
     prepared: &PreparedCase,
@@ -61,7 +60,6 @@ fn leak(judge: &mut Judge, who: &str, prepared: &PreparedCase) -> Verdict {
     wrong::about(Verdict::new(VerdictKind::Stateful, what).with_cause("memory_leak"), &prepared.case)
 }
 
-/// How much of the device heap is in use, as a hash; `None` where the module does not say.
 pub(super) fn heap(judge: &mut Judge, prepared: &PreparedCase) -> Result<Option<u64>, DeviceError> {
     let variables = judge.device.variables(prepared.module)?;
     Ok(variables.into_iter().find(|own| own.name == HEAP).map(|own| own.hash))
@@ -79,8 +77,7 @@ pub(super) fn keeps_memory(
     Ok(keeps.then(|| leak(judge, "some of many calls keep", prepared)))
 }
 
-/// Whether calls of a case leave the module's variables other than they were when it was loaded. They are as loaded
-/// afterwards.
+/// The module's variables are as loaded afterwards.
 pub(super) fn is_kept(
     judge: &mut Judge,
     prepared: &PreparedCase,

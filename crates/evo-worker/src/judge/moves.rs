@@ -27,7 +27,6 @@ fn given(plan: &ProblemPlan) -> impl Iterator<Item = (usize, &BufferPlan)> {
     plan.buffers.iter().enumerate().filter(reads)
 }
 
-/// Whether the answer for a buffer is looked through.
 pub(super) fn is_asked(plan: &ProblemPlan, position: usize) -> bool {
     let answer = &plan.buffers[position];
     let inputs: u64 = given(plan).map(|(_, buffer)| buffer.elements()).sum();

@@ -15,23 +15,19 @@ use super::npy::task_error;
 use super::pool::{InputWriter, Pool};
 use super::run;
 
-/// The builds of a naive kernel that are loaded.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NaiveModules {
     pub own: Option<ModuleId>,
     /// In single precision, where `own` computes in double precision.
     pub single: Option<ModuleId>,
-    /// The task's kernels that derive inputs from inputs.
     pub prepare: Option<ModuleId>,
 }
 
-/// Runs a naive kernel at one problem.
 pub struct NaiveRunner<'a> {
     pub device: &'a mut dyn Device,
     pub pool: &'a mut Pool,
     pub modules: NaiveModules,
     pub plan: &'a ProblemPlan,
-    /// Whether `modules.own` computes in double precision.
     pub wide: bool,
 }
 
@@ -101,7 +97,6 @@ fn naive_outputs(
     Ok(outputs)
 }
 
-/// Runs the naive kernel on the inputs that `write` gives it. Its outputs lie in the buffers that come back, by position.
 pub fn run_reference(
     device: &mut dyn Device,
     pool: &mut Pool,

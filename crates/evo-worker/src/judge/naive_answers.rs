@@ -2,12 +2,9 @@
 
 use evo_protocol::device::DeviceError;
 
-/// Outputs by buffer position.
 pub type NaiveAnswers = Vec<(usize, Vec<f64>)>;
 
-/// The user's naive kernel, or command, as often as it is asked.
 pub trait NaiveReference {
-    /// Its answers to these inputs, by buffer position.
     fn answers(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, DeviceError>;
 
     /// Its answers to several inputs at one shape, in their order.

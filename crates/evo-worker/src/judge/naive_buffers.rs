@@ -10,7 +10,6 @@ use super::npy::task_error;
 use super::pool::Pool;
 use super::run;
 
-/// Gives the reference the sizes and parameters that it reads by name.
 pub fn fill_sizes(
     device: &mut dyn Device,
     pool: &mut Pool,
@@ -36,7 +35,6 @@ pub fn may_be_left_out(buffer: &BufferPlan) -> bool {
     buffer.role == Role::Output && run::starts_as(buffer).is_none() && buffer.dtype.is_float()
 }
 
-/// An error if it leaves `count` of them: then nothing tells what is right there.
 pub fn left_out(buffer: &BufferPlan, count: u64) -> Result<(), DeviceError> {
     let count = count.min(buffer.elements());
     if count == 0 {
@@ -49,7 +47,6 @@ pub fn left_out(buffer: &BufferPlan, count: u64) -> Result<(), DeviceError> {
     )))
 }
 
-/// What a buffer of the reference holds after a run, as fp64 or as words.
 pub fn values_of(buffer: &BufferPlan, bytes: &[u8]) -> Vec<f64> {
     let words = compared_as(buffer.dtype);
     let mut values = element::widen(bytes, words);
@@ -57,7 +54,6 @@ pub fn values_of(buffer: &BufferPlan, bytes: &[u8]) -> Vec<f64> {
     values
 }
 
-/// What a buffer of the reference holds before a run.
 pub fn start_of(declared: &BufferPlan, buffer: &BufferPlan, bytes: &[u8]) -> Vec<u8> {
     match (buffer.role, run::starts_as(buffer)) {
         (role, _) if role.is_read() && buffer.dtype != declared.dtype => {
@@ -76,7 +72,6 @@ pub fn start_of(declared: &BufferPlan, buffer: &BufferPlan, bytes: &[u8]) -> Vec
     }
 }
 
-/// The buffers of the reference, by position.
 pub fn buffers_of(
     device: &mut dyn Device,
     pool: &mut Pool,

@@ -1,8 +1,7 @@
 //! Several runs of the user's naive kernel at one small shape, in one request.
 //!
-//! How far an answer is from the exact one shows in runs on inputs that differ in the last bit (`perturb`). At small shapes,
-//! where most cases are, such a run takes microseconds and the way to the process in which it runs takes longer. So the
-//! inputs of all runs travel in one buffer, in which the answers come back.
+//! At small shapes, where most cases are, a run takes microseconds and the way to the process in which it runs takes
+//! longer. So the inputs of all runs travel in one buffer, in which the answers come back.
 
 use evo_device::device::{BufferId, CopiedPart, Device, ModuleId, PlacedCopy, SeriesCall};
 use evo_protocol::device::DeviceError;
@@ -14,13 +13,11 @@ use super::naive_buffers::{buffers_of, fill_sizes, left_out, may_be_left_out, va
 use super::pool::Pool;
 use super::run;
 
-/// The buffer in which everything travels.
 const LUGGAGE: &str = "runs (reference)";
 
-/// Its least size, bytes: sizes are powers of two, so that all shapes share a few.
+/// The least size, bytes: sizes are powers of two, so that all shapes share a few.
 const LUGGAGE_MIN: u64 = 1 << 12;
 
-/// Where a buffer's contents begin in it.
 const ALIGNMENT: u64 = 16;
 
 /// Whether runs at a problem can go together: contents of variables are written between launches.
@@ -28,7 +25,6 @@ pub fn takes(plan: &ProblemPlan) -> bool {
     plan.reference_variables.is_empty() && !plan.reference_launches.is_empty()
 }
 
-/// Runs the kernel once for each of `starts`, which are what its buffers begin with.
 pub fn run(
     device: &mut dyn Device,
     pool: &mut Pool,
@@ -52,12 +48,10 @@ pub fn run(
     (0..starts.len()).map(|run| packed.answers(run, plan, &found)).collect()
 }
 
-/// The contents of all buffers of all runs, one after the other.
 struct Luggage {
     bytes: Vec<u8>,
     /// By position of a buffer: where it lies in a run's part, and its bytes.
     places: Vec<(u64, u64)>,
-    /// Bytes of a run's part.
     stride: u64,
 }
 

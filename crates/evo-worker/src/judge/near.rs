@@ -13,7 +13,6 @@ use super::run::{PhaseSink, PreparedCase, starts_as};
 use super::state::Judge;
 use super::wrong;
 
-/// Outputs with more bytes take too long to be read and written.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// Calls once more on outputs that nearly hold the answer, which the last call has left there. `first` is its hash where

@@ -42,7 +42,6 @@ pub fn read_values(path: &Path, buffer: &BufferPlan) -> Result<Vec<f64>, DeviceE
     read_elements(file, &header, from).map_err(|error| fail(format!("cannot read: {error}")))
 }
 
-/// The same as the bytes of the buffer.
 pub fn read_bytes(path: &Path, buffer: &BufferPlan) -> Result<Vec<u8>, DeviceError> {
     Ok(element::narrow(&read_values(path, buffer)?, buffer.dtype))
 }
@@ -66,7 +65,6 @@ pub fn write(path: &Path, dtype: DType, shape: &[u64], bytes: &[u8]) -> io::Resu
     file.write_all(converted.as_deref().unwrap_or(bytes))
 }
 
-/// The bytes of a file that has exactly this element type and shape.
 pub fn read_exactly(path: &Path, dtype: DType, shape: &[u64]) -> Result<Vec<u8>, String> {
     let elements = shape.iter().try_fold(1u64, |count, extent| count.checked_mul(*extent));
     let bytes = elements.and_then(|count| count.checked_mul(dtype.bytes())).ok_or("it is too large")?;
@@ -114,7 +112,6 @@ fn read_elements(mut file: impl Read, header: &NpyHeader, dtype: DType) -> io::R
     Ok(element::widen(&bytes, dtype))
 }
 
-/// The element type that NumPy calls `descr`: byte order, kind, size.
 fn dtype_of(descr: &str) -> Result<DType, String> {
     if descr.starts_with('>') {
         return Err(format!("data type `{descr}` is big-endian"));

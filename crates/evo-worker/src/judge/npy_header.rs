@@ -6,25 +6,19 @@
 
 use std::io::{self, Read};
 
-/// Longer headers are not ours to read: a shape of 32 dimensions takes less than a kilobyte.
 const HEADER_MAX: u32 = 64 << 10;
 
-/// What a header says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NpyHeader {
     /// NumPy's name of the element type: `<f4` is a little-endian four-byte float.
     pub descr: String,
     /// Whether the first index runs fastest.
     pub fortran_order: bool,
-    /// Extents, outermost first.
     pub shape: Vec<u64>,
 }
 
 impl NpyHeader {
-    /// Reads the header and leaves `file` at the first element.
-    ///
-    /// # Errors
-    /// `InvalidData` when this is not a `.npy` file, `UnexpectedEof` when it ends early.
+    /// Leaves `file` at the first element. `InvalidData` when this is not a `.npy` file.
     pub fn read(mut file: impl Read) -> io::Result<NpyHeader> {
         let mut start = [0u8; 8];
         file.read_exact(&mut start)?;
@@ -45,7 +39,6 @@ impl NpyHeader {
         parse(&text).ok_or_else(|| invalid(&format!("its header cannot be read: {}", text.trim())))
     }
 
-    /// Number of elements; `None` beyond 64 bits.
     pub fn elements(&self) -> Option<u64> {
         self.shape.iter().try_fold(1u64, |count, extent| count.checked_mul(*extent))
     }
@@ -97,7 +90,6 @@ fn parse(text: &str) -> Option<NpyHeader> {
     Some(NpyHeader { descr: descr?, fortran_order: fortran_order?, shape: shape? })
 }
 
-/// A text in quotes at the start, and what follows it.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let quote = text.chars().next().filter(|first| ['\'', '"'].contains(first))?;
     text[1..].split_once(quote)

@@ -1,9 +1,8 @@
 //! Built-in references computed by the device itself, with the numbers that bounds are made of.
 //!
 //! A product of 2048³ takes a processor with sixteen cores some hundred milliseconds in fp64, and a contender meets a
-//! dozen of them. The device's own kernels (`references.cu`) take a few. Answers stay in device memory, and a few
-//! kilobytes of sums come back. The plain functions beside this file remain the definition: small problems are computed by both,
-//! and of the large ones one is chosen by the seed (`doublecheck`).
+//! dozen of them. Answers stay in device memory, and a few kilobytes of sums come back. The plain functions beside
+//! this file remain the definition.
 
 use evo_device::device::{BoundArgument, BufferId, Device, ModuleId};
 use evo_protocol::device::DeviceError;
@@ -17,14 +16,11 @@ use super::reference::{
     Noise, ReferenceWork, UNIT_F32, WorkBuffers, WorkKind, blocks, double, int, launch, long, type_number,
 };
 
-/// Source of the kernels of all references.
 const SOURCE: &str = include_str!("reference/references.cu");
 
-/// Source of the kernels for elements, and their entry points; they use those of the references.
 const ELEMENTS: &str = include_str!("reference/elements.cu");
 const ELEMENT_KERNELS: [&str; 8] =
     ["draw", "convert", "distance", "bend", "digits", "below", "uncertain", "leave_out"];
-/// Bytes of a draw's rule.
 const RULE_BYTES: u64 = 28 * 8;
 /// Values of a digit by which an order statistic is found.
 pub(super) const DIGITS: usize = 2048;
@@ -50,12 +46,10 @@ pub const AGREEMENT_NOISE: f64 = 1e-3;
 /// Bytes of one block's sums: `Measure` has seven fp64 values, `Weight` nine.
 const MEASURE: usize = 7;
 const WEIGHT: usize = 9;
-/// Blocks of a kernel that sums, at most.
 const BLOCKS_MAX: usize = 264;
-/// Threads of such a block.
 const THREADS: u32 = 256;
 
-/// The source of one reference, of [`OWN`], or of all. None where the device has no kernels for that reference.
+/// None where the device has no kernels for that reference.
 pub fn source(name: Option<&str>) -> Option<String> {
     let number = match name {
         None => 0,
@@ -65,7 +59,6 @@ pub fn source(name: Option<&str>) -> Option<String> {
     Some(format!("#define EVO_REFERENCE {number}\n{SOURCE}\n{ELEMENTS}"))
 }
 
-/// Entry points of that source.
 pub fn entries(name: Option<&str>) -> Vec<String> {
     let wanted = KERNELS.iter().filter(|(known, _)| name.is_none_or(|name| *known == name));
     let last = wanted.clone().filter(|(known, _)| *known == "reduction").map(|_| "reduce");
@@ -74,21 +67,17 @@ pub fn entries(name: Option<&str>) -> Vec<String> {
     references.chain(ELEMENT_KERNELS.map(|name| format!("evo_elements_{name}"))).collect()
 }
 
-/// The kernels, loaded.
 #[derive(Debug)]
 pub struct DeviceReferences {
     pub(super) module: ModuleId,
     /// The only reference that was compiled; all if none.
     name: Option<String>,
-    /// Where blocks leave their sums.
     parts: BufferId,
-    /// Where a kernel that draws finds its rule.
     pub(super) rule: BufferId,
     /// Where kernels count: values by the digits of an order statistic.
     pub(super) counts: BufferId,
 }
 
-/// What a buffer's values come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Measure {
     pub(super) finite: f64,
@@ -102,7 +91,6 @@ pub(super) struct Measure {
 /// An answer that stays on the device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceAnswer {
-    /// What bounds depend on.
     pub scale: AnswerScale,
     pub first_nan: Option<u64>,
     /// The first NaN or infinity, and which.
@@ -112,10 +100,6 @@ pub struct DeviceAnswer {
 }
 
 impl DeviceReferences {
-    /// Loads the compiled kernels of one reference, or of all.
-    ///
-    /// # Errors
-    /// The image is not that of [`source`] for this device.
     pub fn load(
         device: &mut dyn Device,
         image: &[u8],
@@ -311,7 +295,6 @@ fn earlier(own: Option<u64>, other: Option<u64>) -> Option<u64> {
     }
 }
 
-/// Says that the two computations of a reference differ, which makes every verdict doubtful.
 pub fn disagreement(case: &str, what: &str) -> DeviceError {
     let text = format!(
         "the device and the processor do not agree on the reference's answer to `{case}`: {what}\n\

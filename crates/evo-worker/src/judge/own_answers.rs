@@ -1,8 +1,8 @@
 //! The answers of a user's reference kernel to large cases, and how sure they are: all of it on the device.
 //!
-//! The reference runs several times: in double precision, in single precision, on inputs with other last bits (`perturb`,
-//! `single_precision` say why). Inputs are drawn there, answers stay there, and what bounds are made of comes back as a few
-//! kilobytes. Answers of few elements are read back and measured as those of small cases are, which `expected` computes.
+//! The reference runs several times: in double precision, in single precision, on inputs with other last bits
+//! (`perturb`, `single_precision` say why). Answers of few elements are read back and measured as those of small
+//! cases are, which `expected` computes.
 
 use std::rc::Rc;
 
@@ -33,9 +33,7 @@ use super::reference::{Noise, ReferenceAnswer};
 use super::single_precision::{self, ALLOWED, SHARE, UNCERTAIN, UNITS};
 use super::state::Judge;
 
-/// Smaller cases are computed by the processor, which takes some milliseconds.
 const ELEMENTS_MIN: u64 = 1 << 20;
-/// Answers of fewer elements are read back.
 const ANSWER_MIN: u64 = 1 << 16;
 
 impl Judge {
@@ -53,7 +51,6 @@ impl Judge {
             && buffers.iter().all(|buffer| buffer.fill != Fill::Prepared)
     }
 
-    /// Puts the inputs and answers of such a case on the device.
     pub(super) fn answer_own(
         &mut self,
         (key, modules): (&ContentHash, NaiveModules),
@@ -88,7 +85,6 @@ fn no_kernels(case: &Case) -> DeviceError {
     DeviceError::plain(VerdictKind::HarnessError, format!("no kernels to answer `{}`", case.name()))
 }
 
-/// A user's reference at one case.
 struct OwnReference<'a> {
     references: &'a DeviceReferences,
     device: &'a mut dyn Device,
@@ -98,9 +94,7 @@ struct OwnReference<'a> {
     case: &'a Case,
 }
 
-/// One output, and what several runs said of it.
 struct Answer {
-    /// Position in the plan.
     position: usize,
     dtype: DType,
     elements: u64,
@@ -108,11 +102,10 @@ struct Answer {
     expected: BufferId,
     measure: Measure,
     noise: Noise,
-    /// In f32, where the reference was compiled for it.
     single: Option<BufferId>,
     distances: Option<BufferId>,
     uncertain: Vec<(u64, f64)>,
-    /// Its values are integers, of which rounding decides so many; and what is said against them.
+    /// Integers of which rounding decides so many; and what is said against them.
     integers: ReferenceAnswer,
     complaint: Option<String>,
     /// The same on the processor, where there are few elements.
@@ -145,7 +138,6 @@ impl OwnReference<'_> {
         Ok(())
     }
 
-    /// Runs one of the reference's builds on the set's inputs, changed. Outputs by position, in the types of that build.
     fn run(
         &mut self,
         set: &CaseSet,
@@ -167,7 +159,6 @@ impl OwnReference<'_> {
         Ok(buffers.into_iter().zip(&taken.buffers).map(|(buffer, plan)| (buffer, plan.dtype)).collect())
     }
 
-    /// The reference's answers to changed inputs.
     fn answers_to(
         &mut self,
         set: &CaseSet,
@@ -177,7 +168,6 @@ impl OwnReference<'_> {
         self.run(set, (self.modules.own, dtype), change)
     }
 
-    /// The answers of its build in single precision, if there is one that runs.
     fn singles_to(
         &mut self,
         set: &CaseSet,
@@ -189,7 +179,6 @@ impl OwnReference<'_> {
         match self.run(set, (self.modules.single, Some(DType::F32)), change) {
             Ok(outputs) => Ok(Some(outputs)),
             Err(error) if error.sticky => Err(error),
-            // The answers in double precision are there; what f32 costs stays unknown.
             Err(_) => Ok(None),
         }
     }
@@ -204,13 +193,11 @@ impl OwnReference<'_> {
         self.pool.working(self.device, &format!("({name} {position})"), bytes)
     }
 
-    /// The right answers, in buffers of the set.
     fn first(&mut self, set: &mut CaseSet) -> Result<Vec<Answer>, DeviceError> {
         let outputs = self.answers_to(set, &|_, _| Change::Unchanged)?;
         let mut answers = Vec::new();
         for (position, plan) in self.case.plan.buffers.iter().enumerate() {
             let elements = plan.elements();
-            // An output without elements has nothing to compare.
             if !plan.role.is_answer() || elements == 0 {
                 continue;
             }
@@ -285,7 +272,7 @@ impl OwnReference<'_> {
         Ok(())
     }
 
-    /// Counts integers that rounding decides (`perturb`): they change when all inputs change in their last bits.
+    /// Integers that rounding decides change when all inputs change in their last bits (`perturb`).
     fn count_jumps(&mut self, set: &CaseSet, answers: &mut [Answer]) -> Result<(), DeviceError> {
         let real = |plan: &BufferPlan| plan.dtype.is_float() && inputs::varies(plan);
         if answers.iter().all(is_real) || !self.case.plan.buffers.iter().any(real) {
@@ -314,7 +301,6 @@ impl OwnReference<'_> {
         Ok(())
     }
 
-    /// Counts integers on which single precision decides otherwise.
     fn count_integers(&mut self, set: &CaseSet, answers: &mut [Answer]) -> Result<(), DeviceError> {
         if answers.iter().all(is_real) {
             return Ok(());
@@ -354,7 +340,6 @@ impl OwnReference<'_> {
         }
     }
 
-    /// Widens distances by a run on inputs with other last bits, and the noise too if `widens_noise`.
     fn move_away(
         &mut self,
         set: &CaseSet,
@@ -399,7 +384,6 @@ impl OwnReference<'_> {
         Ok(())
     }
 
-    /// Widens the noise by what scaling all inputs shows beyond the smooth part of the function.
     fn second_differences(&mut self, set: &CaseSet, answers: &mut [Answer]) -> Result<(), DeviceError> {
         let mut runs: Vec<Vec<BufferId>> = answers.iter().map(|answer| vec![answer.expected]).collect();
         let mut values: Vec<Vec<Vec<f64>>> = vec![Vec::new(); answers.len()];
@@ -443,7 +427,6 @@ impl OwnReference<'_> {
         Ok(())
     }
 
-    /// Fills in the elements that are far less certain than the others. Rare: then the reference runs a few times more.
     fn find_uncertain(&mut self, set: &CaseSet, answers: &mut [Answer]) -> Result<(), DeviceError> {
         let mut any = false;
         for answer in answers.iter() {
@@ -489,7 +472,6 @@ impl OwnReference<'_> {
         Ok(found.into_iter().map(|(index, error)| (index, ALLOWED * error)).collect())
     }
 
-    /// Whether an answer consists of inputs (`moves`), which is asked where few elements tell as much.
     fn only_moves(&mut self, answer: &Answer) -> Result<bool, DeviceError> {
         let plan = &self.case.plan;
         let declared = self.check.atol.is_some() || self.check.rtol.is_some();
@@ -506,7 +488,6 @@ impl OwnReference<'_> {
         Ok(moves::only_moves(plan, &bytes, &answer))
     }
 
-    /// The scale of an answer, and whether single precision is not finite where the answer is.
     fn scale(&mut self, answer: &Answer, exact: bool) -> Result<(AnswerScale, bool), DeviceError> {
         if let Some(few) = &answer.few {
             let own = ReferenceAnswer { exact, ..few.clone() };
@@ -546,7 +527,6 @@ impl OwnReference<'_> {
         Ok((scale, lost > 0.0))
     }
 
-    /// How far rounding to a half leans by itself (`AnswerScale::rounded_to`).
     fn rounding(&mut self, answer: &Answer) -> Result<(f64, f64), DeviceError> {
         let (references, elements) = (self.references, answer.elements);
         let half = self.room("half", answer.position, 2 * elements)?;
@@ -563,7 +543,6 @@ impl OwnReference<'_> {
         draw(self.check, self.case, 1.0).is_second()
     }
 
-    /// Why an answer cannot be used to judge a kernel, if so.
     fn complaint(&self, answer: &Answer, scale: &AnswerScale, overflows: bool) -> Option<String> {
         let (plan, family): (&ProblemPlan, _) = (&self.case.plan, self.case.family);
         let is_plain = family == Family::Normal;
@@ -573,7 +552,6 @@ impl OwnReference<'_> {
             first_nan: answer.measure.first_nan,
             first_special: answer.measure.first_special,
             max: answer.measure.largest,
-            // Plain inputs are to be met as they are, whatever single precision makes of them.
             overflows: overflows && !is_plain,
         };
         let noise = answer.few.as_ref().map_or(answer.noise, |few| few.noise);

@@ -1,8 +1,8 @@
 //! The plain parity that people know: largest errors, and `allclose` at two tolerances. It decides nothing
-//! (`docs/design/gates.md` says why a fixed tolerance tests little); it is reported so that numbers can be compared with
-//! those of other tools. A file that comes from another benchmark's task may state that task's own rule, whose verdict
-//! stands beside them. A GPU counts by a kernel whose every operation rounds as the loop here does, so the numbers are the
-//! same on both devices.
+//! (`docs/design/gates.md` says why); it is reported so that numbers can be compared with those of other tools. A
+//! file that comes from another benchmark's task may state that task's own rule, whose verdict stands beside them. A
+//! GPU counts by a kernel whose every operation rounds as the loop here does, so the numbers are the same on both
+//! devices.
 
 use evo_device::device::{Device, PlainErrors, Tolerance};
 use evo_protocol::device::DeviceError;
@@ -19,13 +19,11 @@ use super::run::PreparedCase;
 /// Outputs with more elements than this in all are not read back: half a gigabyte of answers.
 const ELEMENTS_MAX: u64 = 1 << 26;
 
-/// Elements that one thread looks at in a row.
 const CHUNK: usize = 1 << 16;
 
 /// `atol` and `rtol` of each `allclose`.
 const TOLERANCES: [(&str, f64); 2] = [("allclose_1e-3", 1e-3), ("allclose_1e-2", 1e-2)];
 
-/// The numbers of a case whose outputs are still on the device, as evidence of the gate.
 pub fn of(
     device: &mut dyn Device,
     prepared: &PreparedCase,
@@ -80,7 +78,6 @@ fn unknown(why: &str) -> Value {
     Value::Object(told)
 }
 
-/// The numbers by name.
 fn told(seen: &PlainErrors, task: Option<TaskTolerance>) -> Value {
     let broken = match (seen.elements, seen.not_finite) {
         (0, _) => Some("the outputs have no elements"),

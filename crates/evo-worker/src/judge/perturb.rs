@@ -24,7 +24,6 @@ use super::inputs::{self, Family};
 use super::naive_answers::{NaiveAnswers, NaiveReference};
 use super::reference::{Noise, ReferenceAnswer, finite_sums, rms};
 
-/// Elements that one task looks at.
 const CHUNK: usize = 1 << 16;
 /// Runs on changed inputs: few outputs make one difference a matter of luck.
 const RUNS_FEW: u32 = 4;
@@ -55,7 +54,6 @@ const NOISE_SHARE: f64 = 0.05;
 /// Bytes of a run up to which several are asked for at once: above, a run takes much longer than a message.
 const TOGETHER_BYTES: usize = 1 << 16;
 
-/// Fills in the noise of floating-point answers.
 pub fn estimate_noise(
     plan: &ProblemPlan,
     bytes: &[Vec<u8>],
@@ -93,17 +91,14 @@ pub fn rounds_alike(family: Family) -> bool {
     matches!(family, Family::Constant | Family::Ramp | Family::Mixed)
 }
 
-/// The factors of the scaled runs.
 pub fn scales() -> impl Iterator<Item = f64> {
     (1..=STEPS).map(|step| 1.0 + f64::from(step) * STEP)
 }
 
-/// The seed of the last bits of a buffer in a run.
 pub fn nudge_seed(run: u32, position: usize) -> u64 {
     u64::from(run) << 32 | position as u64
 }
 
-/// Takes the answers to several inputs, which are asked for together where that is little memory.
 fn each_answer(
     naive: &mut dyn NaiveReference,
     inputs: impl Iterator<Item = Vec<Vec<u8>>>,
@@ -121,14 +116,12 @@ fn each_answer(
     Ok(())
 }
 
-/// The inputs with their last bits drawn anew, for the first time or once more.
 pub fn nudged(plan: &ProblemPlan, bytes: &[Vec<u8>], run: u32) -> Vec<Vec<u8>> {
     changed(plan, bytes, is_free, |position, buffer, bytes| {
         nudge(bytes, buffer.dtype, nudge_seed(run, position))
     })
 }
 
-/// The inputs multiplied.
 pub fn scaled(plan: &ProblemPlan, bytes: &[Vec<u8>], factor: f64) -> Vec<Vec<u8>> {
     changed(plan, bytes, is_free, |_, buffer, bytes| {
         let mut values = element::widen(bytes, buffer.dtype);
@@ -137,7 +130,6 @@ pub fn scaled(plan: &ProblemPlan, bytes: &[Vec<u8>], factor: f64) -> Vec<Vec<u8>
     })
 }
 
-/// Widens the distances of answers by a few more runs on such inputs.
 pub fn nudge_again(
     plan: &ProblemPlan,
     bytes: &[Vec<u8>],
@@ -153,13 +145,11 @@ pub fn nudge_again(
     })
 }
 
-/// How far apart two lists are, element by element.
 pub fn distances(left: &[f64], right: &[f64]) -> Vec<f64> {
     let pairs = left.par_iter().with_min_len(CHUNK).zip(right);
     pairs.map(|(left, right)| (left - right).abs()).collect()
 }
 
-/// The finite ones.
 pub fn finite(values: Vec<f64>) -> Vec<f64> {
     match values.par_iter().with_min_len(CHUNK).all(|value| value.is_finite()) {
         true => values,
@@ -177,7 +167,6 @@ pub fn widen(largest: &mut Vec<f64>, more: &[f64]) {
     pairs.for_each(|(largest, more)| *largest = largest.max(*more));
 }
 
-/// Widens the noise by what scaling all inputs shows beyond the smooth part of the function.
 fn add_second_differences(
     plan: &ProblemPlan,
     bytes: &[Vec<u8>],
@@ -212,8 +201,8 @@ pub fn largest_bend(expected: &Vec<f64>, scaled: &[Vec<f64>]) -> Vec<f64> {
     (0..expected.len()).into_par_iter().with_min_len(CHUNK).map(largest_at).collect()
 }
 
-/// Counts integers that follow from a comparison of floating-point numbers which rounding decides: the nearest of two
-/// centers at one distance, the bin of a value at its border. They change when all inputs change in their last bits.
+/// Integers that follow from a comparison which rounding decides: the nearest of two centers at one distance, the bin
+/// of a value at its border. They change when all inputs change in their last bits.
 fn count_jumps(
     plan: &ProblemPlan,
     bytes: &[Vec<u8>],
@@ -249,7 +238,6 @@ pub fn jiggled(plan: &ProblemPlan, bytes: &[Vec<u8>], run: u32) -> Vec<Vec<u8>> 
     })
 }
 
-/// Takes over how many of so many integers rounding decides.
 pub fn note_jumps(answer: &mut ReferenceAnswer, count: u64, elements: usize) {
     // An answer of which more than a part jumps follows the bits of its inputs, a hash for example.
     // Of a few one may jump all the same.
@@ -272,13 +260,11 @@ fn within(buffer: &BufferPlan, bytes: &[u8], mut changed: Vec<u8>) -> Vec<u8> {
     changed
 }
 
-/// Whether the file leaves the values to evo: a declared range, a constant or a file is meant as it is.
 pub fn is_free(buffer: &BufferPlan) -> bool {
     matches!(buffer.fill, Fill::Unrestricted | Fill::Normal { .. })
 }
 
-/// The buffers with those changed that a kernel reads as floating-point numbers and that are `chosen`; an index stays
-/// an index.
+/// Only what a kernel reads as floating-point numbers; an index stays an index.
 fn changed(
     plan: &ProblemPlan,
     bytes: &[Vec<u8>],
@@ -295,7 +281,6 @@ fn changed(
     plan.buffers.iter().zip(bytes).enumerate().map(one).collect()
 }
 
-/// Widens an answer's noise by distances that rounding alone explains.
 pub fn add(answer: &mut ReferenceAnswer, family: Family, distances: &[f64]) {
     if !distances.is_empty() {
         let usual = usual_size(distances, usual_place(distances.len(), family));
@@ -304,8 +289,6 @@ pub fn add(answer: &mut ReferenceAnswer, family: Family, distances: &[f64]) {
 }
 
 impl Noise {
-    /// Widens the noise of an answer of so many elements, of this root mean square, by the usual size of distances that
-    /// rounding alone explains.
     pub fn widen(&mut self, elements: usize, answer_rms: f64, family: Family, usual: UsualSize) {
         let factor = if family == Family::Normal { FACTOR } else { FACTOR_STRESS };
         // What other families ask is left out where the answer is mostly noise, so nothing has to be capped there. And a
@@ -328,7 +311,6 @@ impl Noise {
     }
 }
 
-/// What values come to without the largest ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UsualSize {
     /// The largest that counts.
@@ -337,10 +319,8 @@ pub struct UsualSize {
     pub rms: f64,
 }
 
-/// The size of finite values that are not negative, up to the one at this place in their order. Chunks of many values
-/// look for their largest by themselves, on all cores.
+/// The size of finite values up to the one at this place in their order, on all cores.
 pub fn usual_size(values: &[f64], place: usize) -> UsualSize {
-    // The value at the place is the smallest of so many largest ones.
     let count = values.len() - place;
     let largest_of = |chunk: &[f64]| {
         let mut own = chunk.to_vec();
@@ -361,9 +341,9 @@ pub fn usual_size(values: &[f64], place: usize) -> UsualSize {
     UsualSize { limit, rms: ((square + (counted - smaller) * limit * limit) / counted).sqrt() }
 }
 
-/// Where the largest usual distance stands in their order: the one element in a thousand that jumps says nothing about
-/// the others. Of fewer elements none is left out, because each may be a sum that cancels; but of a plain answer that is
-/// not tiny one is all the same, since a reference that jumps must not open the gate for everything else.
+/// The one element in a thousand that jumps says nothing about the others. Of few elements none is left out, because
+/// each may be a sum that cancels; but of a plain answer that is not tiny one is, since a reference that jumps must
+/// not open the gate for everything else.
 pub fn usual_place(count: usize, family: Family) -> usize {
     let thousandths = (count - 1) * 999;
     match family {
@@ -372,13 +352,12 @@ pub fn usual_place(count: usize, family: Family) -> usize {
     }
 }
 
-/// Whether so much of an answer is rounding that it tells nothing about a kernel.
 pub fn is_mostly_noise(answer: &ReferenceAnswer, dtype: DType) -> bool {
     answer.noise.is_most_of(rms(&answer.expected), dtype)
 }
 
-/// The values with their last bit changed, up or down. A half has so few bits that its last one is an error
-/// larger than that of any arithmetic, so only one in 256 changes.
+/// A half has so few bits that its last one is an error larger than that of any arithmetic, so only one in 256
+/// changes.
 fn nudge(bytes: &[u8], dtype: DType, seed: u64) -> Vec<u8> {
     let rare = matches!(dtype, DType::F16 | DType::Bf16);
     if !dtype.is_float() {
@@ -393,8 +372,7 @@ fn nudge(bytes: &[u8], dtype: DType, seed: u64) -> Vec<u8> {
     })
 }
 
-/// The values, each as `change` leaves it. Every chunk draws from a stream of its own, so that what comes out does not
-/// depend on the number of threads.
+/// Every chunk draws from a stream of its own, so that what comes out does not depend on the number of threads.
 fn drawn_anew(
     bytes: &[u8],
     dtype: DType,
@@ -411,7 +389,7 @@ fn drawn_anew(
     out
 }
 
-/// The values with their last four bits drawn anew: the error of a few operations in f32. Halves change as `nudge` does.
+/// The error of a few operations in f32. Halves change as `nudge` does.
 fn jiggle(bytes: &[u8], dtype: DType, seed: u64) -> Vec<u8> {
     if !matches!(dtype, DType::F32 | DType::F64) {
         return nudge(bytes, dtype, seed);
@@ -464,7 +442,6 @@ mod tests {
         assert_ne!(all[..4 * CHUNK], all[4 * CHUNK..8 * CHUNK], "each chunk has its own");
     }
 
-    /// Sums in f32, one after the other, as a naive kernel does.
     fn chain(bytes: &[Vec<u8>]) -> f64 {
         let values = element::widen(&bytes[0], DType::F32);
         f64::from(values.iter().fold(0.0f32, |sum, value| sum + *value as f32))
@@ -556,7 +533,6 @@ mod tests {
         assert_eq!(jumps(|pair| f64::from((pair[0] as f32).to_bits() % 1024)), 0);
     }
 
-    /// What a naive kernel gives for one family: the noise of `answer` beside its true error.
     fn noise_of(family: Family, values: &[f64], kernel: impl Fn(&[f32]) -> Vec<f32>) -> ReferenceAnswer {
         let count = values.len() as u64;
         let buffers = vec![

@@ -8,19 +8,16 @@ use super::element::Poison;
 use super::run::{PhaseSink, RunSetting};
 use super::state::{Answers, CaseRefusal, Judge};
 
-/// What was launched for a tool.
 #[derive(Debug, Default)]
 pub struct PlainRun {
-    /// Kernels launched.
     pub launches: u64,
     /// Where their buffers lie, if the device says so.
     pub buffers: Vec<BufferSpan>,
 }
 
 impl Judge {
-    /// Makes all launches of a plan so many times, each time on fresh inputs and poisoned outputs, and waits for them.
-    /// evo's own kernels, which fill buffers in between, are called `evo_*`. Buffers that are allocated here have no
-    /// guard zones if `unguarded`.
+    /// Each launch finds fresh inputs and poisoned outputs; evo's own kernels, which fill buffers in between, are
+    /// called `evo_*`. Buffers that are allocated here have no guard zones if `unguarded`.
     pub fn run_plain(
         &mut self,
         slot: u8,

@@ -15,51 +15,42 @@ use evo_space::genome::ContentHash;
 use super::bounds::Bounds;
 use super::expected::ExpectedOutput;
 
-/// A case's data on the device.
 #[derive(Debug)]
 pub struct CaseSet {
     pub key: ContentHash,
-    /// How far the inputs are magnified (`Family::magnitudes`).
     pub magnitude: f64,
     pub inputs: Vec<Pristine>,
     pub targets: Vec<ExpectedBuffer>,
     bytes: u64,
 }
 
-/// An input as it was generated; never handed to a kernel.
+/// Never handed to a kernel.
 #[derive(Debug)]
 pub struct Pristine {
-    /// Position in `ProblemPlan::buffers`.
     pub position: usize,
     pub buffer: BufferId,
     pub hash: u64,
 }
 
-/// An answer.
 #[derive(Debug)]
 pub struct ExpectedBuffer {
-    /// Position in `ProblemPlan::buffers`.
     pub position: usize,
     /// fp64 values.
     pub expected: BufferId,
     pub hash: u64,
     pub bounds: Bounds,
     pub rms: f64,
-    /// Elements far less certain than the others, and how far f32 may be off there.
     pub uncertain: Vec<(u64, f64)>,
 }
 
 impl ExpectedBuffer {
-    /// An answer whose bounds are not known yet.
     pub fn unjudged(position: usize, expected: BufferId) -> ExpectedBuffer {
         let (bounds, uncertain) = (Bounds::default(), Vec::new());
         ExpectedBuffer { position, expected, hash: 0, bounds, rms: 0.0, uncertain }
     }
 }
 
-/// An answer on its way to the device.
 pub struct TargetUpload<'a> {
-    /// Position in `ProblemPlan::buffers`.
     pub position: usize,
     pub plan: &'a BufferPlan,
     /// fp64.
@@ -68,10 +59,8 @@ pub struct TargetUpload<'a> {
     pub answer: &'a ExpectedOutput,
 }
 
-/// Puts an input into a buffer: its position in the plan, and the buffer.
 pub type InputWriter<'a> = dyn FnMut(&mut dyn Device, usize, BufferId) -> Result<(), DeviceError> + 'a;
 
-/// The inputs of a set: the problem, and what gives its buffers their contents.
 pub struct CaseInputs<'a> {
     pub plan: &'a ProblemPlan,
     pub write: &'a mut InputWriter<'a>,
@@ -82,7 +71,6 @@ struct Working {
     bytes: u64,
     /// Slot-independent: variants that take turns share addresses.
     buffer: BufferId,
-    /// The set whose input it holds a copy of.
     holds: Option<ContentHash>,
     used: u64,
 }
@@ -92,7 +80,6 @@ struct Kept {
     used: u64,
 }
 
-/// Buffers by use; the least recently used go first.
 pub struct Pool {
     working: Vec<Working>,
     sets: Vec<Kept>,
@@ -108,12 +95,10 @@ const WORKING_MAX: usize = 192;
 const SETS_MAX: usize = 192;
 
 impl Pool {
-    /// A pool of at most `limit` bytes.
     pub fn new(limit: u64) -> Pool {
         Pool { working: Vec::new(), sets: Vec::new(), bytes: 0, limit, tick: 0 }
     }
 
-    /// The set of that name, if it is on the device.
     pub fn set(&mut self, key: &ContentHash) -> Option<Rc<CaseSet>> {
         self.tick += 1;
         let kept = self.sets.iter_mut().find(|kept| kept.set.key == *key)?;
@@ -121,7 +106,6 @@ impl Pool {
         Some(kept.set.clone())
     }
 
-    /// Puts inputs and answers (by buffer position) on the device under a name. `derive` completes the inputs there.
     pub fn add(
         &mut self,
         device: &mut dyn Device,
@@ -134,7 +118,6 @@ impl Pool {
             derive(device, set)?;
             for target in targets {
                 let expected = pool.room_for_answer(device, set, target.plan, target.values.len() as u64)?;
-                // Before anything can fail, so that the buffer is freed with the set.
                 set.targets.push(ExpectedBuffer {
                     position: target.position,
                     expected,
@@ -149,8 +132,7 @@ impl Pool {
         })
     }
 
-    /// Puts inputs on the device under a name, and has `answer` put what belongs to them into the set. Nothing is kept if
-    /// it fails.
+    /// Nothing is kept if `answer`, which completes the set, fails.
     pub fn fill<E: From<DeviceError>>(
         &mut self,
         device: &mut dyn Device,
@@ -174,7 +156,6 @@ impl Pool {
         Ok(set)
     }
 
-    /// A buffer of so many bytes for an answer. It belongs to the set from now on, if it becomes one of its targets.
     pub fn room_for_answer(
         &mut self,
         device: &mut dyn Device,
@@ -207,7 +188,6 @@ impl Pool {
         Ok(())
     }
 
-    /// A working buffer of that name and size. Its contents are up to the caller.
     pub fn working(
         &mut self,
         device: &mut dyn Device,
@@ -226,19 +206,16 @@ impl Pool {
         Ok(buffer)
     }
 
-    /// Whether a working buffer still holds its copy from this set.
     pub fn holds(&self, buffer: BufferId, key: &ContentHash) -> bool {
         self.working.iter().any(|own| own.buffer == buffer && own.holds.as_ref() == Some(key))
     }
 
-    /// Notes what a working buffer holds now.
     pub fn note(&mut self, buffer: BufferId, holds: Option<&ContentHash>) {
         if let Some(own) = self.working.iter_mut().find(|own| own.buffer == buffer) {
             own.holds = holds.cloned();
         }
     }
 
-    /// Throws a set away, because something wrote into it.
     pub fn drop_set(&mut self, device: &mut dyn Device, key: &ContentHash) {
         while let Some(position) = self.sets.iter().position(|kept| kept.set.key == *key) {
             let kept = self.sets.remove(position);
@@ -249,7 +226,6 @@ impl Pool {
         }
     }
 
-    /// Frees what was not used since `tick` began, down to the limits.
     fn shrink(&mut self, device: &mut dyn Device, bytes: u64, sets: usize, working: usize) {
         // A set in use (by a prepared problem) has more than one owner and stays.
         while self.bytes > bytes || self.sets.len() > sets {
@@ -275,8 +251,6 @@ impl Pool {
             self.shrink(device, self.limit.saturating_sub(bytes), SETS_MAX, WORKING_MAX);
         }
         match device.allocate(name, bytes) {
-            // The pool itself may fill the device: the variant is refused only if there is no room without
-            // it.
             Err(error) if error.kind == VerdictKind::OutOfMemory && !error.sticky => {
                 self.shrink(device, 0, 0, 0);
                 device.allocate(name, bytes)

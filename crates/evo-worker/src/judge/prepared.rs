@@ -13,7 +13,6 @@ use super::pool::CaseSet;
 use super::run::{self, Preparation, PreparedCase};
 
 impl NaiveModules {
-    /// Derives the prepared inputs of a set from its others.
     pub fn derive(
         &self,
         device: &mut dyn Device,
@@ -66,7 +65,6 @@ impl PreparedCase {
     }
 }
 
-/// The launches with these buffers, if there are any.
 pub(super) fn bind(
     module: Option<ModuleId>,
     plan: &ProblemPlan,
@@ -88,7 +86,6 @@ fn launch(device: &mut dyn Device, own: &Preparation) -> Result<(), DeviceError>
     ran.map_err(trouble)
 }
 
-/// Trouble with it is the task's.
 pub(super) fn trouble(error: DeviceError) -> DeviceError {
     let own = task_error(format!("the preparing kernel failed: {error}"));
     if error.sticky { own.sticky() } else { own }

@@ -8,7 +8,6 @@ use evo_protocol::plan::BufferPlan;
 
 use super::npy::task_error;
 
-/// The bytes of a file that must be exactly as long as `buffer`.
 pub fn read_bytes(path: &Path, buffer: &BufferPlan) -> Result<Vec<u8>, DeviceError> {
     let fail = |why: String| task_error(format!("`{}`: {why}", path.display()));
     let unread = |error: std::io::Error| fail(format!("cannot read: {error}"));

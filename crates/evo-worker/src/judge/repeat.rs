@@ -24,12 +24,10 @@ const RARE_CALLS: u32 = 2_000;
 const RARE_FULL: Duration = Duration::from_millis(2);
 /// All problems of a finalist share the time of a series, and each has at least this much.
 const RARE_DEEP_MIN: Duration = Duration::from_millis(20);
-/// Elements of the largest small shape whose calls are looked at.
 const SMALL_ELEMENTS: u64 = 1 << 13;
 /// Larger cases are not interleaved with other data: its answer would have to be computed as well.
 const OTHER_ELEMENTS: u64 = 1 << 24;
 
-/// Runs each problem again and again.
 pub(super) fn check(
     judge: &mut Judge,
     slot: u8,
@@ -51,7 +49,6 @@ pub(super) fn check(
     for (number, plan) in plans.iter().enumerate() {
         let case = Case::first(plan);
         found.report.cases += 1;
-        // A variable that counts calls does so at every problem.
         let judged = check.checks.include(GateCheck::ModuleState) && !check.allow_state;
         let looks_at_state = judged && number == 0 && depth != Depth::Quick;
         let repeated = judge.prepare_case(slot, &case, phase).and_then(|prepared| {
@@ -98,7 +95,6 @@ pub(super) fn check(
     Ok(found)
 }
 
-/// What only finalists meet: many calls at a small shape, and inputs that cannot be written at a problem.
 fn passes_further(
     judge: &mut Judge,
     slot: u8,
@@ -161,7 +157,6 @@ fn bitwise(
             prepared.run(judge.device.as_mut(), &mut judge.pool, setting, phase)?;
         }
         let hash = prepared.output_hash(judge.device.as_mut())?;
-        // A hash of the outputs is enough here; why two runs differ is worked out only when they do.
         if hash != first {
             let pair = [(setting, hash), (plain, first)];
             let verdict = match workspace::not_reset(judge, prepared, phase)? {
@@ -198,9 +193,8 @@ fn looks_near(prepared: &PreparedCase, depth: Depth) -> bool {
     depth == Depth::Deep && prepared.checks.include(GateCheck::NearAnswers)
 }
 
-/// Repeats a call as often as time allows, looking at every output: what goes wrong once in hundreds of calls
-/// does not show in ten. Every other call finds poison, because a call that does nothing leaves a right answer right.
-/// `look` says what is wrong after so many calls.
+/// What goes wrong once in hundreds of calls does not show in ten. Every other call finds poison, because a call that
+/// does nothing leaves a right answer right. `look` says what is wrong after so many calls.
 fn rarely(
     judge: &mut Judge,
     prepared: &PreparedCase,
@@ -228,8 +222,8 @@ fn rarely(
     Ok(None)
 }
 
-/// Calls at a small shape for the time of a series: most take microseconds, so that what is wrong once in hundreds of calls
-/// shows there also where a call of the problem takes milliseconds.
+/// Most calls of a small shape take microseconds, so that what is wrong once in hundreds of calls shows there also
+/// where a call of the problem takes milliseconds.
 fn at_small_shape(
     judge: &mut Judge,
     slot: u8,
@@ -260,7 +254,6 @@ fn at_small_shape(
     }
 }
 
-/// What is wrong if a kernel whose outputs must not differ gave another one than at first.
 fn rarely_other(
     judge: &mut Judge,
     prepared: &PreparedCase,
@@ -289,7 +282,6 @@ fn rarely_wrong(
     Ok(Some(verdict.with("symptom", symptom)))
 }
 
-/// The poison of a repetition: each of them in turn.
 fn poison(repeat: u32) -> Poison {
     [Poison::A, Poison::B, Poison::C][repeat as usize % 3]
 }
@@ -348,7 +340,6 @@ fn after_data_alike(
     Ok(Some(wrong::about(verdict.with("symptom", wrong.label()), &alike.case)))
 }
 
-/// What is wrong with a run of a case.
 fn run_and_compare(
     judge: &mut Judge,
     prepared: &PreparedCase,
@@ -403,7 +394,6 @@ fn spread(
     }
 }
 
-/// How long calls of one of so many problems are looked at.
 fn rare_limit(check: &CheckPlan, depth: Depth, problems: usize) -> Option<Duration> {
     match depth {
         Depth::Quick => None,
@@ -412,7 +402,6 @@ fn rare_limit(check: &CheckPlan, depth: Depth, problems: usize) -> Option<Durati
     }
 }
 
-/// Copies of the outputs as fp64, in the order of the targets.
 fn keep(judge: &mut Judge, prepared: &PreparedCase) -> Result<Vec<BufferId>, DeviceError> {
     let mut kept = Vec::new();
     for target in &prepared.set.targets {

@@ -21,33 +21,27 @@ use super::element::{self, Poison};
 use super::expected::compared_as;
 use super::pool::{CaseSet, ExpectedBuffer, Pool};
 
-/// Receives the phase that has been reached.
 pub type PhaseSink<'a> = dyn FnMut(Phase, &str) + 'a;
 
 /// What surrounds one run, all of which an honest kernel ignores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunSetting {
-    /// What outputs hold before the run.
     pub outputs: Poison,
-    /// What workspace holds.
     pub scratch: Poison,
     pub conditions: RunConditions,
 }
 
 impl RunSetting {
-    /// The same poison everywhere, and threads in their usual order.
     pub fn plain(poison: Poison) -> RunSetting {
         RunSetting { outputs: poison, scratch: poison, conditions: RunConditions::default() }
     }
 
-    /// The same with clocks that start at a reading.
     pub fn at_clock(mut self, reading: u64) -> RunSetting {
         self.conditions.clock = Some(reading);
         self
     }
 
-    /// Everything of a setting changed at once: another poison, other contents of shared memory and stacks, and
-    /// with a seed another order of threads.
+    /// Everything of a setting changed at once; with a seed another order of threads too.
     pub fn disturbed(poison: Poison, order: Option<u64>, placement: Placement) -> RunSetting {
         let residue = Some(element::poison(DType::F32, poison));
         RunSetting {
@@ -64,44 +58,34 @@ impl RunSetting {
     }
 }
 
-/// A case with its data on the device and its launches bound.
 #[derive(Debug)]
 pub struct PreparedCase {
     pub slot: u8,
     pub module: ModuleId,
-    /// Which checks judge it.
     pub checks: CheckSet,
     pub launches: Vec<BoundLaunch>,
-    /// What derives inputs from inputs, in the working buffers.
     pub preparation: Option<Preparation>,
     pub case: Case,
-    /// Working buffers by position in the plan.
     pub buffers: Vec<BufferId>,
-    /// Inputs and answers.
     pub set: Rc<CaseSet>,
 }
 
-/// Launches of the task's own.
 #[derive(Clone, Debug)]
 pub struct Preparation {
     pub module: ModuleId,
     pub launches: Vec<BoundLaunch>,
 }
 
-/// An output beside its answer.
 #[derive(Clone, Debug)]
 pub struct ComparedOutput {
-    /// Position in the plan.
     pub position: usize,
     pub comparison: Comparison,
     /// The row that is farthest off, where rows are looked at.
     pub block: Option<BlockError>,
 }
 
-/// An output that breaks a rule.
 #[derive(Clone, Debug)]
 pub struct Mismatch {
-    /// Position in the plan.
     pub position: usize,
     pub comparison: Comparison,
     pub block: Option<BlockError>,
@@ -135,7 +119,6 @@ impl PreparedCase {
         })
     }
 
-    /// Gives inputs their contents. Inputs that still hold them are left alone.
     pub fn restore(&self, device: &mut dyn Device, pool: &mut Pool) -> Result<(), DeviceError> {
         for input in &self.set.inputs {
             let own = self.buffers[input.position];
@@ -150,12 +133,10 @@ impl PreparedCase {
         Ok(())
     }
 
-    /// Poisons outputs, or gives them the constant that the file asks for.
     pub fn poison_outputs(&self, device: &mut dyn Device, poison: Poison) -> Result<(), DeviceError> {
         self.start(device, &[Role::Output], poison.under(self.checks))
     }
 
-    /// The same for workspace.
     pub fn poison_scratch(&self, device: &mut dyn Device, poison: Poison) -> Result<(), DeviceError> {
         self.start(device, &[Role::Scratch], poison.under(self.checks))
     }
@@ -180,7 +161,6 @@ impl PreparedCase {
         Ok(())
     }
 
-    /// Restores, poisons, launches and waits.
     pub fn run(
         &self,
         device: &mut dyn Device,
@@ -197,7 +177,6 @@ impl PreparedCase {
         called
     }
 
-    /// Launches and waits.
     pub fn call(&self, device: &mut dyn Device, phase: &mut PhaseSink<'_>) -> Result<(), DeviceError> {
         let name = self.case.name();
         // Reported before the launch: if it never returns, the parent knows which case hangs.
@@ -219,7 +198,6 @@ impl PreparedCase {
         self.variables().try_for_each(|(_, name, buffer)| device.write_variable(self.module, name, buffer))
     }
 
-    /// Copies them back, inputs too, so that gates find in the buffers what launches have left.
     pub fn read_variables(&self, device: &mut dyn Device) -> Result<(), DeviceError> {
         for (plan, name, buffer) in self.variables() {
             if !device.read_variable(self.module, name, buffer)? && self.checks.include(GateCheck::GuardZones)
@@ -240,7 +218,6 @@ impl PreparedCase {
         pairs.filter_map(|(plan, buffer)| Some((plan, plan.symbol.as_deref()?, buffer)))
     }
 
-    /// One hash over all outputs that have elements.
     pub fn output_hash(&self, device: &mut dyn Device) -> Result<u64, DeviceError> {
         let mut hasher = blake3::Hasher::new();
         for (position, plan) in self.plan().buffers.iter().enumerate() {
@@ -259,7 +236,6 @@ impl PreparedCase {
         Ok(u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|index| hash.as_bytes()[index])))
     }
 
-    /// Elements of each output that still hold a poison, by position in the plan.
     pub fn poisoned(
         &self,
         device: &mut dyn Device,
@@ -275,8 +251,7 @@ impl PreparedCase {
         Ok(counts)
     }
 
-    /// The first buffer without elements that a run with these poisons has written to all the same: it is passed as
-    /// one element, which nobody reads.
+    /// An empty buffer is passed as one element, which nobody reads or writes.
     pub fn written_although_empty(
         &self,
         device: &mut dyn Device,
@@ -306,7 +281,6 @@ impl PreparedCase {
         Ok(plan.compared(values))
     }
 
-    /// Compares an output with fp64 values on the device.
     pub fn compare_with(
         &self,
         device: &mut dyn Device,
@@ -323,7 +297,6 @@ impl PreparedCase {
         Ok(compare::on_host(&actual, &expected, tolerance))
     }
 
-    /// Compares every output that has an answer.
     pub fn compare(&self, device: &mut dyn Device) -> Result<Vec<ComparedOutput>, DeviceError> {
         let one = |target: &ExpectedBuffer| {
             let plan = &self.plan().buffers[target.position];
@@ -354,7 +327,6 @@ impl PreparedCase {
         compare::breach(&seen.comparison, seen.block.as_ref(), bounds, self.checks)
     }
 
-    /// The same comparison where every uncertain element that is within its allowance counts as right.
     fn compare_certain(
         &self,
         device: &mut dyn Device,
@@ -376,7 +348,6 @@ impl PreparedCase {
         Ok(ComparedOutput { position: target.position, comparison, block })
     }
 
-    /// The worst breach among comparisons, NaN before all others.
     pub fn mismatch(&self, comparisons: &[ComparedOutput]) -> Option<Mismatch> {
         let judge = |ComparedOutput { position, comparison, block }: &ComparedOutput| {
             let target = self.target(*position)?;
@@ -386,7 +357,6 @@ impl PreparedCase {
         comparisons.iter().filter_map(judge).min_by_key(|mismatch| mismatch.breach)
     }
 
-    /// Each output that has an answer: its plan, its position, and the answer in fp64.
     pub fn targets(&self) -> Vec<(&BufferPlan, usize, BufferId)> {
         let one = |target: &ExpectedBuffer| {
             (&self.plan().buffers[target.position], target.position, target.expected)
@@ -394,12 +364,11 @@ impl PreparedCase {
         self.set.targets.iter().map(one).collect()
     }
 
-    /// The answer for a buffer.
     pub fn target(&self, position: usize) -> Option<&ExpectedBuffer> {
         self.set.targets.iter().find(|target| target.position == position)
     }
 
-    /// The first input that is no longer what it was. Its working copy is refreshed before the next run.
+    /// The first changed input; its working copy is refreshed before the next run.
     pub fn mutated(&self, device: &mut dyn Device, pool: &mut Pool) -> Result<Option<usize>, DeviceError> {
         if !self.checks.include(GateCheck::InputHash) {
             return Ok(None);
@@ -431,7 +400,6 @@ impl PreparedCase {
     }
 }
 
-/// Elements of an output that hold a pattern, among those that an answer says something about.
 pub fn count_pattern(
     device: &mut dyn Device,
     buffer: BufferId,
@@ -444,7 +412,6 @@ pub fn count_pattern(
     }
 }
 
-/// Damaged guard zones. They are rewritten.
 pub fn guards(device: &mut dyn Device) -> Result<Vec<GuardDamage>, DeviceError> {
     let damage = device.check_guards()?;
     // Rewritten at once: the next variant must not be blamed for this one's damage.
@@ -457,7 +424,6 @@ pub fn guards(device: &mut dyn Device) -> Result<Vec<GuardDamage>, DeviceError> 
 /// The content of guard zones unless a gate asks for another: an odd, finite float.
 pub const GUARD_PATTERN: u32 = 0x4B1D_4B1D;
 
-/// The constant that an output or workspace starts with; poison otherwise.
 pub fn starts_as(buffer: &BufferPlan) -> Option<f64> {
     match buffer.fill {
         Fill::Constant { value } => Some(value),
@@ -470,8 +436,8 @@ pub fn allocated_bytes(buffer: &BufferPlan) -> u64 {
     buffer.bytes().max(buffer.dtype.bytes())
 }
 
-/// Binds launches of a plan to buffers, scalars and tensor maps. Maps are bound to buffers, not to addresses: the
-/// device encodes them when it launches, wherever their buffers lie then.
+/// Maps are bound to buffers, not to addresses: the device encodes them when it launches, wherever their buffers lie
+/// then.
 pub fn bind(
     launches: &[LaunchPlan],
     buffers: &[BufferId],
@@ -521,7 +487,6 @@ fn bind_one(
     Ok(bound)
 }
 
-/// A launch without arguments, for questions about its resources.
 pub fn geometry(launch: &LaunchPlan) -> Result<BoundLaunch, DeviceError> {
     let narrow = |what: &str, value: i64| {
         u32::try_from(value).map_err(|_| {

@@ -22,7 +22,6 @@ use super::{command, deep, disagree, inputs, parity, views, workspace};
 
 /// After a wrong answer this many further cases are run, to learn what the failing ones share.
 const CASES_AFTER_FAILURE: usize = 12;
-/// And for no longer than this.
 const TIME_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// The first case of a problem is moved to the other end of its buffers up to this size.
 const MOVED_ELEMENTS: u64 = 1 << 25;
@@ -32,17 +31,14 @@ const MOVED_ELEMENTS: u64 = 1 << 25;
 const CLOCK_ZEROS: u64 = 0;
 const CLOCK_ONES: u64 = (1 << 40) - 1;
 
-/// What one case showed.
 struct Seen {
     failure: Option<Verdict>,
     /// Largest ‖error‖ / ‖answer‖ of its outputs.
     relative_norm: f64,
-    /// The plain parity of a problem's first case, where it is asked for.
     parity: Option<Value>,
 }
 
-/// Runs every case of every plan; the first failure that is not a wrong answer ends it. At small shapes `Deep` only asks
-/// what `Full` has not asked.
+/// The first failure that is not a wrong answer ends it. At small shapes `Deep` only asks what `Full` has not asked.
 pub(super) fn check(
     judge: &mut Judge,
     slot: u8,
@@ -81,7 +77,6 @@ pub(super) fn check(
         let seen = walk.through(judge, slot, Questions::InPassing { runs: 1 }, families, phase)?;
         walk.found.report.evidence.insert("further_families", seen);
     }
-    // More than a wrong answer.
     if walk.found.verdict.is_some() {
         return Ok(walk.found);
     }
@@ -115,7 +110,6 @@ enum Questions {
 }
 
 impl Questions {
-    /// Whether all is asked that is ever asked at a case.
     fn is_thorough(self) -> bool {
         matches!(self, Questions::Of(Depth::Full | Depth::Deep))
     }
@@ -127,19 +121,15 @@ impl Questions {
     }
 }
 
-/// What the cases of a gate showed so far.
 struct CaseWalk {
     found: GateAnswer,
     worst: f64,
-    /// By problem.
     parity: Map<String, Value>,
     unanswered: BTreeSet<&'static str>,
-    /// Derived shapes at which the reference has no answer to plain inputs.
     not_taken: BTreeSet<String>,
     /// When the first answer was wrong, and which case it was.
     failed_at: Option<(Instant, usize)>,
     number: usize,
-    /// No case follows.
     ended: bool,
 }
 
@@ -158,7 +148,6 @@ impl CaseWalk {
         }
     }
 
-    /// Runs these cases too; how many were run.
     fn through(
         &mut self,
         judge: &mut Judge,
@@ -185,7 +174,6 @@ impl CaseWalk {
         Ok(self.found.report.cases - before)
     }
 
-    /// Whether enough further cases were run after a wrong answer.
     fn knows_enough(&self) -> bool {
         self.failed_at.is_some_and(|(at, first)| {
             at.elapsed() > TIME_AFTER_FAILURE || self.number - first > CASES_AFTER_FAILURE
@@ -195,7 +183,7 @@ impl CaseWalk {
     fn take(&mut self, judge: &mut Judge, slot: u8, case: &Case, seen: Result<Seen, DeviceError>) {
         let seen = match seen {
             Ok(seen) => seen,
-            // A family for which the reference has no answer asks no question.
+            // The reference has no answer, so the case is skipped.
             Err(error) if no_question(&error, case) && case.family == inputs::Family::Normal => {
                 self.not_taken.insert(case.plan.name.clone());
                 return;
@@ -234,7 +222,6 @@ impl CaseWalk {
         }
     }
 
-    /// The answer, if no wrong one is to be named; `skipped` problems had no matching file of inputs or answers.
     fn conclude(self, skipped: usize) -> GateAnswer {
         let CaseWalk { mut found, worst, unanswered, not_taken, .. } = self;
         if !not_taken.is_empty() {
@@ -257,7 +244,6 @@ fn nothing_checked(gate: Gate, found: GateAnswer) -> GateAnswer {
     answer
 }
 
-/// Says that inputs are not tried whose answers the file wants to be those of the default configuration.
 fn tell_of_special_values(found: &mut GateAnswer, wanted: SpecialValues) {
     if wanted == SpecialValues::AsDefault {
         let report = &mut found.report;
@@ -269,7 +255,6 @@ fn tell_of_special_values(found: &mut GateAnswer, wanted: SpecialValues) {
     }
 }
 
-/// Says how many cases were right, and which ones had no answer to compare with.
 fn tell_what_was_left_out(found: &mut GateAnswer, unanswered: &BTreeSet<&str>, skipped: usize) {
     let report = &mut found.report;
     report.message = format!("{} right", counted(report.cases, "case"));
@@ -290,12 +275,11 @@ fn tell_what_was_left_out(found: &mut GateAnswer, unanswered: &BTreeSet<&str>, s
     }
 }
 
-/// Whether the reference has no usable answer to this case, which is not one that every task must answer.
+/// A command that fails has not said that there is no answer.
 fn no_question(error: &DeviceError, case: &Case) -> bool {
     let task = error.kind == VerdictKind::HarnessError && error.cause.as_deref() == Some("task");
     // A derived shape is ours: that the task has no answer at a single element is not its author's fault.
     let derived = case.plan.name.starts_with("tiny:");
-    // A command that fails has not said that there is no answer.
     task && !command::is_failure(error) && !error.sticky && (case.family != inputs::Family::Normal || derived)
 }
 
@@ -437,7 +421,6 @@ fn attempt(
     Ok(Seen { failure, relative_norm, parity })
 }
 
-/// Runs a case under each setting. The inner error is what the runs did outside their outputs.
 fn observe(
     judge: &mut Judge,
     prepared: &PreparedCase,
@@ -472,7 +455,6 @@ fn observe(
     Ok(Ok(runs))
 }
 
-/// One run of a case and what it left.
 struct ObservedRun {
     setting: RunSetting,
     poisoned: Vec<(usize, u64)>,
@@ -481,9 +463,9 @@ struct ObservedRun {
     outputs: Vec<ComparedOutput>,
 }
 
-/// The settings of a case's runs. Every case has two. The case that a contender's problem meets first has two more,
-/// and on a GPU only this case, at problems of the file, has other contents of shared memory and a disturbed order,
-/// because each of both is a kernel of its own there.
+/// Every case has two. The case that a contender's problem meets first has two more, and on a GPU only this case, at
+/// problems of the file, has other contents of shared memory and a disturbed order, because each of both is a kernel
+/// of its own there.
 fn settings(seed: u64, prepared: &PreparedCase, questions: Questions, kind: DeviceKind) -> Vec<RunSetting> {
     let case = &prepared.case;
     if let Questions::InPassing { runs } = questions {
@@ -538,7 +520,6 @@ fn unwritten(prepared: &PreparedCase, first: &[(usize, u64)], second: &[(usize, 
     Some(wrong::unwritten(prepared, &prepared.case.plan.buffers[*position], *count))
 }
 
-/// What a timed call left behind.
 pub(super) fn check_written(
     judge: &mut Judge,
     prepared: &PreparedCase,

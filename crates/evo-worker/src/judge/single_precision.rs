@@ -34,7 +34,6 @@ pub const ALLOWED: f64 = 10.0;
 /// With fewer elements the error may be small by chance in all of them: then the reference runs on inputs with other last
 /// bits, until it has made so many errors.
 const ERRORS_MIN: usize = 12;
-/// Or so many at least of answers to many inputs, which take a while.
 const RUNS_MIN: usize = 4;
 const INPUTS_MANY: u64 = 1 << 20;
 
@@ -59,7 +58,6 @@ pub fn add(
     integers
 }
 
-/// Widens the errors of the few elements that an answer has to the largest of several runs in both precisions.
 pub fn try_luck(
     plan: &ProblemPlan,
     bytes: &[Vec<u8>],
@@ -92,7 +90,6 @@ pub fn lucky_runs(plan: &ProblemPlan, answers: &[ReferenceAnswer]) -> u32 {
     (if inputs > INPUTS_MANY { runs.min(RUNS_MIN) } else { runs }) as u32
 }
 
-/// Widens the errors of an answer of few elements to those of one more run in both precisions.
 pub fn widen_few(answer: &mut ReferenceAnswer, wide: &[f64], narrow: &[f64]) {
     if !is_few(answer) {
         return;
@@ -106,9 +103,9 @@ pub fn widen_few(answer: &mut ReferenceAnswer, wide: &[f64], narrow: &[f64]) {
     }
 }
 
-/// Counts integers on which single precision decides otherwise (the bin of a value that rounds to its border, the nearest
-/// of centers whose distances are all too small for it) among those that rounding decides. Says so where
-/// these are so many that the case asks for double precision.
+/// Single precision decides some integers otherwise: the bin of a value that rounds to its border, the nearest of
+/// centers whose distances are all too small for it. Says so where these are so many that the case asks for double
+/// precision.
 pub fn count_integers(answers: &mut [ReferenceAnswer], single: &NaiveAnswers) -> Option<String> {
     let mut complaint = None;
     for (buffer, values) in single {
@@ -121,7 +118,6 @@ pub fn count_integers(answers: &mut [ReferenceAnswer], single: &NaiveAnswers) ->
     complaint
 }
 
-/// Takes over how many of so many integers single precision decides otherwise, with the complaint if these are too many.
 pub fn note_integers(answer: &mut ReferenceAnswer, count: u64, elements: usize) -> Option<String> {
     answer.jumps = answer.jumps.max(count);
     let share = count as f64 / elements.max(1) as f64;
@@ -130,7 +126,6 @@ pub fn note_integers(answer: &mut ReferenceAnswer, count: u64, elements: usize) 
     })
 }
 
-/// Fills in the elements that are far less certain than the others. Rare: then the reference runs a few times more.
 pub fn find_uncertain(
     plan: &ProblemPlan,
     bytes: &[Vec<u8>],
@@ -149,12 +144,10 @@ pub fn find_uncertain(
     Ok(())
 }
 
-/// The place, in the order of so many errors, of the largest that counts as usual.
 pub fn certain_place(count: usize) -> usize {
     ((count - 1) as f64 * (1.0 - SHARE)) as usize
 }
 
-/// The uncertain elements with their allowances, in order.
 pub fn uncertain(answer: &ReferenceAnswer, unit: f64) -> Vec<(u64, f64)> {
     let Some(single) = answer.single.as_ref().filter(|own| own.len() >= FEW) else { return Vec::new() };
     let mut errors = perturb::distances(single, &answer.expected);
@@ -179,7 +172,6 @@ pub fn uncertain(answer: &ReferenceAnswer, unit: f64) -> Vec<(u64, f64)> {
 mod tests {
     use super::*;
 
-    /// Answers that single precision misses by a unit of rounding, but for these elements.
     fn answer(count: usize, off: &[(usize, f64)]) -> ReferenceAnswer {
         let expected: Vec<f64> = (0..count).map(|index| 1.0 + (index % 7) as f64).collect();
         let mut single: Vec<f64> = expected.iter().map(|own| own * (1.0 + 1e-7)).collect();
@@ -217,7 +209,6 @@ mod tests {
         assert!(uncertain(&own, element::precision(DType::F32).unwrap().unit).is_empty());
     }
 
-    /// A sum in both precisions.
     struct Sum;
 
     impl NaiveReference for Sum {

@@ -1,8 +1,7 @@
 //! The judge's state inside the worker process.
 //!
-//! It owns the device, the candidates loaded on it, and the data they are tested on. A candidate that
-//! fails is a verdict with its case attached; after a sticky error the judge says so in every answer,
-//! because nothing that happens in this process can be trusted any more.
+//! A candidate that fails is a verdict with its case attached; after a sticky error the judge says so in every
+//! answer, because nothing that happens in this process can be trusted any more.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,31 +28,26 @@ use super::prepared;
 use super::run::{self, PhaseSink, PreparedCase};
 use super::wrong::CaseResult;
 
-/// Why a problem could not be prepared.
 #[derive(Clone, Debug)]
 pub struct CaseRefusal {
     pub verdict: Box<Verdict>,
-    /// The process must not measure again.
     pub sticky: bool,
 }
 
-/// Whether outputs will be compared with answers. A paired run compares times only, and computing answers anew in
-/// each of its fresh processes would take longer than the run.
+/// A paired run compares times only, and computing answers anew in each of its fresh processes would take longer than
+/// the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answers {
     Needed,
     NotNeeded,
 }
 
-/// The instrumented build of a loaded candidate.
 #[derive(Debug, Default)]
 pub(super) struct InstrumentedSlot {
     pub module: Option<ModuleId>,
-    /// Why it could not be loaded.
     pub refused: Option<String>,
 }
 
-/// One of a candidate's builds, loaded.
 #[derive(Debug)]
 pub(super) struct LoadedBuild {
     binary: Vec<u8>,
@@ -61,43 +55,32 @@ pub(super) struct LoadedBuild {
     pub instrumented: InstrumentedSlot,
 }
 
-/// A loaded candidate.
 pub(super) struct LoadedSlot {
     pub candidate: Candidate,
     /// In the order of `candidate.builds`.
     pub builds: Vec<LoadedBuild>,
     pub reference: Option<ModuleId>,
-    /// The reference in single precision.
     pub single: Option<ModuleId>,
-    /// The kernels that derive inputs from inputs.
     pub prepare: Option<ModuleId>,
-    /// Cases since it was loaded: a failure at a full shape is judged together with the tiny ones that
-    /// passed.
+    /// A failure at a full shape is judged together with the tiny ones that passed.
     pub history: Vec<CaseResult>,
-    /// The small shapes that the candidate passed, for the runs of instrumented builds.
     pub tiny: Vec<ProblemPlan>,
 }
 
 impl LoadedSlot {
-    /// The build that computes a problem.
     pub(super) fn build_for(&self, plan: &ProblemPlan) -> Result<&LoadedBuild, DeviceError> {
         // `load` has loaded one for each of the candidate's.
         Ok(&self.builds[self.candidate.build_for(plan)?])
     }
 }
 
-/// The binaries of a naive reference kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReferenceBinaries<'a> {
-    /// The one that gives the answers.
     pub own: Option<&'a [u8]>,
-    /// The same kernel in single precision.
     pub single: Option<&'a [u8]>,
-    /// The kernels that derive inputs from inputs.
     pub prepare: Option<&'a [u8]>,
 }
 
-/// A device with the candidates loaded on it; `gates` runs gates on them.
 pub struct Judge {
     pub(super) device: Box<dyn Device>,
     pub(super) pool: Pool,
@@ -105,13 +88,9 @@ pub struct Judge {
     pub(super) expected: ExpectedCache,
     /// Naive reference kernels stay loaded: all variants of a study share one.
     references: BTreeMap<(ContentHash, Vec<String>), ModuleId>,
-    /// Built-in references as kernels of the device, where it has them.
     pub(super) device_references: Option<DeviceReferences>,
-    /// Runs references by command.
     pub(super) commands: CommandDesk,
-    /// Cases for which such a reference has no answer that could be used.
     pub(super) unanswered: BTreeMap<ContentHash, DeviceError>,
-    /// The processor's own answer to one of the cases that the device has answered.
     pub(super) doublecheck: Doublecheck,
     sticky: bool,
 }
@@ -120,7 +99,6 @@ pub struct Judge {
 const POOL_SHARE: u64 = 2;
 
 impl Judge {
-    /// A judge on this device; answers are kept as files in `expected_cache`.
     pub fn new(mut device: Box<dyn Device>, expected_cache: Option<PathBuf>) -> Judge {
         let free = device.memory_free().unwrap_or(device.info().memory_bytes / 2);
         Judge {
@@ -137,19 +115,16 @@ impl Judge {
         }
     }
 
-    /// Takes the compiled kernels of a built-in reference; its large answers are computed by the device from now on.
     pub fn take_references(&mut self, name: &str, image: &[u8]) -> Result<(), DeviceError> {
         self.device_references = Some(DeviceReferences::load(self.device.as_mut(), image, Some(name))?);
         Ok(())
     }
 
-    /// The device, for timing.
     pub fn device(&mut self) -> &mut dyn Device {
         self.device.as_mut()
     }
 
-    /// Loads a candidate (and its naive reference, if it has one) into a slot; milliseconds. `binaries` are those of
-    /// its builds, in order.
+    /// Takes milliseconds. `binaries` are those of the candidate's builds, in order.
     pub fn load(
         &mut self,
         slot: u8,
@@ -221,7 +196,6 @@ impl Judge {
         Ok(module)
     }
 
-    /// Does some work and remembers whether it met a sticky error.
     pub(super) fn note<T>(
         &mut self,
         work: impl FnOnce(&mut Judge) -> Result<T, DeviceError>,
@@ -233,17 +207,14 @@ impl Judge {
         done
     }
 
-    /// Whether this process has seen a sticky error.
     pub(super) fn is_sticky(&self) -> bool {
         self.sticky
     }
 
-    /// Another process is to serve the next variant: this one's device is not as it was.
     pub(super) fn retire(&mut self) {
         self.sticky = true;
     }
 
-    /// Remembers that this process has seen a sticky error.
     pub(super) fn note_error(&mut self, error: &DeviceError) {
         self.sticky |= error.sticky;
     }
@@ -254,7 +225,6 @@ impl Judge {
         })
     }
 
-    /// Loads a candidate's build for a problem again: whatever it kept in its own globals is gone.
     pub(super) fn reload(&mut self, slot: u8, plan: &ProblemPlan) -> Result<(), DeviceError> {
         let own = self.slots.get(&slot).ok_or_else(|| {
             DeviceError::plain(VerdictKind::HarnessError, format!("nothing is loaded in slot {slot}"))
@@ -264,7 +234,6 @@ impl Judge {
         self.device.reload(build.module, &build.binary, &own.candidate.builds[position].entries)
     }
 
-    /// Puts a case's data on the device and binds its launches.
     pub(super) fn prepare_case(
         &mut self,
         slot: u8,
@@ -274,7 +243,7 @@ impl Judge {
         self.prepare_lane(slot, case, (0, 0), Answers::Needed, phase)
     }
 
-    /// The same in buffers of their own: calls that take turns have lanes for inputs and for the rest.
+    /// Calls that take turns have lanes for inputs and for the rest.
     pub(super) fn prepare_lane(
         &mut self,
         slot: u8,
@@ -317,7 +286,6 @@ impl Judge {
         Ok(PreparedCase { slot, module, checks, launches, preparation, case, buffers, set })
     }
 
-    /// Gives up a case's data, because no later case asks for it.
     pub(super) fn forget_case(&mut self, slot: u8, case: &Case) -> Result<(), DeviceError> {
         let candidate = &self.slot(slot)?.candidate;
         let key = expected::key(&candidate.check, case, reference_hash(candidate).as_ref());
@@ -326,7 +294,6 @@ impl Judge {
         Ok(())
     }
 
-    /// Puts a case's inputs on the device, for calls whose outputs nobody compares.
     fn inputs_only(
         &mut self,
         key: &ContentHash,
@@ -352,7 +319,6 @@ impl Judge {
     }
 }
 
-/// What decides a naive kernel's answers and their bounds: both of its builds.
 fn reference_hash(candidate: &Candidate) -> Option<ContentHash> {
     let (own, _) = candidate.reference.as_ref()?;
     Some(match &candidate.reference_single {

@@ -28,7 +28,6 @@ use super::run::{PhaseSink, PreparedCase, starts_as};
 use super::state::{Answers, CaseRefusal, Judge};
 use super::{module_state, shapes, wrong};
 
-/// How many sets take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
     /// One: a screening, which only tells who is far behind.
@@ -37,13 +36,11 @@ pub enum Turns {
     Several,
 }
 
-/// A problem ready to be timed.
 #[derive(Debug)]
 pub struct TimedProblem {
     pub(super) module: ModuleId,
     turns: Vec<PreparedCase>,
     rotation: Vec<Vec<BoundLaunch>>,
-    /// Output sets among the turns: so many calls back an output was not written again.
     outputs: usize,
     /// Whether a call uses up what its buffers hold.
     pub(super) used_up: bool,
@@ -51,7 +48,6 @@ pub struct TimedProblem {
     keeps_state: bool,
     /// The turn with which the last order began, and its calls from there on.
     last: Cell<(usize, usize)>,
-    /// The turn of the next call.
     next: Cell<usize>,
 }
 
@@ -63,19 +59,17 @@ const COPIES_BYTES: u64 = 256 << 20;
 const INPUT_SETS: u32 = 2;
 
 impl TimedProblem {
-    /// The case that the first turn runs.
     pub fn first(&self) -> &PreparedCase {
         &self.turns[0]
     }
 
-    /// Which checks judge it.
     pub fn checks(&self) -> CheckSet {
         self.first().checks
     }
 
-    /// Calls of a sample, where `wanted` would be enough for the clock. Where calls use up their buffers, a hot
-    /// sample holds no more calls than there are copies. Otherwise it goes round all turns, because it begins
-    /// with the first one each time: after part of a round an output would meet the input whose answer it holds.
+    /// Where calls use up their buffers, a hot sample holds no more calls than there are copies. Otherwise it goes
+    /// round all turns, because it begins with the first one each time: after part of a round an output would meet
+    /// the input whose answer it holds.
     pub fn batch(&self, mode: TimingMode, wanted: u32) -> u32 {
         let turns = self.turns.len() as u32;
         match (mode, self.used_up) {
@@ -87,7 +81,6 @@ impl TimedProblem {
     }
 }
 
-/// How many input sets and output sets take turns.
 fn sets(plan: &ProblemPlan, info: &DeviceInfo, seeds: u32) -> (u32, u32) {
     let bytes = |roles: &[Role]| -> u64 {
         let own = plan.buffers.iter().filter(|buffer| roles.contains(&buffer.role));
@@ -125,7 +118,6 @@ impl Judge {
         self.or_refusal(plan, ready)
     }
 
-    /// The same without answers, for a paired run.
     pub fn prepare_paired(
         &mut self,
         slot: u8,
@@ -229,8 +221,7 @@ impl Judge {
         Ok(times)
     }
 
-    /// Samples between filling the variables of the module that are arguments and reading them back, neither of which is
-    /// timed.
+    /// Filling the variables that are arguments, and reading them back, is not timed.
     fn sample_filled(
         &mut self,
         timed: &TimedProblem,
@@ -259,7 +250,6 @@ impl Judge {
         Ok(times)
     }
 
-    /// Goes on with the turn at which the last order ended.
     fn sample_in_turn(
         &mut self,
         timed: &TimedProblem,
@@ -275,8 +265,8 @@ impl Judge {
         self.sample_filled(timed, SampleOrder { rotation: &rotation, ..order })
     }
 
-    /// CheckSet what the calls of the last sample wrote. With one set the outputs are poisoned and one more sample
-    /// is taken, because an answer of an earlier call could not be told from one of the last.
+    /// Checks what the calls of the last sample wrote. With one set the outputs are poisoned and one more sample is
+    /// taken, because an answer of an earlier call could not be told from one of the last.
     pub fn check_sampled(
         &mut self,
         timed: &TimedProblem,
@@ -303,7 +293,6 @@ impl Judge {
     }
 }
 
-/// Whether a call leaves something behind that the next call reads.
 fn accumulates(plan: &ProblemPlan) -> bool {
     plan.buffers.iter().any(|buffer| match buffer.role {
         Role::Inout | Role::Restored => true,
@@ -312,7 +301,6 @@ fn accumulates(plan: &ProblemPlan) -> bool {
     })
 }
 
-/// Copies of everything that calls change.
 fn copies(plan: &ProblemPlan) -> u32 {
     if plan.buffers.iter().any(|buffer| buffer.symbol.is_some() && buffer.role != Role::Input) {
         return 1;

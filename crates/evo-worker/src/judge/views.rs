@@ -12,7 +12,6 @@ use serde_json::json;
 use super::naive_answers::{NaiveAnswers, NaiveReference};
 use super::reference::ReferenceAnswer;
 
-/// A reference of which only that is seen which the file compares.
 pub struct ViewedReference<'a> {
     pub whole: &'a mut dyn NaiveReference,
     pub plan: &'a ProblemPlan,
@@ -59,7 +58,7 @@ pub fn tell(found: &mut GateAnswer, plans: &[&ProblemPlan]) {
     report.evidence.insert(GateReport::IN_PART, json!(said));
 }
 
-/// What the file compares of a built-in reference's answer. The error of a sum is at most that of all its terms together.
+/// The error of a sum is at most that of all its terms together.
 pub fn look_at(plan: &ProblemPlan, answer: &mut ReferenceAnswer) {
     let buffer = &plan.buffers[answer.buffer];
     let Some(view) = &buffer.view else { return };

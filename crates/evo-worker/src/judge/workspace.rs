@@ -1,10 +1,9 @@
 //! What a kernel keeps in its workspace from call to call.
 //!
-//! A call finds in the workspace what the call before has left, unless the file says what it begins with. A kernel may
-//! leave anything there, but a word that is another one after every call of the same input counts calls or remembers
-//! them, and no number of calls tells what a later one does. Threads that come in another order leave other words too. So
-//! both must hold: the words of several calls in a row are all different, and a second series that begins with the same
-//! contents leaves the same ones again.
+//! A kernel may leave anything there, but a word that is another one after every call of the same input counts calls
+//! or remembers them, and no number of calls tells what a later one does. Threads that come in another order leave
+//! other words too. So both must hold: the words of several calls in a row are all different, and a second series
+//! that begins with the same contents leaves the same ones again.
 
 use evo_device::device::BufferId;
 use evo_protocol::check::GateCheck;
@@ -24,13 +23,11 @@ const BYTES_MAX: u64 = 1 << 26;
 /// So many words that change are followed. A kernel that counts in more of them counts in these too.
 const WORDS_MAX: usize = 1 << 16;
 
-/// A word of the workspace and its contents after each call.
 struct WorkspaceWord {
     at: usize,
     seen: Vec<u32>,
 }
 
-/// A verdict if a word of the workspace changes with every call of the same input.
 pub(super) fn changes_with_every_call(
     judge: &mut Judge,
     prepared: &PreparedCase,
@@ -57,8 +54,7 @@ pub(super) fn changes_with_every_call(
     Ok(None)
 }
 
-/// A verdict if a call is right on a workspace that begins with its constant, and wrong where the call before has left
-/// something else. Timed calls and programs that use the kernel do not fill it again.
+/// Timed calls and programs that use the kernel do not fill a workspace again.
 pub(super) fn not_reset(
     judge: &mut Judge,
     prepared: &PreparedCase,
@@ -127,7 +123,6 @@ fn counted(
     Ok(words.first().map(|word| word.at))
 }
 
-/// Calls the case, on a workspace that is filled anew or as the call before has left it; what the workspace holds then.
 fn call_again(
     judge: &mut Judge,
     prepared: &PreparedCase,
@@ -146,7 +141,6 @@ fn call_again(
     device.read(buffer)
 }
 
-/// Whether the last word is none of those before it.
 fn is_new(seen: &[u32]) -> bool {
     seen.split_last().is_none_or(|(last, before)| !before.contains(last))
 }

@@ -19,7 +19,6 @@ use super::run::{Mismatch, PreparedCase};
 /// Beyond this share of the answer an error is no longer a matter of precision.
 const GROSS: f64 = 0.3;
 
-/// Special inputs have no agreed answer in many kernels.
 const SPECIAL_HINT: &str = "; where such inputs do not matter, say special_values = \"ignore\" under [check]";
 
 /// Up to this share of the answer an error may be what the kernel's own precision costs: angles in f32, atomic sums in
@@ -40,9 +39,7 @@ pub struct CaseResult {
     pub name: String,
     pub sizes: BTreeMap<String, i64>,
     pub family: Family,
-    /// How big it is; the smallest failing case is shown.
     pub elements: u64,
-    /// Set if it failed.
     pub failure: Option<Verdict>,
 }
 
@@ -64,7 +61,6 @@ pub fn explored(history: &[CaseResult]) -> u64 {
     met.map(|result| result.elements).max().unwrap_or(0)
 }
 
-/// Adds the case to a verdict's evidence and message.
 pub fn about(verdict: Verdict, case: &Case) -> Verdict {
     let mut verdict = verdict
         .with("case", case.name())
@@ -76,7 +72,6 @@ pub fn about(verdict: Verdict, case: &Case) -> Verdict {
     verdict
 }
 
-/// What a device error means for the variant.
 pub fn from_error(error: &DeviceError, case: Option<&Case>) -> Verdict {
     let verdict = error.verdict();
     match case {
@@ -85,12 +80,11 @@ pub fn from_error(error: &DeviceError, case: Option<&Case>) -> Verdict {
     }
 }
 
-/// A float for a file: JSON has no NaN.
+/// JSON has no NaN.
 pub fn number(value: f64) -> Value {
     if value.is_finite() { json!(value) } else { json!(value.to_string()) }
 }
 
-/// The verdict of a comparison that breaks a rule.
 pub fn mismatch(prepared: &PreparedCase, mismatch: &Mismatch) -> Verdict {
     let plan = &prepared.case.plan.buffers[mismatch.position];
     let comparison = &mismatch.comparison;
@@ -154,12 +148,10 @@ pub fn mismatch(prepared: &PreparedCase, mismatch: &Mismatch) -> Verdict {
     about(verdict, &prepared.case)
 }
 
-/// A number of an output in a message: integers as they are.
 fn shown(plan: &BufferPlan, value: f64) -> String {
     if plan.dtype.is_float() { format!("{value:.3e}") } else { value.to_string() }
 }
 
-/// Adds the first bad element, and says where it is; nothing where every element is within its tolerance.
 fn first_bad(verdict: Verdict, plan: &BufferPlan, comparison: &Comparison) -> (Verdict, String) {
     let Some(index) = comparison.first_bad else { return (verdict, String::new()) };
     let (got, expected) = (comparison.first_bad_actual, comparison.first_bad_expected);
@@ -183,7 +175,6 @@ fn first_bad(verdict: Verdict, plan: &BufferPlan, comparison: &Comparison) -> (V
     (verdict, place)
 }
 
-/// Some elements were never written.
 pub fn unwritten(prepared: &PreparedCase, plan: &BufferPlan, count: u64) -> Verdict {
     let elements = plan.places_compared().map_or(plan.elements(), |own| own.len() as u64);
     let message = format!("`{}`: {count} of {elements} elements are never written", plan.name);
@@ -195,7 +186,6 @@ pub fn unwritten(prepared: &PreparedCase, plan: &BufferPlan, count: u64) -> Verd
     about(verdict, &prepared.case)
 }
 
-/// A guard zone was written.
 pub fn out_of_bounds(damage: &[GuardDamage], case: &Case) -> Option<Verdict> {
     let first = damage.first()?;
     let place = if first.offset < 0 { "before" } else { "behind" };
@@ -318,7 +308,6 @@ mod tests {
         }
     }
 
-    /// Cases as (S, CAUSAL, family, failed with).
     fn cause(cases: &[(i64, i64, Family, Option<&str>)]) -> Option<String> {
         let results: Vec<CaseResult> = cases
             .iter()

@@ -25,14 +25,11 @@ use crate::device::{AccessNote, NoteKind};
 use crate::host::pattern;
 use crate::host::tls::Statics;
 
-/// What a run may take, and how it is disturbed.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckerOptions {
-    /// Seed of the moments at which threads give way.
     pub order: u64,
     /// What shared memory holds when a block begins.
     pub residue: u32,
-    /// Faults of other checks are not found.
     pub checks: CheckSet,
     pub accesses_max: u64,
     pub deadline: Instant,
@@ -41,34 +38,25 @@ pub struct CheckerOptions {
 #[derive(Clone, Debug)]
 pub struct LaunchShape {
     pub grid: [u32; 3],
-    /// Extents of a cluster in blocks.
     pub cluster: [u32; 3],
     pub block: [u32; 3],
-    /// Dynamic shared memory, bytes.
     pub shared_bytes: usize,
-    /// Where each processor thread finds the module's static shared memory.
     pub statics: Statics,
     pub shared: Vec<Variable>,
-    /// The module's own range.
     pub module: (usize, usize),
 }
 
-/// What a thread does after it announced an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
     GoOn,
-    /// There is a finding.
     EndLaunch,
     /// Others run first; then it asks again.
     GiveWay,
 }
 
-/// Moments that put accesses in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncMoment {
-    /// A thread begins.
     Begin,
-    /// It comes to a barrier or a warp operation.
     Arrive,
     Barrier,
     Operation {
@@ -77,29 +65,24 @@ pub enum SyncMoment {
     Fence {
         device: bool,
     },
-    /// It comes to a named barrier, and has passed it.
     NamedArrive {
         number: u32,
     },
     Named {
         number: u32,
     },
-    /// It arrives at what another waits for, a phase of a transaction barrier or the products of a warpgroup, and has
-    /// waited for it.
+    /// It arrives at what another waits for: a phase of a transaction barrier or the products of a warpgroup.
     PhaseArrive {
         place: u32,
     },
     Phase {
         place: u32,
     },
-    /// It comes to the barrier of its cluster, to publish what it has done there, and has passed it.
     ClusterArrive,
     Cluster,
-    /// It arrives at the transaction barrier that lies at its block's `place` in another block of the cluster.
     ArriveThere {
         place: u32,
     },
-    /// It returns from the kernel.
     End,
 }
 
@@ -109,7 +92,6 @@ const COMPARED_MAX: usize = 64;
 const GIVE_WAY_SHARE: u64 = 32;
 const FLAG_SHARE: u64 = 4;
 
-/// A block that runs now.
 #[derive(Debug)]
 pub(super) struct RunningBlock {
     pub(super) runner: usize,
@@ -117,14 +99,11 @@ pub(super) struct RunningBlock {
     serial: u32,
     pub(super) order: BlockOrder,
     observed: SeenPublications,
-    /// Whether one of its threads has stored to volatile global memory.
     stores_volatile: bool,
     gave_way: Vec<bool>,
-    /// Its shared memory, dynamic and static.
     pub(super) shared: [(usize, usize); 2],
 }
 
-/// A write that is a fault unless it stores what is there.
 #[derive(Debug)]
 struct PendingWrite {
     finding: AccessFinding,
@@ -132,7 +111,6 @@ struct PendingWrite {
     before: [u8; COMPARED_MAX],
 }
 
-/// The state of a watched run: all launches of one call.
 #[derive(Debug)]
 pub struct AccessChecker {
     options: CheckerOptions,
@@ -148,13 +126,11 @@ pub struct AccessChecker {
     pub(super) accesses: u64,
     pending: Option<PendingWrite>,
     finding: Option<AccessFinding>,
-    /// The first of each kind, with how many there were.
     noted: Vec<(NoteKind, u64, AccessFinding)>,
     notes: Vec<AccessNote>,
 }
 
 impl AccessChecker {
-    /// A checker of these buffers and variables.
     pub fn new(options: CheckerOptions, list: Vec<Region>) -> AccessChecker {
         let mut regions = Regions::default();
         list.into_iter().for_each(|region| regions.add(region));
@@ -177,7 +153,6 @@ impl AccessChecker {
         }
     }
 
-    /// Begins a launch: everything before it is in order with everything in it.
     pub fn begin_launch(&mut self, shape: LaunchShape) {
         self.stamp += 1;
         self.order = LaunchOrder::default();
@@ -188,7 +163,6 @@ impl AccessChecker {
         self.launch = Some(shape);
     }
 
-    /// Ends it; the error is what was found.
     pub fn end_launch(&mut self, image: &ModuleImage) -> Result<(), DeviceError> {
         self.settle();
         let doubtful = self.doubts.settle();
@@ -205,12 +179,10 @@ impl AccessChecker {
         self.finding.take().map_or(Ok(()), |finding| Err(finding.error(image, extents)))
     }
 
-    /// What was noted so far, and how many accesses were checked.
     pub fn notes(self) -> (Vec<AccessNote>, u64) {
         (self.notes, self.accesses)
     }
 
-    /// A thread announces an access.
     pub fn access(&mut self, place: &ThreadPlace, access: &SeenAccess) -> Reply {
         self.settle();
         self.end_read(place);
@@ -228,7 +200,7 @@ impl AccessChecker {
         if self.finding.is_some() { Reply::EndLaunch } else { Reply::GoOn }
     }
 
-    /// A thread has got a block of the device heap, or given it back: then `bytes` is 0.
+    /// `bytes` is 0 where it has given the block back.
     pub fn heap(&mut self, address: usize, bytes: usize) {
         self.settle();
         self.regions.remove_heap(address);
@@ -238,7 +210,6 @@ impl AccessChecker {
         }
     }
 
-    /// A thread comes to something that orders accesses.
     pub fn sync(&mut self, place: &ThreadPlace, moment: SyncMoment) {
         self.settle();
         self.end_read(place);
@@ -264,7 +235,7 @@ impl AccessChecker {
         }
     }
 
-    /// A thread is about to use an address that its type forbids. Gives whether that is a finding.
+    /// Says whether the misaligned access is a finding.
     pub fn misaligned(
         &mut self,
         place: &ThreadPlace,
@@ -294,8 +265,8 @@ impl AccessChecker {
 }
 
 impl AccessChecker {
-    /// A thread is about to use an address outside of the variable that the source names. Gives whether that is a finding:
-    /// what lies outside of every range is judged as the access that follows, with the name of the nearest range.
+    /// Says whether an access outside of the variable that the source names is a finding: what lies outside of every
+    /// range is judged as the access that follows, with the name of the nearest range.
     pub fn beyond(
         &mut self,
         place: &ThreadPlace,
@@ -399,7 +370,6 @@ impl AccessChecker {
         self.noted.push((what, 1, finding));
     }
 
-    /// Looks at what a write did that was in doubt.
     pub(super) fn settle(&mut self) {
         let Some(pending) = self.pending.take() else { return };
         let access = pending.finding.access;
@@ -421,7 +391,6 @@ impl AccessChecker {
         self.note(NoteKind::SameValue, fault, &place, &access, pending.region);
     }
 
-    /// The first thread of a block: its shared memory holds nothing, and its threads know nothing.
     fn begin_thread(&mut self, place: &ThreadPlace) {
         let Some(shape) = &self.launch else { return };
         let known = self.blocks.iter_mut().position(|own| own.runner == place.runner);
@@ -519,7 +488,6 @@ impl AccessChecker {
         None
     }
 
-    /// Enters an access into the shadow and tells what it met there.
     fn trace(&mut self, place: &ThreadPlace, access: &SeenAccess, at: usize) -> Option<Met> {
         let region = self.regions.get_mut(at);
         let shared = region.kind == RegionKind::Shared;
@@ -583,7 +551,6 @@ impl AccessChecker {
     }
 }
 
-/// What an access met in the shadow.
 struct Met {
     elements: usize,
     /// How many of them nobody wrote.

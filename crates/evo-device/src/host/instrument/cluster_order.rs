@@ -7,11 +7,8 @@ use super::shadow::AccessRecord;
 /// What a block knows of the others of its cluster.
 #[derive(Debug, Default)]
 pub struct ClusterOrder {
-    /// Linear numbers of all of them.
     pub blocks: Vec<u32>,
-    /// The number of the latest access that is known.
     pub known: Option<u32>,
-    /// The number at its latest arrival at the cluster's barrier.
     pub arrived: Option<u32>,
     /// By place of a transaction barrier, as an address and in its shared memory: the number at the latest arrival there
     /// in another block.
@@ -24,14 +21,12 @@ pub fn later(one: Option<u32>, other: u32) -> Option<u32> {
 }
 
 impl ClusterOrder {
-    /// Whether an access of another block is known to be over.
     pub fn covers(&self, earlier: &AccessRecord) -> bool {
         let known = |known: u32| known.wrapping_sub(earlier.number).cast_signed() >= 0;
         self.known.is_some_and(known) && self.blocks.contains(&earlier.block)
     }
 }
 
-/// The blocks of the cluster that has a block.
 pub fn cluster_of([columns, rows, _]: [u32; 3], extents: [u32; 3], block: u32) -> Vec<u32> {
     let place = [block % columns, block / columns % rows, block / columns / rows];
     let first = [0, 1, 2].map(|axis| place[axis] / extents[axis] * extents[axis]);

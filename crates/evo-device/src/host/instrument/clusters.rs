@@ -10,7 +10,6 @@ use super::cluster_order::{ClusterOrder, later};
 use super::regions::RegionKind;
 
 impl AccessChecker {
-    /// A thread comes to something that orders accesses of its cluster.
     pub(super) fn sync_cluster(&mut self, place: &ThreadPlace, moment: SyncMoment) {
         let now = self.accesses as u32;
         if moment == SyncMoment::Cluster {
@@ -28,13 +27,11 @@ impl AccessChecker {
         }
     }
 
-    /// A thread has waited for a phase: it knows what blocks had done that have arrived there.
     pub(super) fn pass_phase_of_cluster(&mut self, place: &ThreadPlace, at: u32) {
         let keys = [(false, at), (true, at.wrapping_sub(place.shared as u32))];
         self.learn(place, |own, _| keys.iter().find_map(|key| own.sent.get(key).copied()));
     }
 
-    /// A block takes over numbers that the others of its cluster have left.
     fn learn(&mut self, place: &ThreadPlace, left: impl Fn(&ClusterOrder, u32) -> Option<u32>) {
         let Some(at) = self.blocks.iter().position(|own| own.runner == place.runner) else { return };
         let members = std::mem::take(&mut self.blocks[at].order.cluster().blocks);
@@ -62,7 +59,6 @@ impl AccessChecker {
 }
 
 impl super::regions::Regions {
-    /// Shared memory of an owner lies elsewhere from now on.
     fn moves(&mut self, owner: usize, from: usize, to: usize, bytes: usize) {
         self.change(|own| {
             let shared = matches!(own.kind, RegionKind::Shared | RegionKind::Guard);

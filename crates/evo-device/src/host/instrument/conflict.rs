@@ -4,7 +4,6 @@ use super::access::SeenAccess;
 use super::order::{BlockOrder, LaunchOrder};
 use super::shadow::{ANYBODY, AccessKind, AccessRecord, ShadowCell};
 
-/// Another access that is not in order with this one.
 pub struct Conflict {
     pub other: AccessRecord,
     pub other_writes: bool,
@@ -12,7 +11,6 @@ pub struct Conflict {
     pub maybe_honest: bool,
 }
 
-/// What a conflict is looked for with.
 pub struct Ground<'a> {
     pub launch: &'a LaunchOrder,
     pub record: &'a AccessRecord,
@@ -20,7 +18,6 @@ pub struct Ground<'a> {
     pub shared: bool,
 }
 
-/// The first access of another thread to this element with which the new one is not in order.
 pub fn conflict(order: &mut BlockOrder, cell: &ShadowCell, ground: &Ground<'_>) -> Option<Conflict> {
     let Ground { launch, record, access, shared } = *ground;
     let plain = access.kind == AccessKind::Plain;
@@ -60,7 +57,6 @@ pub fn conflict(order: &mut BlockOrder, cell: &ShadowCell, ground: &Ground<'_>) 
     None
 }
 
-/// Keeps the reads of two threads, later ones in place of those before the last barrier.
 pub fn note_read(cell: &mut ShadowCell, record: &AccessRecord) {
     let [first, second] = &mut cell.reads;
     let own = (first.block, first.thread) == (record.block, record.thread);

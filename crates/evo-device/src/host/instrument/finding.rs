@@ -10,29 +10,21 @@ use super::image::ModuleImage;
 use super::regions::{Region, RegionKind};
 use super::shadow::{ANYBODY, AccessRecord};
 
-/// What is wrong with an access.
+/// What is wrong with an access. `Beyond`: outside of the variable that the source names; a local one lies on the
+/// thread's stack. `Budget`: more accesses or time than the run may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Outside of every range.
     Outside,
-    /// Outside of the variable that the source names; a local one lies on the thread's stack.
     Beyond { local: bool, line: u32 },
-    /// At an address that is not a multiple of this.
     Misaligned { alignment: u32, line: u32 },
-    /// A write to an input.
     Input,
-    /// Not in order with this access of another thread.
     Race { other: AccessRecord, other_writes: bool },
-    /// A read of what another block wrote before a flag, with no fence between both.
     Unfenced { other: AccessRecord },
-    /// A read of what nobody wrote.
     Unwritten,
-    /// More accesses or time than the run may take.
     Budget,
 }
 
 impl Fault {
-    /// The check that finds it.
     pub fn check(&self) -> Option<GateCheck> {
         match self {
             Fault::Outside | Fault::Beyond { .. } => Some(GateCheck::InstrumentedBounds),
@@ -45,7 +37,6 @@ impl Fault {
     }
 }
 
-/// The range that an access concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultRegion {
     pub name: String,
@@ -55,7 +46,6 @@ pub struct FaultRegion {
 }
 
 impl FaultRegion {
-    /// What messages say of a range.
     pub fn of(region: &Region) -> FaultRegion {
         FaultRegion {
             name: region.name.clone(),
@@ -74,7 +64,6 @@ pub struct AccessFinding {
     pub region: Option<FaultRegion>,
 }
 
-/// LaunchExtents by which linear numbers become indices.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LaunchExtents {
     pub grid: [u32; 3],
@@ -91,7 +80,6 @@ fn dotted([x, y, z]: [u32; 3]) -> String {
 }
 
 impl AccessFinding {
-    /// The error that ends the launch.
     pub fn error(&self, image: &ModuleImage, extents: LaunchExtents) -> DeviceError {
         let line = match self.fault {
             Fault::Misaligned { line, .. } | Fault::Beyond { line, .. } => {

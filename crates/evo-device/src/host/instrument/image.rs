@@ -7,23 +7,20 @@ use std::sync::atomic::AtomicPtr;
 use super::lines::LineTable;
 use super::symbols::{self, Variable};
 
-/// What the checks need to know of a loaded module.
 #[derive(Debug)]
 pub struct ModuleImage {
     /// Where the module's code looks for its checker.
     pub slot: *const AtomicPtr<c_void>,
     /// Static shared memory, by offset in the thread-local segment.
     pub shared: Vec<Variable>,
-    /// Module variables, by offset from the start.
     pub globals: Vec<Variable>,
-    /// First address of the module and the one behind its last.
     pub range: (usize, usize),
     binary: Vec<u8>,
     lines: OnceCell<LineTable>,
 }
 
 impl ModuleImage {
-    /// Reads a loaded module whose watch slot lies at `slot`; nothing if the loader does not know the address.
+    /// Nothing if the loader does not know the address.
     pub fn of(slot: *const AtomicPtr<c_void>, binary: &[u8]) -> Option<ModuleImage> {
         // SAFETY: all zeros is a valid record for the loader to fill in.
         let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
@@ -39,14 +36,12 @@ impl ModuleImage {
         Some(ModuleImage { slot, shared, globals, range: (base, end), binary, lines })
     }
 
-    /// The line of the kernel's source from which a call came.
     pub fn line(&self, from: usize) -> Option<u32> {
         let lines = self.lines.get_or_init(|| LineTable::read(&self.binary));
         lines.line(from.checked_sub(self.range.0)? as u64)
     }
 }
 
-/// Bytes of memory from a module's first to its last loaded segment.
 fn span(binary: &[u8]) -> usize {
     use object::{Object, ObjectSegment};
     let Ok(file) = object::File::parse(binary) else { return 0 };

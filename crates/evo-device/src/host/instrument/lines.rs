@@ -5,25 +5,21 @@
 
 use object::{Object, ObjectSection};
 
-/// One row: from this address on, this line of this file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LineRow {
     address: u64,
     line: u32,
     /// Whether the line is one of the kernel's file rather than of our headers.
     own: bool,
-    /// Ends a run of addresses.
     end: bool,
 }
 
-/// The rows of a module in the order of their addresses.
 #[derive(Debug, Default)]
 pub struct LineTable {
     rows: Vec<LineRow>,
 }
 
 impl LineTable {
-    /// Reads the table of a shared object.
     pub fn read(binary: &[u8]) -> LineTable {
         let mut rows = Vec::new();
         if let Ok(file) = object::File::parse(binary)
@@ -49,7 +45,6 @@ impl LineTable {
     }
 }
 
-/// The first unit of the section without its length, and what follows.
 fn split_unit(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let length = u32::from_le_bytes(data.get(..4)?.try_into().ok()?) as usize;
     Some((data.get(4..4 + length)?, data.get(4 + length..)?))
@@ -107,14 +102,12 @@ impl<'a> LineReader<'a> {
     }
 }
 
-/// What a unit's header says.
 struct UnitHeader<'a> {
     step: u64,
     line_base: i8,
     line_range: u8,
     opcode_base: u8,
     operands: &'a [u8],
-    /// Files that are not the kernel's, by number.
     foreign: Vec<bool>,
 }
 

@@ -1,10 +1,7 @@
 //! Which accesses of a launch are in order: what a thread knows of the others.
 //!
-//! Barriers count epochs of a block, named barriers count inside an epoch, synchronizing warp operations pass clocks
-//! between lanes, transaction barriers pass the clocks of all threads, and atomic or volatile accesses hand on what was
-//! fenced before them. Where the exact rule would need a clock for each
-//! pair of threads, the coarser rule claims more order than there is: a race may be missed, but an honest kernel
-//! is never accused.
+//! Where the exact rule would need a clock for each pair of threads, the coarser rule claims more order than there
+//! is: a race may be missed, but an honest kernel is never accused.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -18,7 +15,6 @@ type LaneClock = [u32; 32];
 /// For each thread of a block the number of synchronizing calls that are past; empty where nothing is known.
 type BlockClock = Rc<Vec<u32>>;
 
-/// Takes over what another clock knows more.
 fn join_ticks(own: &mut BlockClock, other: &BlockClock) {
     if Rc::ptr_eq(own, other) || other.is_empty() {
         return;
@@ -38,7 +34,6 @@ const EPOCHS_PER_BARRIER: u32 = 1 << 14;
 /// More snapshots than this in one place, and everything is taken to be known there.
 const SNAPSHOTS_MAX: usize = 512;
 
-/// What a thread published by an atomic operation or a volatile store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     block: u32,
@@ -52,13 +47,11 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Grows with everything that its thread does.
     fn age(&self) -> (u32, u16, u32) {
         (self.epoch, self.local.0, self.clock[usize::from(self.thread) % 32])
     }
 }
 
-/// Snapshots that somebody has seen or that wait at an address.
 #[derive(Clone, Debug, Default)]
 pub struct Knowledge {
     snapshots: Vec<Snapshot>,
@@ -90,7 +83,6 @@ impl Knowledge {
     }
 }
 
-/// One thread of a running block.
 #[derive(Clone, Debug, Default)]
 struct ThreadOrder {
     epoch: u32,
@@ -98,17 +90,14 @@ struct ThreadOrder {
     device: (u16, u32),
     local: (u16, u32),
     clock: LaneClock,
-    /// Its clock when it came to the last synchronizing call.
     published: LaneClock,
     /// What it knows of all threads of the block by transaction barriers since the last barrier of the block, now and
     /// at that call.
     ticks: BlockClock,
     published_ticks: BlockClock,
-    /// Address that it reads just now and at which others may have published.
     reading: Option<usize>,
 }
 
-/// A block while it runs.
 #[derive(Debug, Default)]
 pub struct BlockOrder {
     block: u32,
@@ -133,24 +122,21 @@ pub struct LaunchOrder {
 }
 
 impl LaunchOrder {
-    /// A range of shared memory belongs to another block from now on.
     pub fn forget(&mut self, start: usize, bytes: usize) {
         self.places.retain(|address, _| address.wrapping_sub(start) >= bytes);
     }
 }
 
 impl BlockOrder {
-    /// A block whose threads have done nothing.
     pub fn new(block: u32, threads: usize) -> BlockOrder {
         BlockOrder { block, threads: vec![ThreadOrder::default(); threads], ..BlockOrder::default() }
     }
 
-    /// Its linear number.
     pub fn block(&self) -> u32 {
         self.block
     }
 
-    /// The record of an access that a thread makes now; stamp, kind and place are the caller's.
+    /// Stamp, kind and place are the caller's.
     pub fn record(&self, thread: u16) -> AccessRecord {
         let own = &self.threads[usize::from(thread)];
         AccessRecord {
@@ -163,7 +149,6 @@ impl BlockOrder {
         }
     }
 
-    /// A thread comes to a barrier or a warp operation.
     pub fn arrive(&mut self, thread: u16) {
         let own = &mut self.threads[usize::from(thread)];
         own.clock[usize::from(thread) % 32] += 1;
@@ -171,7 +156,6 @@ impl BlockOrder {
         own.published_ticks = Rc::clone(&own.ticks);
     }
 
-    /// A thread has passed the block's barrier.
     pub fn pass_barrier(&mut self, thread: u16) {
         let own = &mut self.threads[usize::from(thread)];
         own.epoch = (own.epoch / EPOCHS_PER_BARRIER + 1).saturating_mul(EPOCHS_PER_BARRIER);
@@ -180,7 +164,6 @@ impl BlockOrder {
         own.ticks = BlockClock::default();
     }
 
-    /// A thread arrives at a transaction barrier, or has done for others what they wait for there.
     pub fn arrive_phase(&mut self, thread: u16, place: u32) {
         let (threads, own) = (self.threads.len(), &mut self.threads[usize::from(thread)]);
         own.clock[usize::from(thread) % 32] += 1;
@@ -194,7 +177,6 @@ impl BlockOrder {
         }
     }
 
-    /// A thread has waited there: it knows what those that arrived had done, and what they knew.
     pub fn pass_phase(&mut self, thread: u16, place: u32) {
         let Some((epoch, known)) = self.phases.get(&place) else { return };
         let own = &mut self.threads[usize::from(thread)];
@@ -205,14 +187,13 @@ impl BlockOrder {
         }
     }
 
-    /// A thread comes to a named barrier.
     pub fn arrive_named(&mut self, thread: u16, number: u32) {
         let place = &mut self.named[number as usize % 16];
         *place = (*place).max(self.threads[usize::from(thread)].epoch);
     }
 
-    /// A thread has passed a named barrier: it knows what those that came there did before. Threads that were not there
-    /// count as known as well, up to the same epoch.
+    /// The thread knows what those that came there did before. Threads that were not there count as known as well, up
+    /// to the same epoch.
     pub fn pass_named(&mut self, thread: u16, number: u32) {
         let own = &mut self.threads[usize::from(thread)];
         let next = own.epoch.max(self.named[number as usize % 16]).saturating_add(1);
@@ -221,7 +202,6 @@ impl BlockOrder {
         own.epoch = next;
     }
 
-    /// A thread has passed an operation of these lanes.
     pub fn pass_operation(&mut self, thread: u16, lanes: u32) {
         let first = usize::from(thread) / 32 * 32;
         let mut joined = self.threads[usize::from(thread)].clock;
@@ -242,7 +222,6 @@ impl BlockOrder {
         (own.clock, own.ticks, own.epoch) = (joined, ticks, epoch);
     }
 
-    /// A thread has passed a fence, of the whole device or of its block.
     pub fn fence(&mut self, launch: &mut LaunchOrder, thread: u16, device: bool) {
         let own = &mut self.threads[usize::from(thread)];
         own.fences = own.fences.saturating_add(1);
@@ -254,17 +233,14 @@ impl BlockOrder {
         }
     }
 
-    /// A thread is about to read what others may have published at an address.
     pub fn begin_read(&mut self, thread: u16, address: usize) {
         self.threads[usize::from(thread)].reading = Some(address);
     }
 
-    /// A thread goes on: gives the address that it has read meanwhile.
     pub fn end_read(&mut self, thread: u16) -> Option<usize> {
         self.threads.get_mut(usize::from(thread))?.reading.take()
     }
 
-    /// A thread has read what others may have published at an address.
     pub fn acquire(&mut self, launch: &LaunchOrder, thread: u16, address: usize) {
         let Some(place) = launch.places.get(&address) else { return };
         self.known.blurred |= place.blurred;
@@ -276,7 +252,6 @@ impl BlockOrder {
         }
     }
 
-    /// A thread publishes at an address what it fenced before.
     pub fn release(&mut self, launch: &mut LaunchOrder, thread: u16, address: usize) {
         if !self.fenced && self.known.is_empty() {
             return;
@@ -295,8 +270,7 @@ impl BlockOrder {
         place.join(&self.known);
     }
 
-    /// A thread reads, by a volatile or atomic access, a flag that another stored plainly: in order if the
-    /// writer had passed a fence. Tells whether it had.
+    /// The read is in order if the writer had passed a fence; says whether it had.
     pub fn acquire_plain(&mut self, flag: &AccessRecord) -> bool {
         if flag.fences == 0 {
             return false;
@@ -313,7 +287,6 @@ impl BlockOrder {
         true
     }
 
-    /// Whether an earlier access comes before anything that the thread does now.
     pub fn is_after(&self, launch: &LaunchOrder, thread: u16, earlier: &AccessRecord) -> bool {
         let same_block = earlier.block == self.block;
         if same_block {
@@ -332,19 +305,16 @@ impl BlockOrder {
             || self.known.snapshots.iter().any(|one| covers(one, launch, earlier, same_block))
     }
 
-    /// The same block in a cluster of these.
     pub fn in_cluster(mut self, blocks: Vec<u32>) -> BlockOrder {
         self.cluster.blocks = blocks;
         self
     }
 
-    /// What it has to do with the other blocks of its cluster.
     pub fn cluster(&mut self) -> &mut ClusterOrder {
         &mut self.cluster
     }
 }
 
-/// Whether what a snapshot publishes includes an access.
 fn covers(one: &Snapshot, launch: &LaunchOrder, earlier: &AccessRecord, same_block: bool) -> bool {
     if one.block != earlier.block {
         return false;

@@ -2,10 +2,8 @@
 
 use super::shadow::Shadow;
 
-/// What a range of memory is, as far as the checks differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegionKind {
-    /// A buffer that kernels only read.
     Input,
     /// A buffer whose contents a call inherits.
     Buffer,
@@ -15,19 +13,15 @@ pub enum RegionKind {
     Scratch,
     /// Shared memory; begins anew with each block.
     Shared,
-    /// A `__device__` variable.
     Variable,
-    /// A block of the device heap.
     Heap,
     /// What the compiler keeps beside a variable to initialize it once: no source reads or writes it.
     Guard,
 }
 
-/// A range of memory that kernels may use.
 #[derive(Debug)]
 pub struct Region {
     pub kind: RegionKind,
-    /// For messages.
     pub name: String,
     pub start: usize,
     pub bytes: usize,
@@ -37,12 +31,10 @@ pub struct Region {
 }
 
 impl Region {
-    /// A range in which nothing has happened.
     pub fn new(kind: RegionKind, name: &str, start: usize, bytes: usize) -> Region {
         Region { kind, name: name.to_string(), start, bytes, owner: 0, shadow: Shadow::new(bytes) }
     }
 
-    /// The address behind its last byte.
     pub fn end(&self) -> usize {
         self.start + self.bytes
     }
@@ -51,7 +43,6 @@ impl Region {
 /// Further away than this nobody meant the region.
 const NEAR: usize = 16 << 20;
 
-/// All ranges of a launch.
 #[derive(Debug, Default)]
 pub struct Regions {
     list: Vec<Region>,
@@ -60,31 +51,26 @@ pub struct Regions {
 }
 
 impl Regions {
-    /// Adds a range.
     pub fn add(&mut self, region: Region) {
         self.list.push(region);
     }
 
-    /// Removes the shared memory of a processor thread.
     pub fn remove_shared(&mut self, owner: usize) {
         let shared = |own: &Region| matches!(own.kind, RegionKind::Shared | RegionKind::Guard);
         self.list.retain(|own| !shared(own) || own.owner != owner);
         self.last = 0;
     }
 
-    /// Changes ranges.
     pub fn change(&mut self, change: impl FnMut(&mut Region)) {
         self.list.iter_mut().for_each(change);
         self.last = 0;
     }
 
-    /// Removes the block of the device heap at an address.
     pub fn remove_heap(&mut self, start: usize) {
         self.list.retain(|own| own.kind != RegionKind::Heap || own.start != start);
         self.last = 0;
     }
 
-    /// The range that holds an address.
     pub fn find(&mut self, address: usize) -> Option<usize> {
         let holds = |own: &Region| address.wrapping_sub(own.start) < own.bytes;
         if self.list.get(self.last).is_some_and(holds) {
@@ -94,7 +80,6 @@ impl Regions {
         Some(self.last)
     }
 
-    /// The range that an address outside of all ranges was probably meant for.
     pub fn nearest(&self, address: usize) -> Option<&Region> {
         let distance = |own: &&Region| match address < own.start {
             true => own.start - address,
@@ -103,12 +88,10 @@ impl Regions {
         self.list.iter().min_by_key(distance).filter(|own| distance(own) <= NEAR)
     }
 
-    /// A range by its position.
     pub fn get(&self, position: usize) -> &Region {
         &self.list[position]
     }
 
-    /// A range by its position, to be changed.
     pub fn get_mut(&mut self, position: usize) -> &mut Region {
         &mut self.list[position]
     }

@@ -8,7 +8,6 @@
 /// Elements of a chunk; chunks exist from the first access on.
 const CHUNK: usize = 512;
 
-/// How an element was accessed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessKind {
     /// A load or store that the compiler may move.
@@ -16,26 +15,19 @@ pub enum AccessKind {
     Plain,
     /// Through a volatile pointer: a flag, as a rule.
     Volatile,
-    /// By an atomic operation.
     Atomic,
 }
 
-/// One access, with all that decides whether another is in order with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccessRecord {
     /// Number of the launch (global memory) or of the block (shared memory); 0 for none.
     pub stamp: u32,
-    /// The block's linear number.
     pub block: u32,
     /// The thread's linear number in its block; [`ANYBODY`] after several threads wrote the same value.
     pub thread: u16,
-    /// Fences that the thread had passed.
     pub fences: u16,
-    /// Barriers that the block had passed.
     pub epoch: u32,
-    /// Synchronizing calls that the thread had made.
     pub tick: u32,
-    /// Number of the access in the run.
     pub number: u32,
     /// Address of the instruction, from the module's start.
     pub from: u32,
@@ -52,27 +44,22 @@ impl AccessKind {
 /// The thread of a write in which several threads stored one value.
 pub const ANYBODY: u16 = u16::MAX;
 
-/// The shadow of one element.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ShadowCell {
-    /// The stamp under which it was last written.
     pub defined: u32,
     /// The last plain write and the last volatile or atomic one: one of either kind does not hide the other.
     pub writes: [AccessRecord; 2],
     pub reads: [AccessRecord; 2],
 }
 
-/// The shadow of a range.
 #[derive(Debug)]
 pub struct Shadow {
     bytes: usize,
-    /// log2 of an element's bytes.
     shift: u32,
     chunks: Vec<Option<Box<[ShadowCell]>>>,
 }
 
 impl Shadow {
-    /// A shadow in which nothing has happened.
     pub fn new(bytes: usize) -> Shadow {
         let mut own = Shadow { bytes, shift: 2, chunks: Vec::new() };
         own.chunks.resize_with(own.chunk_count(), || None);
@@ -83,7 +70,6 @@ impl Shadow {
         self.bytes.div_ceil(1 << self.shift).div_ceil(CHUNK)
     }
 
-    /// The elements that an access covers, as positions for [`Shadow::cell`].
     pub fn elements(&mut self, offset: usize, bytes: usize) -> std::ops::Range<usize> {
         let wanted = (offset | bytes).trailing_zeros().min(2);
         if wanted < self.shift {
@@ -99,7 +85,7 @@ impl Shadow {
         &mut chunk[element % CHUNK]
     }
 
-    /// Makes elements smaller; each part inherits what happened to the whole.
+    /// Each part inherits what happened to the whole.
     fn divide(&mut self, shift: u32) {
         let parts = 1usize << (self.shift - shift);
         let old = std::mem::take(&mut self.chunks);

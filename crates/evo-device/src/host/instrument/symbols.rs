@@ -2,10 +2,8 @@
 
 use object::{Object, ObjectSymbol, SymbolKind};
 
-/// A variable of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
-    /// As the source calls it.
     pub name: String,
     /// From the start of the module, or of its thread-local segment.
     pub offset: usize,
@@ -15,7 +13,6 @@ pub struct Variable {
 /// The name of a flag by which a compiler initializes a variable once, instead of the variable's own.
 pub const GUARD: &str = "guard variable";
 
-/// The `__shared__` variables, and the `__device__` variables.
 pub fn variables(binary: &[u8]) -> (Vec<Variable>, Vec<Variable>) {
     let Ok(file) = object::File::parse(binary) else { return Default::default() };
     let of_kind = |kind: SymbolKind| -> Vec<Variable> {

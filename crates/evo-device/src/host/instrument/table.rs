@@ -7,7 +7,6 @@ use super::checker::{AccessChecker, Reply, SyncMoment};
 use super::shadow::AccessKind;
 use crate::host::fiber::ThreadRecord;
 
-/// Bits of `EVO_SEEN_…`.
 const WRITE: u32 = 1;
 const VOLATILE: u32 = 2;
 const ATOMIC: u32 = 4;
@@ -26,7 +25,7 @@ pub struct WatchTable {
 }
 
 impl WatchTable {
-    /// A table that tells this checker, which must outlive the launches that use it.
+    /// The checker must outlive the launches that use it.
     pub fn of(checker: &Mutex<AccessChecker>) -> WatchTable {
         WatchTable {
             checker,
@@ -39,7 +38,6 @@ impl WatchTable {
     }
 }
 
-/// The checker of a watched launch, for the processor threads that run it.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckerHandle(*const Mutex<AccessChecker>);
 
@@ -47,12 +45,10 @@ pub struct CheckerHandle(*const Mutex<AccessChecker>);
 unsafe impl Send for CheckerHandle {}
 
 impl CheckerHandle {
-    /// A handle of this checker, which must outlive the launches that use it.
     pub fn of(checker: &Mutex<AccessChecker>) -> CheckerHandle {
         CheckerHandle(checker)
     }
 
-    /// Static shared memory of a runner's block changes places: from where to where, and how many bytes.
     pub fn moves(self, runner: usize, places: (usize, usize, usize)) {
         lock(self.0).moves(runner, places);
     }

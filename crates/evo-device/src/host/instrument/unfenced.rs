@@ -22,7 +22,6 @@ pub struct Publications {
 }
 
 impl Publications {
-    /// A thread writes a flag, or what may be one.
     pub fn publish(&mut self, address: usize, record: &AccessRecord) {
         let place = self.places.entry(address).or_default();
         let known = place.iter().position(|own| (own.block, own.thread) == (record.block, record.thread));
@@ -45,7 +44,6 @@ pub struct SeenPublications {
 }
 
 impl SeenPublications {
-    /// A thread of the block has read a word.
     pub fn observe(&mut self, publications: &Publications, address: usize) {
         for own in publications.places.get(&address).into_iter().flatten() {
             let number = self.threads.entry((own.block, own.thread)).or_default();
@@ -55,13 +53,11 @@ impl SeenPublications {
         }
     }
 
-    /// Whether an access of another block came before something that this block saw.
     pub fn includes(&self, earlier: &AccessRecord) -> bool {
         self.threads.get(&(earlier.block, earlier.thread)).is_some_and(|number| earlier.number < *number)
             || self.epochs.get(&earlier.block).is_some_and(|epoch| earlier.epoch < *epoch)
     }
 
-    /// What a read is that meets these writes.
     pub fn judge(
         &self,
         order: &BlockOrder,
@@ -90,7 +86,6 @@ impl SeenPublications {
     }
 }
 
-/// What a read of global memory is, by the writes that it meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VolatileRead {
     InOrder,
@@ -99,27 +94,21 @@ pub enum VolatileRead {
     Data(AccessRecord),
 }
 
-/// What is doubtful, until all accesses were seen.
 #[derive(Debug, Default)]
 pub struct Doubts {
-    /// Instructions that read flags.
     flags: HashSet<u32>,
-    /// The first doubtful access of each instruction.
     found: Vec<(u32, AccessFinding)>,
 }
 
 impl Doubts {
-    /// An instruction reads a flag.
     pub fn clear(&mut self, from: u32) {
         self.flags.insert(from);
     }
 
-    /// Whether an instruction's next doubtful access is of interest.
     pub fn is_open(&self, from: u32) -> bool {
         !self.flags.contains(&from) && self.found.iter().all(|(own, _)| *own != from)
     }
 
-    /// An instruction reads what may be data.
     pub fn add(&mut self, from: u32, finding: AccessFinding) {
         self.found.push((from, finding));
     }

@@ -4,12 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 use crate::host::fiber::ThreadRecord;
 
-/// Where a processor thread may be interrupted.
 #[derive(Clone, Copy, Debug)]
 pub struct InterruptSection {
-    /// First address and address behind the last of the kernel's code.
+    /// First address and the one behind the last.
     pub code: (usize, usize),
-    /// The same of the fibers' stacks.
     pub stacks: (usize, usize),
     /// What an interrupted thread calls.
     pub give_way: extern "C" fn(*mut ThreadRecord),
@@ -23,65 +21,57 @@ pub struct TurnClock {
     overdue: AtomicU64,
     /// The operating system's number of the thread while it runs a kernel, else 0.
     thread: AtomicI32,
-    /// How often a fiber was interrupted.
     interruptions: AtomicU64,
     /// Threads of this launch wait for each other: slices are short.
     hurried: AtomicBool,
-    /// Blocks that this processor thread has begun.
     blocks: AtomicU64,
     /// More threads than processors run blocks that may wait for each other.
     crowded: AtomicBool,
 }
 
 impl TurnClock {
-    /// A fiber goes on, or begins another thread. Only the processor thread itself calls this.
+    /// Only the processor thread itself calls this.
     #[inline]
     pub fn turn(&self) {
         self.turns.store(self.turns.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// A block begins. Only the processor thread itself calls this.
+    /// Only the processor thread itself calls this.
     pub fn block(&self) {
         self.blocks.store(self.blocks.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Blocks begun so far.
     pub fn blocks(&self) -> u64 {
         self.blocks.load(Ordering::Relaxed)
     }
 
-    /// Says that blocks beyond the number of processors run, until the launch ends.
     pub fn crowd(&self) {
         self.crowded.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they do.
     pub fn crowded(&self) -> bool {
         self.crowded.load(Ordering::Relaxed)
     }
 
-    /// Makes slices short until the launch ends.
     pub fn hurry(&self) {
         self.hurried.store(true, Ordering::Relaxed);
     }
 
-    /// A fiber was interrupted. Only the processor thread itself calls this.
+    /// Only the processor thread itself calls this.
     pub fn interrupted(&self) {
         self.interruptions.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often fibers of this processor thread were interrupted.
     #[cfg(test)]
     pub fn interruptions(&self) -> u64 {
         self.interruptions.load(Ordering::Relaxed)
     }
 
-    /// Whether slices are short.
     pub fn hurried(&self) -> bool {
         self.hurried.load(Ordering::Relaxed)
     }
 
-    /// A thread begins or ends (0) its part of a launch.
+    /// `thread` is 0 when it ends its part of a launch.
     pub fn occupy(&self, thread: i32) {
         self.hurried.store(false, Ordering::Relaxed);
         self.crowded.store(false, Ordering::Relaxed);
@@ -90,18 +80,15 @@ impl TurnClock {
         self.thread.store(thread, Ordering::Release);
     }
 
-    /// The thread in a kernel and its turn, if there is one.
     pub fn look(&self) -> Option<(i32, u64)> {
         let thread = self.thread.load(Ordering::Acquire);
         (thread != 0).then(|| (thread, self.turns.load(Ordering::Relaxed)))
     }
 
-    /// Says that a turn has lasted too long.
     pub fn ask(&self, turn: u64) {
         self.overdue.store(turn, Ordering::Release);
     }
 
-    /// Whether the turn that runs now is the one that has lasted too long.
     pub fn is_overdue(&self) -> bool {
         self.overdue.load(Ordering::Acquire) == self.turns.load(Ordering::Relaxed)
     }

@@ -1,11 +1,10 @@
 //! Time slices for fibers: a thread that waits for another of its block by reading memory again and again must
 //! not keep that other from running.
-//!
-//! Fibers give way only at barriers and warp operations. A GPU runs the threads of a block side by side, so a
-//! spin on a flag ends there; here it would last for ever. So a `ticker` looks every 10 ms at what each processor
-//! thread does, and when one of them has run the same fiber since the last look, sends it a signal. The `signal`
-//! handler makes the fiber call the scheduler as if the kernel had done so itself, by the interrupted
-//! instruction. A launch whose threads all come to a barrier or an end within a slice never gets a signal.
+//! A GPU runs the threads of a block side by side, so a spin on a flag ends there; here, where fibers give way only
+//! at barriers and warp operations, it would last for ever. So a `ticker` looks every 10 ms at what each processor
+//! thread does, and when one of them has run the same fiber since the last look, a `signal` makes the fiber call the
+//! scheduler as if the kernel had done so itself. A launch whose threads all come to a barrier or an end within a
+//! slice never gets a signal.
 //!
 //! A launch in a seeded order may begin with blocks that wait for blocks that come later. When no processor thread
 //! has begun another block for three looks, the ticker asks for one more processor thread.

@@ -29,7 +29,6 @@ mod machine {
     /// State components that kernels use: x87, SSE, AVX, the three of AVX-512, and the registers of APX.
     const COMPONENTS: u64 = 0xe7 | 1 << 19;
 
-    /// The components of this processor, and the bytes that they take.
     static SAVED: AtomicU64 = AtomicU64::new(0);
     static SAVED_BYTES: AtomicU64 = AtomicU64::new(0);
 
@@ -39,7 +38,7 @@ mod machine {
         static SECTION: Cell<Option<InterruptSection>> = const { Cell::new(None) };
     }
 
-    /// From now on this thread runs a kernel, whose turns `clock` counts; `clock` lives until `leave`.
+    /// `clock` lives until `leave`.
     pub fn enter(clock: &TurnClock, section: InterruptSection) {
         SECTION.set(Some(section));
         CLOCK.set(clock);
@@ -50,19 +49,18 @@ mod machine {
         clock.occupy(THREAD.get());
     }
 
-    /// The thread runs no kernel any more.
     pub fn leave(clock: &TurnClock) {
         clock.occupy(0);
         CLOCK.set(std::ptr::null());
     }
 
-    /// Interrupts a thread of this process. Nothing happens if it has ended.
+    /// Nothing happens if the thread has ended.
     pub fn send(thread: i32) {
         // SAFETY: the handler is installed, and does nothing in a thread that runs no kernel.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, SIGNAL) };
     }
 
-    /// Installs the handler; gives whether this processor can save its registers.
+    /// Whether this processor can save its registers.
     pub fn install() -> io::Result<bool> {
         let Some((components, bytes)) = saved_state() else { return Ok(false) };
         SAVED.store(components, Ordering::Relaxed);
@@ -204,16 +202,12 @@ mod machine {
 
     use crate::host::preempt::clock::{InterruptSection, TurnClock};
 
-    /// Does nothing: threads are not interrupted on this processor.
     pub fn enter(_clock: &TurnClock, _section: InterruptSection) {}
 
-    /// Does nothing.
     pub fn leave(_clock: &TurnClock) {}
 
-    /// Does nothing.
     pub fn send(_thread: i32) {}
 
-    /// Threads cannot be interrupted.
     pub fn install() -> io::Result<bool> {
         Ok(false)
     }

@@ -11,16 +11,13 @@ use super::signal;
 /// By how much slices shrink once threads of a launch were seen to wait for each other.
 const HURRY: u32 = 50;
 
-/// How many slices it sleeps while no kernel runs.
 const IDLE: u32 = 5;
 
 /// After how many looks at the same block it counts as stuck.
 const PATIENCE: u32 = 3;
 
-/// What is looked at: processor threads may join and leave.
 pub type TurnClocks = Arc<Mutex<Vec<Arc<TurnClock>>>>;
 
-/// Ends its thread when dropped.
 #[derive(Debug)]
 pub struct SliceTicker {
     end: Arc<(Mutex<bool>, Condvar)>,
@@ -28,9 +25,8 @@ pub struct SliceTicker {
 }
 
 impl SliceTicker {
-    /// Watches over processor threads; a fiber that others wait for runs for at most two slices at a stretch.
-    /// `look` is called at each look and after `wake`. `relieve` is called when a block makes no progress; it tells whether
-    /// it has started another processor thread.
+    /// A fiber that others wait for runs for at most two slices at a stretch. `relieve` is called when a block makes
+    /// no progress; it tells whether it has started another processor thread.
     pub fn start(
         clocks: TurnClocks,
         slice: Duration,
@@ -48,7 +44,6 @@ impl SliceTicker {
 }
 
 impl SliceTicker {
-    /// Has it look at once.
     pub fn wake(&self) {
         self.end.1.notify_all();
     }
@@ -64,12 +59,10 @@ impl Drop for SliceTicker {
     }
 }
 
-/// What the last look at a processor thread saw.
 #[derive(Default)]
 struct LastLook {
     turn: Option<(i32, u64)>,
     block: u64,
-    /// Looks at the same block in a row.
     looks: u32,
 }
 

@@ -1,10 +1,9 @@
 //! Times that an executor tells, compared with the worker's own clock.
 //!
-//! Samples are taken where the kernel runs, so that a call costs what it costs. A variant that rewrites its
-//! executor could tell any number. It cannot tell samples that last longer than the whole request took, and it
-//! cannot make requests short that are not: a variant whose times are much shorter than many requests is found
-//! out. What the threads on both ends waited for a busy processor is known ([`super::queue`]) and taken off. A machine
-//! that is shared with others delays some requests all the same, so a share of many requests counts.
+//! Samples are taken where the kernel runs, so that a call costs what it costs, and a variant that rewrites its
+//! executor could tell any number. It cannot tell samples that last longer than the whole request took. What the
+//! threads on both ends waited for a busy processor is known ([`super::queue`]) and taken off; a shared machine
+//! delays some requests all the same, so a share of many requests counts.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,7 +12,6 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use serde_json::json;
 
-/// Requests that are looked at together.
 const WINDOW: usize = 24;
 
 /// So many of them with an excess are a lie: a shared machine delays some requests. On a busy one a clock that runs slow
@@ -29,7 +27,6 @@ const EXCESS_SHARE: f64 = 0.25;
 /// How much longer than a request its samples may seem: what clocks of one machine differ by.
 const ROUNDING: Duration = Duration::from_micros(5);
 
-/// What a request took.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestTime {
     /// By the worker's clock.
@@ -38,7 +35,6 @@ pub struct RequestTime {
     pub waited: Duration,
 }
 
-/// The last requests of one executor.
 #[derive(Debug, Default)]
 pub struct ClockCheck {
     /// What a request took beyond its samples and waits, and its samples, nanoseconds.
@@ -46,7 +42,6 @@ pub struct ClockCheck {
 }
 
 impl ClockCheck {
-    /// Takes in a request.
     pub fn add(
         &mut self,
         samples: &[f64],
@@ -82,8 +77,7 @@ impl ClockCheck {
     }
 }
 
-/// A machine can delay every one of several requests where nobody counts waits, as a guest whose host is busy. Tried
-/// again, the variant runs without the compilers of other variants beside it.
+/// A machine can delay every one of several requests where nobody counts waits, as a guest whose host is busy.
 fn in_doubt(mut error: DeviceError) -> DeviceError {
     error.evidence.insert(Verdict::IN_DOUBT.to_string(), true.into());
     error

@@ -18,11 +18,9 @@ pub enum Asked {
     Load,
     /// To run a call and watch its accesses. Where that takes too long, the call is left out.
     Watch,
-    /// Anything else.
     Other,
 }
 
-/// What an executor's last packet is, if it is a fault's last words.
 pub fn last_words(message: &RoomMessage) -> Option<DeviceError> {
     let frame: Frame<Response> = message.parse().ok()?;
     match frame.body {
@@ -47,12 +45,10 @@ pub fn is_believed(error: &DeviceError, asked: Asked) -> bool {
     against && !own || kind == VerdictKind::HarnessError && excused
 }
 
-/// A kernel's fault.
 pub fn of_fault(error: DeviceError) -> DeviceError {
     if fault::is_installed() { fault::pass_on(&error) } else { error.sticky() }
 }
 
-/// Something that is not what an executor says.
 pub fn of_nonsense(found: &str) -> DeviceError {
     if fault::is_installed() {
         fault::break_off(found)
@@ -60,8 +56,9 @@ pub fn of_nonsense(found: &str) -> DeviceError {
     died(format!("the variant broke the protocol: {found}"), "protocol")
 }
 
-/// An exit or a signal, as `waitpid` tells it. A signal that a process does not bring upon itself is told in words:
-/// from the worker's own end by it, the parent would conclude that somebody killed the worker. Without a status the executor lived on behind a closed socket.
+/// As `waitpid` tells it. From the worker's own end by a signal that a process does not bring upon itself, the parent
+/// would conclude that somebody killed the worker, so that is told in words. Without a status the executor lived on
+/// behind a closed socket.
 pub fn of_status(status: Option<i32>) -> DeviceError {
     let Some(status) = status else { return of_nonsense("it closed its socket and went on running") };
     let exited = libc::WIFEXITED(status);
@@ -86,12 +83,10 @@ pub fn of_status(status: Option<i32>) -> DeviceError {
     }
 }
 
-/// Signals that a process brings upon itself.
 const FAULTS: [i32; 7] =
     [libc::SIGABRT, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGSEGV, libc::SIGSYS, libc::SIGTRAP];
 
-/// The end of an executor that was loading its module: the machine's doing, as no code of the variant has run. Nothing
-/// where loading itself crashed.
+/// The machine's doing, as no code of the variant has run. Nothing where loading itself crashed.
 pub fn of_unborn(status: Option<i32>) -> Option<DeviceError> {
     let status = status?;
     let how = match libc::WIFEXITED(status) {

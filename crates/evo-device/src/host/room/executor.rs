@@ -19,7 +19,6 @@ use crate::host::{calls, fault};
 /// The number that a fault's last words carry. The worker knows which request it was.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// Serves until the worker closes its end.
 pub fn run(socket: RoomSocket, info: &DeviceInfo, threads: usize, fenced: bool) -> io::Result<()> {
     fault::install(&NUMBER, socket.as_fd().as_raw_fd())?;
     let device = HostDevice::described(info.clone(), threads, SLICE);
@@ -38,7 +37,6 @@ pub fn run(socket: RoomSocket, info: &DeviceInfo, threads: usize, fenced: bool) 
 struct Executor {
     device: HostDevice,
     module: Option<ModuleId>,
-    /// What samples are taken of.
     staged: Vec<Vec<BoundLaunch>>,
     fenced: bool,
 }

@@ -26,23 +26,17 @@ const THREADS_MAX: u64 = 4096;
 /// Processor seconds of an executor, for each processor.
 const SECONDS_MAX: u64 = 3600;
 
-/// Which fences hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FenceReport {
-    /// Whether there were to be any.
     pub on: bool,
-    /// Kinds of namespaces that executors are alone in.
     pub namespaces: Vec<String>,
     /// Whether files are out of reach but for system libraries, and after loading those too.
     pub landlock: bool,
-    /// Whether kernels may make only a few system calls.
     pub system_calls: bool,
-    /// Whether memory, files and processes are limited.
     pub limits: bool,
 }
 
 impl FenceReport {
-    /// The fences that should hold and do not.
     pub fn missing(&self) -> Vec<String> {
         let mut missing = Vec::new();
         for (name, _) in NAMESPACES.iter().filter(|(name, _)| !self.namespaces.iter().any(|own| own == name))
@@ -55,8 +49,7 @@ impl FenceReport {
         missing
     }
 
-    /// Whether native code reaches neither files nor the network: what a namespace adds is nothing to those who have
-    /// neither.
+    /// What a namespace adds is nothing to native code that reaches neither files nor the network.
     pub fn keeps_in(&self) -> bool {
         self.on && self.landlock && self.system_calls
     }
@@ -87,9 +80,8 @@ const NAMESPACES: [(&str, libc::c_int); 4] = [
     ("ipc", libc::CLONE_NEWIPC),
 ];
 
-/// Shuts this process in. It has one thread, and no child yet. It may go on as a child of itself.
-///
-/// `memory` is this machine's in bytes, `cores` how many executors may use.
+/// This process has one thread, and no child yet. It may go on as a child of itself. `memory` is this machine's in
+/// bytes, `cores` how many executors may use.
 pub fn enter(memory: u64, cores: u64) -> io::Result<FenceReport> {
     let mut report = FenceReport { on: true, namespaces: namespaces(), ..FenceReport::default() };
     // Other credentials take the request back.
@@ -105,7 +97,6 @@ pub fn enter(memory: u64, cores: u64) -> io::Result<FenceReport> {
     Ok(report)
 }
 
-/// Leaves the namespaces that can be left.
 fn namespaces() -> Vec<String> {
     // SAFETY: asks for this process's own numbers.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
@@ -155,7 +146,6 @@ pub fn die_with_parent(visible: Option<()>) -> io::Result<()> {
     if orphaned { Err(io::Error::from_raw_os_error(libc::ESRCH)) } else { Ok(()) }
 }
 
-/// Leaves system libraries to be read, and nothing to be written, in the network or beyond.
 fn close_files() -> bool {
     let own = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let own: Vec<_> = std::env::split_paths(OsStr::new(&own)).filter(|folder| folder.is_absolute()).collect();
@@ -174,7 +164,6 @@ fn close_files() -> bool {
     restricted().is_ok_and(|status| status != RulesetStatus::NotEnforced)
 }
 
-/// Limits that are far above what an honest variant needs.
 fn limit(memory: u64, cores: u64, alone: bool) -> bool {
     let exactly = |value: u64| Rlimit { current: Some(value), maximum: Some(value) };
     // Each processor thread reserves stacks, each buffer reserves what lies beside it; nothing of that is memory.
@@ -204,7 +193,6 @@ pub fn write_no_files() {
     let _ = rustix::process::setrlimit(Resource::Fsize, nothing);
 }
 
-/// Gives up the rights that the first process of a user namespace has in it.
 fn drop_capabilities() {
     // SAFETY: changes what this process may do, and nothing in its memory.
     unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
@@ -213,7 +201,6 @@ fn drop_capabilities() {
     let _ = rustix::thread::set_capabilities(None, sets);
 }
 
-/// Removes all variables of the environment.
 pub fn clear_environment() {
     // Kept until the loader's folders have been read: `close_files` asks for them.
     let kept = std::env::var_os("LD_LIBRARY_PATH");
@@ -232,13 +219,11 @@ pub fn end_first() {
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
 }
 
-/// Closes every descriptor from a number on.
 pub fn close_descriptors_from(first: u32) {
     // SAFETY: closes descriptors by number. Values of this process that own one of them are not used any more.
     unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
 }
 
-/// All bytes of a file from its start.
 pub fn read_all(file: OwnedFd) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::from(file).read_to_end(&mut bytes)?;

@@ -10,11 +10,6 @@
 //!    └─ nursery: one clean process that forks each executor, fenced in before the first
 //! ```
 //!
-//! `proxy` is the worker's side, `executor` the other one, `order` and `wire` what they say to each other. `nursery`
-//! starts executors and tells how they ended, `fences` and `super::calls` are what an executor may not do, and `ending`
-//! lets a fault look to the parent as if the variant had run in the worker itself. `clock` compares the times that an
-//! executor tells with the worker's own, after `queue` has told what both waited for a processor.
-//!
 //! Nothing that an executor says is believed beyond what a variant may claim about itself: outputs are compared by
 //! the worker in its own mapping, errors must be of a kind that speaks against the variant, and times must fit the
 //! worker's clock.

@@ -28,7 +28,6 @@ const RUN_MARK: &str = "EVO_TOOL_RUN";
 /// The descriptor of an executor's socket, behind the three that every process has.
 const EXECUTOR_SOCKET: i32 = 3;
 
-/// How a nursery is started.
 #[derive(Clone, Debug)]
 pub struct RoomOptions {
     /// A program that calls [`serve`] when it gets these arguments.
@@ -36,7 +35,6 @@ pub struct RoomOptions {
     pub arguments: Vec<String>,
 }
 
-/// What a worker asks of its nursery.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum NurseryOrder {
@@ -46,7 +44,6 @@ enum NurseryOrder {
     End { pid: i32, grace_ms: u64 },
 }
 
-/// What a nursery tells.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum NurseryReply {
@@ -65,7 +62,6 @@ enum NurseryReply {
     },
 }
 
-/// A nursery and the way to it. It ends with this.
 #[derive(Debug)]
 pub struct Nursery {
     socket: RoomSocket,
@@ -101,7 +97,6 @@ impl Nursery {
         Ok(nursery)
     }
 
-    /// Which fences hold.
     pub fn report(&self) -> &FenceReport {
         &self.report
     }
@@ -145,13 +140,12 @@ impl Drop for Nursery {
     }
 }
 
-/// Which fences hold on this machine, as a nursery finds them.
 pub fn fences(options: &RoomOptions) -> io::Result<FenceReport> {
     Nursery::start(options).map(|nursery| nursery.report().clone())
 }
 
-/// Is a nursery, until the worker is gone: the socket is this process's standard input. Without `sandbox` only the
-/// addresses are apart.
+/// Serves until the worker is gone: the socket is this process's standard input. Without `sandbox` only the addresses
+/// are apart.
 pub fn serve(sandbox: bool) -> io::Result<()> {
     fences::close_descriptors_from(3);
     fences::clear_environment();
@@ -197,7 +191,6 @@ fn handle_of(pid: i32) -> Option<OwnedFd> {
     pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
 }
 
-/// The rest of an executor's life.
 fn become_executor(descriptor: OwnedFd, info: &DeviceInfo, threads: usize, fenced: bool) -> ! {
     let lived = || -> io::Result<()> {
         fences::die_with_parent(Some(()))?;
@@ -228,7 +221,6 @@ fn become_executor(descriptor: OwnedFd, info: &DeviceInfo, threads: usize, fence
     unsafe { libc::_exit(code) }
 }
 
-/// How a child ended by itself within `grace`; killed and reaped otherwise.
 fn end(pid: i32, grace: Duration) -> Option<i32> {
     let until = Instant::now() + grace;
     let mut status = 0;

@@ -13,9 +13,7 @@ use crate::device::{
 /// A request. Descriptors come in the order of `map`; `Load` has the module's before them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RoomRequest {
-    /// Repeated in the answer.
     pub number: u64,
-    /// Buffers that are gone.
     pub drop: Vec<BufferId>,
     /// Buffers to map, or to map otherwise than before.
     pub map: Vec<MappedBuffer>,
@@ -24,7 +22,6 @@ pub struct RoomRequest {
     pub order: RoomOrder,
 }
 
-/// A buffer that the worker shares.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MappedBuffer {
     pub buffer: BufferId,
@@ -34,14 +31,12 @@ pub struct MappedBuffer {
     pub read_only: bool,
 }
 
-/// What to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoomOrder {
     Load {
         entries: Vec<String>,
     },
-    /// Nothing but mapping buffers.
     Map,
     Attributes {
         launch: BoundLaunch,
@@ -58,8 +53,8 @@ pub enum RoomOrder {
         launches: Vec<BoundLaunch>,
         watch: Watch,
     },
-    /// To keep a call for the samples that follow, and nothing from before if it is the first: the clock of a sample
-    /// must not count the way of a call to the executor, which takes milliseconds for some thousand launches.
+    /// The clock of a sample must not count the way of a call to the executor, which takes milliseconds for some
+    /// thousand launches.
     Stage {
         call: Vec<BoundLaunch>,
         is_first: bool,
@@ -85,7 +80,6 @@ pub enum RoomOrder {
 }
 
 impl RoomOrder {
-    /// What decides how much of an answer is believed.
     pub fn asked(&self) -> Asked {
         match self {
             RoomOrder::Load { .. } => Asked::Load,
@@ -94,7 +88,6 @@ impl RoomOrder {
         }
     }
 
-    /// The buffers that kernels get.
     pub fn buffers(&self) -> Vec<BufferId> {
         let of = |launches: &[BoundLaunch]| -> Vec<BufferId> {
             launches.iter().flat_map(BoundLaunch::buffers).collect()
@@ -119,17 +112,13 @@ impl RoomOrder {
     }
 }
 
-/// An answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RoomReply {
-    /// Of the request.
     pub number: u64,
     pub result: Result<RoomAnswer, DeviceError>,
-    /// What launches had to say.
     pub notes: Vec<String>,
 }
 
-/// What was asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoomAnswer {

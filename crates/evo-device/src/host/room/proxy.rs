@@ -34,31 +34,25 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Descriptors that a worker may want: two for each buffer that kernels get.
 const DESCRIPTORS: u64 = 16_384;
 
-/// This machine's processor as a device whose modules run in processes of their own.
 pub struct RoomDevice {
     info: DeviceInfo,
     nursery: Nursery,
     tenants: HashMap<ModuleId, Tenant>,
-    /// Modules whose executors were ended for a while.
     parked: HashMap<ModuleId, ParkedModule>,
     store: BufferStore,
-    /// Buffers that kernels may only read.
     protected: HashSet<BufferId>,
     next: u32,
     flush: CacheFlush,
     notes: Vec<String>,
 }
 
-/// What it takes to start a module's executor.
 #[derive(Clone, Debug)]
 struct ParkedModule {
     binary: Arc<[u8]>,
     entries: Vec<String>,
-    /// Memory that it has beside its code.
     data_bytes: u64,
 }
 
-/// A module and the executor in which it runs.
 #[derive(Debug)]
 struct Tenant {
     module: ParkedModule,
@@ -67,7 +61,6 @@ struct Tenant {
     echo: Option<String>,
     /// Buffers that it has mapped, and whether to read only.
     mapped: HashMap<BufferId, bool>,
-    /// Buffers that are gone and that it still maps.
     gone: Vec<BufferId>,
     number: u64,
     clock: ClockCheck,
@@ -76,10 +69,6 @@ struct Tenant {
 }
 
 impl RoomDevice {
-    /// Opens it: starts the nursery.
-    ///
-    /// # Errors
-    /// The program of `options` does not start, or is not a nursery.
     pub fn open(options: RoomOptions) -> Result<RoomDevice, DeviceError> {
         allow_descriptors();
         let nursery = Nursery::start(&options).map_err(|error| {
@@ -103,7 +92,6 @@ impl RoomDevice {
         self.next
     }
 
-    /// Starts an executor for a module, which has seen no other.
     fn bear(&self, module: ParkedModule) -> Result<Tenant, DeviceError> {
         let harness = |error: io::Error| {
             DeviceError::plain(VerdictKind::HarnessError, format!("no executor starts: {error}")).sticky()
@@ -140,7 +128,6 @@ impl RoomDevice {
         Ok(tenant)
     }
 
-    /// Starts the executor of a module again that was parked.
     fn revive(&mut self, module: ModuleId) -> Result<(), DeviceError> {
         let Some(parked) = self.parked.remove(&module) else { return Ok(()) };
         let tenant = self.bear(parked)?;
@@ -148,7 +135,6 @@ impl RoomDevice {
         Ok(())
     }
 
-    /// Asks a module's executor, after it has mapped what kernels get.
     fn ask(&mut self, module: ModuleId, order: RoomOrder) -> Result<RoomAnswer, DeviceError> {
         self.revive(module)?;
         let buffers = order.buffers();
@@ -177,7 +163,6 @@ impl RoomDevice {
         }
     }
 
-    /// Samples of one request, of all staged calls or of one, beside the worker's own clock.
     fn sample_staged(
         &mut self,
         module: ModuleId,
@@ -223,7 +208,6 @@ impl RoomDevice {
 }
 
 impl Tenant {
-    /// Sends a request and waits for the answer to it.
     fn ask(
         &mut self,
         nursery: &Nursery,
@@ -299,7 +283,6 @@ impl Tenant {
         }
     }
 
-    /// What became of an executor that closed its end.
     fn ended(&self, nursery: &Nursery, asked: Asked) -> DeviceError {
         match nursery.bury(self.pid, GRACE) {
             Ok(status) => {
@@ -311,7 +294,6 @@ impl Tenant {
     }
 }
 
-/// The start of a message, for a person.
 fn shown(message: &RoomMessage) -> String {
     format!("`{}`", String::from_utf8_lossy(&message.bytes[..message.bytes.len().min(120)]))
 }
@@ -339,7 +321,6 @@ fn allow_descriptors() {
     }
 }
 
-/// A module's bytes as a file without a name.
 fn file_of(binary: &[u8]) -> io::Result<OwnedFd> {
     let mut file = std::fs::File::from(rustix::fs::memfd_create("evo-module", MemfdFlags::CLOEXEC)?);
     io::Write::write_all(&mut file, binary)?;
@@ -444,7 +425,6 @@ impl Device for RoomDevice {
 
     pass_on_to_store!();
 
-    /// Moves buffers here; executors hear of all of them with their next request.
     fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {
         self.store.set_conditions(conditions)
     }
@@ -505,7 +485,6 @@ impl Device for RoomDevice {
         machine::telemetry()
     }
 
-    /// Unknown: the machine's free memory changes with every other process.
     fn memory_free(&mut self) -> Option<u64> {
         None
     }

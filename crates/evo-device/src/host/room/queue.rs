@@ -1,8 +1,8 @@
 //! How long threads have waited for a processor, by the system's own count.
 //!
 //! A worker subtracts it from what a request took, so that a busy machine does not look like a kernel that hides what
-//! it costs. The count is the kernel's, and a variant cannot write it. It could make its thread wait by keeping every
-//! processor busy with its own threads, but those run only while a sample is taken.
+//! it costs. A variant could make its thread wait by keeping every processor busy with its own threads, but those run
+//! only while a sample is taken.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -22,7 +22,6 @@ impl RunQueueWaits {
         RunQueueWaits(number.and_then(|own| File::open(format!("/proc/{own}/schedstat")).ok()))
     }
 
-    /// Of the calling thread.
     pub fn of_this_thread() -> RunQueueWaits {
         RunQueueWaits(File::open("/proc/thread-self/schedstat").ok())
     }

@@ -15,7 +15,6 @@ use serde::de::DeserializeOwned;
 /// Bytes of a packet: several fit the buffer that the kernel gives a socket.
 const PACKET: usize = 32 * 1024;
 
-/// A longer message is not one of ours.
 const MESSAGE_MAX: usize = 16 << 20;
 
 /// Descriptors of a message; the kernel takes 253 at once.
@@ -24,7 +23,6 @@ pub const DESCRIPTORS_MAX: usize = 128;
 /// First byte of a packet that is followed by another of the same message.
 const CONTINUED: u8 = b'+';
 
-/// One end of a connection.
 #[derive(Debug)]
 pub struct RoomSocket {
     descriptor: OwnedFd,
@@ -32,7 +30,6 @@ pub struct RoomSocket {
     room: RefCell<Vec<u8>>,
 }
 
-/// What came.
 #[derive(Debug)]
 pub struct RoomMessage {
     pub bytes: Vec<u8>,
@@ -40,21 +37,18 @@ pub struct RoomMessage {
 }
 
 impl RoomMessage {
-    /// The message as JSON of a type.
     pub fn parse<T: DeserializeOwned>(&self) -> io::Result<T> {
         serde_json::from_slice(&self.bytes).map_err(io::Error::other)
     }
 }
 
 impl RoomSocket {
-    /// Two ends.
     pub fn pair() -> io::Result<(RoomSocket, RoomSocket)> {
         let flags = SocketFlags::CLOEXEC;
         let (one, other) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         Ok((RoomSocket::of(one), RoomSocket::of(other)))
     }
 
-    /// An end that this process was given.
     pub fn of(descriptor: OwnedFd) -> RoomSocket {
         RoomSocket { descriptor, room: RefCell::default() }
     }
@@ -63,7 +57,6 @@ impl RoomSocket {
         self.descriptor
     }
 
-    /// Sends a message with descriptors.
     pub fn send(&self, body: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let text = serde_json::to_vec(body).map_err(io::Error::other)?;
         let mut rest = text.as_slice();
@@ -90,7 +83,7 @@ impl RoomSocket {
         }
     }
 
-    /// Waits for a message; nothing once the other end is closed.
+    /// Nothing once the other end is closed.
     pub fn receive(&self) -> io::Result<Option<RoomMessage>> {
         let mut message = RoomMessage { bytes: Vec::new(), descriptors: Vec::new() };
         let mut room = self.room.borrow_mut();
@@ -113,7 +106,6 @@ impl RoomSocket {
         }
     }
 
-    /// Whether something unread is there that nobody asked for.
     pub fn has_input(&self) -> bool {
         let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
         self.receive_packet(&mut [0; 1], &mut Vec::new(), flags).is_ok_and(|count| count > 0)

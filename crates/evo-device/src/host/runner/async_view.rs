@@ -5,14 +5,12 @@
 
 use crate::host::pattern;
 
-/// A range of shared memory, and what the view holds of it.
 #[derive(Clone, Debug, Default)]
 struct ViewedRange {
     start: usize,
     bytes: Vec<u8>,
 }
 
-/// The view of the block that runs.
 #[derive(Clone, Debug, Default)]
 pub struct AsyncView {
     ranges: [ViewedRange; 2],
@@ -20,18 +18,16 @@ pub struct AsyncView {
 }
 
 impl AsyncView {
-    /// Another block begins.
     pub fn clear(&mut self) {
         self.live = false;
     }
 
-    /// Whether the block has none yet.
     pub fn is_new(&self) -> bool {
         !self.live
     }
 
-    /// Makes the view of these ranges: it holds what they held when the block began, a pattern.
-    /// Where that is not known, what they hold now; `storage` is where they lie now.
+    /// The view holds what the ranges held when the block began, a pattern, or where that is not known, what they
+    /// hold now; `storage` is where they lie now.
     ///
     /// # Safety
     /// The ranges are readable there, and nothing writes them meanwhile.
@@ -56,8 +52,6 @@ impl AsyncView {
         }
     }
 
-    /// Takes over everything that threads have written.
-    ///
     /// # Safety
     /// As for [`AsyncView::begin`].
     pub unsafe fn fence(&mut self) {
@@ -69,7 +63,6 @@ impl AsyncView {
         }
     }
 
-    /// A copy has written `data` to an address, past the threads.
     pub fn write(&mut self, to: usize, data: &[u8]) {
         for own in &mut self.ranges {
             if let Some(target) = own.bytes.get_mut(to.wrapping_sub(own.start)..) {
@@ -99,7 +92,6 @@ impl AsyncView {
         })
     }
 
-    /// Where the view holds the byte of an address.
     pub fn at(&self, address: usize, bytes: usize) -> Option<*const u8> {
         let view = |own: &ViewedRange| {
             let offset = address.wrapping_sub(own.start);

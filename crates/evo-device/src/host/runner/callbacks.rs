@@ -1,7 +1,4 @@
 //! What a running thread calls: barriers, warp operations, `printf`, traps.
-//!
-//! The compiled kernel finds these through its thread's record. Each notes what the thread asks for, and
-//! hands the processor to the scheduler when the thread must wait.
 
 use std::ffi::{CStr, c_char};
 
@@ -11,7 +8,6 @@ use super::switch::{fail, runner_of, wait};
 use crate::host::fiber::{Runtime, ThreadRecord};
 use crate::host::warp::{WaitPoint, barrier, operation};
 
-/// The table of calls that every thread's record points to.
 pub static RUNTIME: Runtime = Runtime {
     barrier: on_barrier,
     warp: on_warp,
@@ -26,8 +22,7 @@ pub static RUNTIME: Runtime = Runtime {
     group: on_group,
 };
 
-/// Bytes of `printf` per launch and processor thread that are shown; the rest is dropped, as a GPU's
-/// buffer drops it.
+/// Bytes shown per launch and processor thread; the rest is dropped, as a GPU's buffer drops it.
 const PRINT_MAX: usize = 16 * 1024;
 
 extern "C" fn on_barrier(record: *mut ThreadRecord, kind: i32, line: i32, predicate: i32) -> u64 {
@@ -143,7 +138,6 @@ extern "C" fn on_print(record: *mut ThreadRecord, text: *const c_char, bytes: us
     }
 }
 
-/// What `on_copy` is asked to do: `EVO_COPY_…` of the header.
 mod copy {
     pub const ISSUE: i32 = 0;
     pub const COMMIT: i32 = 1;
@@ -225,8 +219,8 @@ extern "C" fn on_relax(record: *mut ThreadRecord) {
     wait(record);
 }
 
-/// What a thread does when its slice is over: it gives way if somebody else can go on, and its warp with it, as
-/// the other lanes are likely to wait for the same. Where nobody else can, the block may wait for another block.
+/// A thread whose slice is over gives way if somebody else can go on, and its warp with it, as the other lanes are
+/// likely to wait for the same. Where nobody else can, the block may wait for another block.
 pub extern "C" fn give_way(record: *mut ThreadRecord) {
     // SAFETY: the scheduler is suspended while a fiber runs; the reference ends before the switch.
     let others = unsafe {

@@ -22,16 +22,13 @@ use crate::host::warp::{WaitPoint, WarpLane, lanes, operation};
 /// What threads wait for that wait for the cluster's barrier, which has no address.
 const CLUSTER: u64 = 1;
 
-/// Whoever gives the blocks of a cluster their memory.
 pub trait ClusterTurns {
-    /// The turn of a block begins.
     fn begin(&mut self, rank: usize);
 
     /// A block has ended, in its turn.
     fn end(&mut self, rank: usize) -> Result<(), DeviceError>;
 }
 
-/// `EVO_BAR_…` of the header, those of clusters.
 pub(super) mod request {
     pub const ARRIVE: i32 = 10;
     pub const WAIT: i32 = 11;
@@ -42,7 +39,6 @@ pub(super) mod request {
     pub const ARRIVE_THERE: i32 = 16;
 }
 
-/// What a thread asks of its cluster.
 pub(super) fn on_cluster(record: *mut ThreadRecord, what: i32, line: i32, at: usize, detail: u64) -> u64 {
     // SAFETY: the scheduler is suspended while a fiber runs; the reference ends before the switch.
     let place = unsafe { &(*runner_of(record)).cluster };
@@ -61,7 +57,6 @@ pub(super) fn on_cluster(record: *mut ThreadRecord, what: i32, line: i32, at: us
     done.unwrap_or_else(|text| fail(record, ILLEGAL, line, &text))
 }
 
-/// The block of a rank.
 fn member(runner: *mut Runner, rank: u64) -> Result<*mut Runner, String> {
     // SAFETY: the scheduler is suspended while a fiber runs, and gave each block its cluster.
     let members = unsafe { &(*runner).cluster.members };
@@ -71,7 +66,6 @@ fn member(runner: *mut Runner, rank: u64) -> Result<*mut Runner, String> {
     })
 }
 
-/// Where a place in the block's own shared memory lies in that of another block.
 fn mapa(runner: *mut Runner, own: usize, rank: u64) -> Result<u64, String> {
     let there = member(runner, rank)?;
     // SAFETY: as for `member`; neither reference outlives its expression.
@@ -92,8 +86,6 @@ unsafe fn translated(runner: *mut Runner, own: usize, there: *mut Runner) -> usi
     if own.wrapping_sub(from.0) < from.1 { to.0 + (own - from.0) } else { own }
 }
 
-/// Phases of the barrier of a block's cluster that have ended.
-///
 /// # Safety
 /// The scheduler is suspended, and gave each block its cluster.
 unsafe fn phase_of(runner: *mut Runner) -> u32 {
@@ -104,7 +96,6 @@ unsafe fn phase_of(runner: *mut Runner) -> u32 {
     }
 }
 
-/// Checks that another block's shared memory can be used now.
 fn demand_alive(runner: *mut Runner, there: *mut Runner) -> Result<(), String> {
     // SAFETY: as for `member`.
     unsafe {
@@ -126,7 +117,6 @@ fn demand_alive(runner: *mut Runner, there: *mut Runner) -> Result<(), String> {
     Ok(())
 }
 
-/// A load or store where `mapa` points.
 fn use_there(record: *mut ThreadRecord, line: i32, at: usize, bytes: usize) -> Result<u64, String> {
     let runner = runner_of(record);
     // SAFETY: as for `member`; each block is looked at alone.
@@ -146,7 +136,6 @@ fn use_there(record: *mut ThreadRecord, line: i32, at: usize, bytes: usize) -> R
     Ok(0)
 }
 
-/// An arrival at the barrier that lies at `own` in another block.
 fn arrive_there(record: *mut ThreadRecord, line: i32, own: usize, rank: u64) -> Result<u64, String> {
     let runner = runner_of(record);
     let there = member(runner, rank)?;
@@ -169,7 +158,7 @@ fn arrive_there(record: *mut ThreadRecord, line: i32, own: usize, rank: u64) -> 
     Ok(0)
 }
 
-/// Where a bulk copy lands that goes to another block: that block, and its own addresses of target and barrier.
+/// The other block, and its own addresses of target and barrier.
 pub(super) fn landing_place(
     record: *mut ThreadRecord,
     [to, barrier]: [usize; 2],
@@ -184,7 +173,6 @@ pub(super) fn landing_place(
     unsafe { Ok((there, translated(runner, to, there), translated(runner, barrier, there))) }
 }
 
-/// Both halves of the barrier of all threads of a cluster.
 fn barrier(record: *mut ThreadRecord, what: i32, line: i32) -> u64 {
     let runner = runner_of(record);
     // SAFETY: the scheduler is suspended while a fiber runs; references end before the switch.
@@ -220,8 +208,6 @@ fn barrier(record: *mut ThreadRecord, what: i32, line: i32) -> u64 {
     0
 }
 
-/// A thread comes to the barrier.
-///
 /// # Safety
 /// The scheduler is suspended, and no reference to a block of the cluster is alive.
 unsafe fn arrive(runner: *mut Runner, thread: u32) {
@@ -242,8 +228,6 @@ unsafe fn arrive(runner: *mut Runner, thread: u32) {
     }
 }
 
-/// Lets the threads pass that wait for the barrier.
-///
 /// # Safety
 /// As for [`arrive`].
 unsafe fn release(members: &[*mut Runner]) {
@@ -280,8 +264,6 @@ unsafe fn release_left(members: &[*mut Runner]) -> bool {
     true
 }
 
-/// How many threads have come to the barrier of a block's cluster, and how many it has.
-///
 /// # Safety
 /// All fibers are suspended.
 unsafe fn arrivals(place: &ClusterPlace<Runner>) -> (u32, u32) {
@@ -290,8 +272,6 @@ unsafe fn arrivals(place: &ClusterPlace<Runner>) -> (u32, u32) {
     unsafe { ((*(*first)).cluster.arrived, (*(*first)).threads * place.members.len() as u32) }
 }
 
-/// All threads of a block have returned.
-///
 /// # Safety
 /// All fibers are suspended, and no reference to a block of the cluster is alive.
 unsafe fn end_block(runner: *mut Runner) -> Result<(), DeviceError> {
@@ -320,8 +300,6 @@ unsafe fn end_block(runner: *mut Runner) -> Result<(), DeviceError> {
 }
 
 impl Runner {
-    /// Runs the blocks of a cluster to their end, each on its runner.
-    ///
     /// # Safety
     /// `begin` was called on each with one kernel whose arguments are alive, and nothing else runs these runners.
     pub unsafe fn run_blocks(
@@ -392,22 +370,18 @@ impl Runner {
         }
     }
 
-    /// The block that runs.
     pub(super) fn block(&self) -> [u32; 3] {
         self.block
     }
 
-    /// Where its dynamic shared memory begins, and how many bytes it has.
     pub(super) fn dynamic_shared(&self) -> (usize, usize) {
         self.shared.inner()
     }
 
-    /// Names the static shared memory of this thread, which a block of a cluster has before it begins.
     pub fn has_statics(&mut self, statics: Option<(usize, usize)>) {
         self.statics_range = statics;
     }
 
-    /// What the block knows of its cluster.
     pub fn cluster(&mut self) -> &mut ClusterPlace<Runner> {
         &mut self.cluster
     }
@@ -419,14 +393,12 @@ impl Runner {
         if self.cluster.is_away && offset < bytes { self.cluster.aside() + offset } else { address }
     }
 
-    /// Whether threads of other blocks of the cluster could go on.
     pub(super) fn mates_can_go_on(&self) -> bool {
         let others = self.cluster.members.iter().enumerate().filter(|(rank, _)| *rank != self.cluster.rank);
         // SAFETY: other blocks are suspended while a thread of this one runs.
         others.into_iter().any(|(_, own)| unsafe { !(**own).cluster.has_ended && (**own).others_can_go_on() })
     }
 
-    /// Whether bytes of the block's shared memory lie at an address now.
     fn stores(&mut self, at: usize, bytes: usize) -> bool {
         self.shared_ranges().into_iter().any(|(start, size)| {
             let offset = at.wrapping_sub(self.storage(start));
@@ -434,14 +406,12 @@ impl Runner {
         })
     }
 
-    /// In which order the blocks of its cluster take turns, by rank.
     pub(super) fn order_of_blocks(&self, blocks: usize) -> Vec<usize> {
         let Some(work) = &self.work else { return Vec::new() };
         let ([x, y, z], [columns, rows, _]) = (self.block.map(u64::from), work.grid.map(u64::from));
         of_cluster(work.order, (z * rows + y) * columns + x, blocks)
     }
 
-    /// Line of a thread that waits so.
     fn waiting_line(&self, which: impl Fn(&WarpLane) -> bool) -> Option<i32> {
         self.warps[..self.warp_count].iter().find_map(|warp| {
             lanes(warp.at_phase)
@@ -451,7 +421,6 @@ impl Runner {
         })
     }
 
-    /// Whether a thread that has not returned has not come to this phase of the cluster's barrier.
     fn lacks_arrival(&self, phase: u32) -> bool {
         (0..self.threads).any(|thread| {
             let arrivals = self.hopper.queues[thread as usize].cluster_halves.div_ceil(2);

@@ -13,7 +13,6 @@ pub struct RemoteUse {
     pub arrival: Option<(usize, u32)>,
 }
 
-/// What a block knows of its cluster.
 #[derive(Debug)]
 pub struct ClusterPlace<R> {
     pub rank: usize,
@@ -25,7 +24,6 @@ pub struct ClusterPlace<R> {
     /// Static shared memory while another block has its turn.
     aside: Vec<u8>,
     pub is_away: bool,
-    /// All threads of the block have returned.
     pub has_ended: bool,
     /// Threads that had come to the barrier when nobody could go on, of how many.
     pub seen: (u32, u32),
@@ -50,7 +48,6 @@ impl<R> Default for ClusterPlace<R> {
 }
 
 impl<R> ClusterPlace<R> {
-    /// The block of this rank begins.
     pub fn begin(&mut self, rank: usize, members: &[*mut R]) {
         self.rank = rank;
         self.members.clear();
@@ -60,13 +57,10 @@ impl<R> ClusterPlace<R> {
         self.uses.clear();
     }
 
-    /// Whether all threads of the block have returned.
     pub fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// The turn of another block begins: `statics` is the static shared memory of this thread.
-    ///
     /// # Safety
     /// The range is the calling thread's, and nothing else uses it now.
     pub unsafe fn put_aside(&mut self, (start, bytes): (usize, usize)) {
@@ -76,8 +70,6 @@ impl<R> ClusterPlace<R> {
         self.is_away = true;
     }
 
-    /// The block's own turn begins.
-    ///
     /// # Safety
     /// As for [`ClusterPlace::put_aside`].
     pub unsafe fn take_back(&mut self, (start, bytes): (usize, usize)) {
@@ -87,7 +79,6 @@ impl<R> ClusterPlace<R> {
         }
     }
 
-    /// Where static shared memory lies while it is put aside.
     pub fn aside(&self) -> usize {
         self.aside.as_ptr() as usize
     }

@@ -4,50 +4,42 @@
 //! earlier, so that a kernel which reads too soon is wrong every time. The bytes are read when the copy is issued:
 //! a bad address is then a fault of the line that gave it.
 
-/// One copy, as the header reads it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PendingCopy {
     to: usize,
     bytes: u32,
-    /// Number of the group among those of its thread.
     group: u32,
     data: [u8; 16],
 }
 
-/// Copies of one thread in the order in which they were issued.
 #[derive(Clone, Debug, Default)]
 pub struct CopyQueue {
     pending: Vec<PendingCopy>,
-    /// Number of the group that is open.
     group: u32,
 }
 
 impl CopyQueue {
-    /// A thread begins: copies that the one before it never waited for are nobody's.
+    /// Copies that the thread before never waited for are nobody's.
     pub fn clear(&mut self) {
         self.pending.clear();
         self.group = 0;
     }
 
-    /// A copy of `data` to an address joins the open group.
     pub fn issue(&mut self, to: usize, data: [u8; 16], bytes: u32) {
         self.pending.push(PendingCopy { to, bytes, group: self.group, data });
     }
 
-    /// Closes the open group.
     pub fn commit(&mut self) {
         self.group += 1;
     }
 
-    /// The copies of all closed groups but the latest `left`.
     pub fn due(&self, left: u32) -> &[PendingCopy] {
         let end = self.group.saturating_sub(left);
         let count = self.pending.iter().take_while(|copy| copy.group < end).count();
         &self.pending[..count]
     }
 
-    /// The first `count` copies have landed.
     pub fn landed(&mut self, count: usize) {
         self.pending.drain(..count);
     }

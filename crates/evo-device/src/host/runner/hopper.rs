@@ -1,6 +1,4 @@
 //! What a thread calls for Hopper's instructions: transaction barriers, bulk copies, products of warpgroups.
-//!
-//! The header (`include/evo_hopper.h`) computes in the module's code; here is what must be known of the whole block.
 
 use super::async_view::{AsyncView, poison};
 use super::bulk::{BulkLoad, StoreRun};
@@ -28,7 +26,6 @@ mod phase {
     pub const FENCE: i32 = 9;
 }
 
-/// Answers to a wait.
 const NOT_ENDED: u64 = 0;
 const ENDED: u64 = 1;
 const DUE: u64 = 2;
@@ -99,7 +96,6 @@ pub(super) extern "C" fn on_mbarrier(
     phase_before
 }
 
-/// Waits until the phase of a parity has ended or may end; a try may return before.
 fn wait_for_phase(record: *mut ThreadRecord, what: i32, line: i32, at: usize, parity: u32) -> u64 {
     let runner = runner_of(record);
     let mut tried = false;
@@ -132,7 +128,6 @@ fn wait_for_phase(record: *mut ThreadRecord, what: i32, line: i32, at: usize, pa
 }
 
 impl Runner {
-    /// The view of shared memory, made if the block has none.
     fn with_view<T>(&mut self, then: impl FnOnce(&mut AsyncView) -> T) -> T {
         if self.hopper.view.is_new() {
             let (ranges, untouched) = (self.shared_ranges(), self.untouched());
@@ -143,13 +138,11 @@ impl Runner {
         then(&mut self.hopper.view)
     }
 
-    /// Lets those look again who wait at a barrier of which something has changed.
     pub(super) fn release_phase(&mut self, at: usize) {
         self.hopper.tries = VAIN_TRIES;
         self.release_waiting(|lane| lane.value == at as u64);
     }
 
-    /// Lets threads go on that only try, when nobody else can. Tells whether there are any.
     pub(super) fn release_tries(&mut self) -> bool {
         if self.hopper.tries == 0 {
             return false;
@@ -215,7 +208,6 @@ pub(super) extern "C" fn on_bulk(
     0
 }
 
-/// A copy begins to the shared memory of the block, or to that of a block of its cluster.
 fn load(
     record: *mut ThreadRecord,
     line: i32,
@@ -238,7 +230,6 @@ fn load(
     Ok(())
 }
 
-/// What concerns the stores of a thread.
 fn on_store(record: *mut ThreadRecord, what: i32, line: i32, [to, from, bytes]: [usize; 3]) -> u64 {
     // SAFETY: the scheduler is suspended while a fiber runs; no switch happens while the reference is used.
     let this = unsafe { &mut *runner_of(record) };
@@ -348,7 +339,6 @@ pub(super) extern "C" fn on_group(
     0
 }
 
-/// What concerns the products of a thread and its accumulators.
 fn on_product(record: *mut ThreadRecord, what: i32, line: i32, at: usize, detail: u64) -> u64 {
     // SAFETY: the calling fiber's own record.
     let thread = unsafe { (*record).linear } as usize;
@@ -406,7 +396,6 @@ fn on_product(record: *mut ThreadRecord, what: i32, line: i32, at: usize, detail
     0
 }
 
-/// A product of the whole warpgroup joins the group that its threads have open.
 fn note(this: &mut Runner, thread: usize, issued: IssuedProduct) -> Result<(), &'static str> {
     let first = thread / 128 * 128;
     let threads = &this.hopper.products[first..first + 128];
@@ -451,7 +440,6 @@ fn meet(record: *mut ThreadRecord, line: i32, handed: usize, kind: i32) -> u64 {
 }
 
 impl Runner {
-    /// Lets the warps of a thread's warpgroup go on.
     fn release_group(&mut self, thread: usize) {
         self.hopper.groups[thread / 128].present = 0;
         for warp in &mut self.warps[thread / 128 * 4..][..4] {

@@ -13,7 +13,6 @@ use super::warpgroup::{ProductThread, Warpgroup};
 /// and another in turn.
 pub const VAIN_TRIES: u32 = 64;
 
-/// What the instructions need to know of a block.
 #[derive(Debug, Default)]
 pub struct HopperState {
     pub barriers: TransactionBarriers,
@@ -22,12 +21,10 @@ pub struct HopperState {
     /// By linear thread number; as many as any block had.
     pub queues: Vec<BulkQueue>,
     pub products: Vec<ProductThread>,
-    /// Rounds of vain tries that are left.
     pub tries: u32,
 }
 
 impl HopperState {
-    /// A block of so many threads begins.
     pub fn begin_block(&mut self, threads: usize) {
         self.barriers.clear();
         self.view.clear();
@@ -38,7 +35,6 @@ impl HopperState {
         self.products.resize_with(threads.max(self.products.len()), ProductThread::default);
     }
 
-    /// All threads of a block have returned.
     pub fn end_block(&mut self, block: [u32; 3]) -> Result<(), DeviceError> {
         let Some(line) = self.barriers.clear() else { return Ok(()) };
         let [x, y, z] = block;

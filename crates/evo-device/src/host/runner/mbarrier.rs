@@ -14,10 +14,8 @@ const COUNT_MAX: u64 = (1 << 20) - 1;
 /// What the barrier's eight bytes hold; other contents show that something else was written there.
 pub const MARK: u64 = 0x6576_6f6d_6261_7272;
 
-/// What a thread that asks for a phase is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PhaseState {
-    /// Arrivals or bytes are missing.
     Open,
     /// Only copies that were issued are missing: they may land now.
     Due,
@@ -27,23 +25,18 @@ pub enum PhaseState {
 #[derive(Clone, Debug, Default)]
 pub struct TransactionBarrier {
     pub count: u32,
-    /// Arrivals that the phase waits for.
     pub pending: u32,
-    /// Phases that have ended.
     pub phase: u32,
-    /// Bytes that the phase expects, and those of copies issued for it.
     pub expected: u64,
     pub copied: u64,
     /// Thread that made it, and whether copies know of it since.
     maker: u32,
     announced: bool,
-    /// A thread is about to let the copies land.
     landing: bool,
     loads: Vec<BulkLoad>,
 }
 
 impl TransactionBarrier {
-    /// Whether the phase of this parity has ended.
     fn state(&self, parity: u32) -> PhaseState {
         if self.phase & 1 != parity {
             PhaseState::Ended
@@ -74,14 +67,13 @@ impl TransactionBarrier {
     }
 }
 
-/// The barriers of a block, by address.
 #[derive(Clone, Debug, Default)]
 pub struct TransactionBarriers(HashMap<usize, TransactionBarrier>);
 
 type Checked<T> = Result<T, &'static str>;
 
 impl TransactionBarriers {
-    /// A block begins without barriers. Gives the line of a copy that nobody has waited for in the one before.
+    /// The line of a copy that nobody has waited for in the block before.
     pub fn clear(&mut self) -> Option<i32> {
         let loads = self.0.values().flat_map(|barrier| &barrier.loads);
         let line = loads.map(|load| load.line).min();
@@ -89,7 +81,6 @@ impl TransactionBarriers {
         line
     }
 
-    /// Makes a barrier of these eight bytes, which `memory` holds.
     pub fn init(&mut self, at: usize, memory: &mut u64, count: u32, maker: u32) -> Checked<()> {
         if count == 0 || u64::from(count) > COUNT_MAX {
             return Err("mbarrier_init with a count outside of 1 to 1048575");
@@ -103,7 +94,6 @@ impl TransactionBarriers {
         Ok(())
     }
 
-    /// Gives the memory back.
     pub fn invalidate(&mut self, at: usize, memory: u64) -> Checked<()> {
         let own = self.get(at, memory)?;
         if !own.loads.is_empty() {
@@ -113,7 +103,6 @@ impl TransactionBarriers {
         Ok(())
     }
 
-    /// A barrier whose memory is untouched.
     pub fn get(&mut self, at: usize, memory: u64) -> Checked<&mut TransactionBarrier> {
         let own = self.0.get_mut(&at);
         let own = own.ok_or("a barrier is used that mbarrier_init has not made")?;
@@ -123,12 +112,10 @@ impl TransactionBarriers {
         Ok(own)
     }
 
-    /// The barrier at an address, if there is one.
     pub fn find(&self, at: usize) -> Option<&TransactionBarrier> {
         self.0.get(&at)
     }
 
-    /// Expects more bytes.
     pub fn expect(&mut self, at: usize, memory: u64, bytes: u64) -> Checked<()> {
         let own = self.get(at, memory)?;
         own.expected += bytes;
@@ -138,7 +125,7 @@ impl TransactionBarriers {
         Ok(())
     }
 
-    /// One arrival. Tells whether those who wait may look again.
+    /// Whether those who wait may look again.
     pub fn arrive(&mut self, at: usize, memory: u64) -> Checked<bool> {
         let own = self.get(at, memory)?;
         if own.pending == 0 {
@@ -148,7 +135,7 @@ impl TransactionBarriers {
         own.settle()
     }
 
-    /// A copy begins that counts its bytes off the barrier. Tells whether those who wait may look again.
+    /// Whether those who wait may look again.
     pub fn load(&mut self, at: usize, memory: u64, load: BulkLoad) -> Checked<bool> {
         let own = self.get(at, memory)?;
         if !own.announced {
@@ -168,13 +155,11 @@ impl TransactionBarriers {
         Ok(state)
     }
 
-    /// Target and bytes of a copy that is about to land.
     pub fn due(&self, at: usize, index: usize) -> Option<(usize, usize)> {
         let load = self.0.get(&at)?.loads.get(index)?;
         Some((load.to, load.data.len()))
     }
 
-    /// Ends the phase of a barrier that is due: gives the copies that land.
     pub fn land(&mut self, at: usize) -> Vec<BulkLoad> {
         match self.0.get_mut(&at) {
             Some(own) if own.pending == 0 && own.copied == own.expected => {
@@ -186,7 +171,6 @@ impl TransactionBarriers {
         }
     }
 
-    /// Copies may use the barriers that this thread has made.
     pub fn announce(&mut self, maker: u32) {
         self.0.values_mut().filter(|own| own.maker == maker).for_each(|own| own.announced = true);
     }
@@ -197,7 +181,6 @@ impl TransactionBarriers {
         self.0.values().flat_map(|own| &own.loads).find(meets).map(|load| load.line)
     }
 
-    /// Whether any copy has not landed.
     pub fn any_in_flight(&self) -> bool {
         self.0.values().any(|own| !own.loads.is_empty())
     }

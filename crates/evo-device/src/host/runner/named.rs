@@ -3,7 +3,6 @@
 /// Barriers that a block has, the one of `__syncthreads` included.
 pub const COUNT: usize = 16;
 
-/// Arrivals at one barrier since it was last passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NamedBarrier {
     pub arrived: u32,
@@ -11,19 +10,14 @@ pub struct NamedBarrier {
     pub expected: u32,
 }
 
-/// What an arrival does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// Others are missing.
     Early,
-    /// It was the last: who waits goes on.
     Last,
-    /// The others count on another number of threads.
     Differs { expected: u32 },
 }
 
 impl NamedBarrier {
-    /// One thread comes to a barrier of `threads`.
     pub fn arrive(&mut self, threads: u32) -> Arrival {
         if self.arrived == 0 {
             self.expected = threads;

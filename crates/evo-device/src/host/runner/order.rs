@@ -5,7 +5,6 @@
 //! `2k` and `2k + 1` give exactly opposite orders, so of two things whose order matters and is not enforced, each
 //! comes first under one of the two seeds.
 
-/// Turns inside a block.
 #[derive(Clone, Debug)]
 pub struct TurnOrder {
     seed: Option<u64>,
@@ -14,18 +13,15 @@ pub struct TurnOrder {
 }
 
 impl TurnOrder {
-    /// Everything in ascending order.
     pub fn ascending() -> TurnOrder {
         let ascending = std::array::from_fn(|index| index as u8);
         TurnOrder { seed: None, warps: ascending, lanes: ascending }
     }
 
-    /// The order of a launch; `begin_block` draws that of each block.
     pub fn of(seed: Option<u64>) -> TurnOrder {
         TurnOrder { seed, ..TurnOrder::ascending() }
     }
 
-    /// Draws the order of a block with so many warps.
     pub fn begin_block(&mut self, block: u64, warps: usize) {
         let Some(seed) = self.seed else { return };
         let mut state = mix((seed / 2) ^ mix(block));
@@ -41,7 +37,6 @@ impl TurnOrder {
         }
     }
 
-    /// The warp whose turn is at a position.
     #[inline]
     pub fn warp(&self, position: usize) -> usize {
         usize::from(self.warps[position])
@@ -76,9 +71,9 @@ pub fn of_cluster(seed: Option<u64>, first: u64, blocks: usize) -> Vec<usize> {
 /// Blocks that change places with each other.
 pub const WINDOW: u64 = 16;
 
-/// The order of a launch's blocks: a permutation of each 16 that follow each other. A GPU starts blocks in ascending
-/// order and runs many at once, so kernels may wait for an earlier block; were all blocks permuted, that block might
-/// never get a processor thread.
+/// A permutation of each 16 blocks that follow each other. A GPU starts blocks in ascending order and runs many at
+/// once, so kernels may wait for an earlier block; were all blocks permuted, that block might never get a processor
+/// thread.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockSequence {
     blocks: u64,
@@ -86,12 +81,10 @@ pub struct BlockSequence {
 }
 
 impl BlockSequence {
-    /// The order of so many blocks.
     pub fn new(blocks: u64, seed: Option<u64>) -> BlockSequence {
         BlockSequence { blocks, seed }
     }
 
-    /// The block at a position, which is less than the number of blocks.
     pub fn at(&self, position: u64) -> u64 {
         let Some(seed) = self.seed else { return position };
         let first = position - position % WINDOW;

@@ -7,30 +7,23 @@
 
 use std::ffi::c_void;
 
-/// Deepest fill, bytes.
 const DEPTH_MAX: usize = 16 * 1024;
-/// Shallowest fill, bytes.
 const DEPTH_MIN: usize = 4 * 1024;
 /// What is filled below the deepest known write, bytes.
 const MARGIN: usize = 1024;
 
-/// What the stacks of a launch's threads hold before they begin.
 #[derive(Clone, Copy, Debug)]
 pub struct StackResidue {
     pattern: u32,
-    /// Bytes to fill for the next thread.
     depth: usize,
-    /// Deepest write seen.
     deepest: usize,
 }
 
 impl StackResidue {
-    /// At the begin of a launch.
     pub fn new(pattern: u32) -> StackResidue {
         StackResidue { pattern, depth: DEPTH_MAX, deepest: 0 }
     }
 
-    /// Takes in how deep a thread wrote into the `depth` bytes that were filled for it.
     pub fn learn(&mut self, depth: usize, written: usize) {
         let whole = depth == DEPTH_MAX;
         self.deepest = self.deepest.max(written);
@@ -43,7 +36,7 @@ impl StackResidue {
         };
     }
 
-    /// Calls `run` with the filled stack below it; gives the depth that was filled and how deep the thread wrote.
+    /// Gives the depth that was filled and how deep the thread wrote.
     ///
     /// # Safety
     /// `run` may be called with `arguments`, and the stack has room for `DEPTH_MAX` bytes and more.
@@ -63,8 +56,8 @@ impl StackResidue {
     }
 }
 
-/// Address of the first word that is not the pattern. Each thread of a checked run pays for this, so words are looked at
-/// together. Read by pointer, and in the caller's frame: this is a stack, whose upper end others use.
+/// Each thread of a checked run pays for this, so words are looked at together. Read by pointer, and in the caller's
+/// frame: this is a stack, whose upper end others use.
 ///
 /// # Safety
 /// So many words from `start` on are readable.
@@ -122,8 +115,7 @@ unsafe fn call_on_pattern(
     top
 }
 
-/// The same as well as it can be said without the machine's own language: a function's frame is filled and left
-/// behind.
+/// As well as it can be said without the machine's own language: a function's frame is filled and left behind.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(never)]
 unsafe fn call_on_pattern(

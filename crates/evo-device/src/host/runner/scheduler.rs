@@ -33,18 +33,14 @@ use super::residue::StackResidue;
 type Fiber = Coroutine<(), (), (), FiberStack>;
 pub(super) type FiberYielder = Yielder<(), ()>;
 
-/// Most threads of a block.
 pub const THREADS_MAX: usize = 1024;
 
-/// What all blocks of a launch have in common.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
     /// Unpacks the arguments and calls the kernel.
     pub run: unsafe extern "C" fn(*mut *mut c_void),
-    /// Pointers to the arguments' values.
     pub arguments: *mut *mut c_void,
     pub grid: [u32; 3],
-    /// Extents of a cluster in blocks.
     pub cluster: [u32; 3],
     pub block: [u32; 3],
     pub shared_bytes: u32,
@@ -58,11 +54,9 @@ pub struct Work {
     pub clock: Option<u64>,
     /// What shared memory holds when a block begins, where that is known.
     pub untouched: Option<u32>,
-    /// Whether a block in which nobody can go on waits for ever, as a GPU may.
     pub waits_when_stuck: bool,
 }
 
-/// One block of a processor thread at a time.
 pub struct Runner {
     runtime: &'static Runtime,
     stacks: Stacks,
@@ -72,12 +66,10 @@ pub struct Runner {
     pub(super) shared: SharedArena,
     pub(super) warps: Vec<Warp>,
     pub(super) warp_count: usize,
-    /// Position in the order of turns of the warp whose threads run now.
     current: usize,
     order: TurnOrder,
     residue: Option<StackResidue>,
     clock: Arc<TurnClock>,
-    /// A thread had to give way: its warp's turn is over.
     pub(super) leave: bool,
     /// Line of the first barrier in this launch at which threads waited that others had left before.
     pub(super) early_exit: Option<i32>,
@@ -98,12 +90,10 @@ pub struct Runner {
     pub(super) printed: usize,
 }
 
-/// Arrivals at the block's barrier.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BarrierState {
     pub(super) kind: i32,
     pub(super) line: i32,
-    /// All arrivals so far came to the same place.
     pub(super) uniform: bool,
     /// Predicates that held.
     pub(super) count: u32,
@@ -114,7 +104,6 @@ pub(super) struct BarrierState {
 }
 
 impl Runner {
-    /// A runner with address space for all fibers of a block, whose threads call `runtime`; `clock` counts turns.
     pub fn new(runtime: &'static Runtime, clock: Arc<TurnClock>) -> io::Result<Box<Runner>> {
         // Boxed, because fibers keep a raw pointer to it.
         Ok(Box::new(Runner {
@@ -148,12 +137,10 @@ impl Runner {
         }))
     }
 
-    /// Address range of the fibers' stacks, for the fault handler.
     pub fn stack_range(&self) -> (usize, usize) {
         self.stacks.range()
     }
 
-    /// Begins a launch of a module with these static shared variables: what follows are its blocks.
     pub fn begin(&mut self, work: Work, statics: Statics) {
         self.work = Some(work);
         (self.statics, self.statics_range) = (Some(statics), None);
@@ -164,7 +151,6 @@ impl Runner {
         self.shared.resize(work.shared_bytes as usize, work.shared_alignment);
     }
 
-    /// The launch's dynamic shared memory.
     pub fn shared(&mut self) -> &mut SharedArena {
         &mut self.shared
     }
@@ -194,7 +180,6 @@ impl Runner {
         }
     }
 
-    /// Lets every thread that can go on do so, warp by warp, once.
     pub(super) unsafe fn visit_warps(runner: *mut Runner) -> Result<(), DeviceError> {
         // SAFETY: the caller passes the only pointer in use; references made of it are never held
         // across a resumption.
@@ -228,7 +213,6 @@ impl Runner {
         Ok(())
     }
 
-    /// The fiber to run next in the current warp: a thread that can go on, else one for a new thread.
     fn next_fiber(&mut self) -> Result<Option<u32>, DeviceError> {
         let warp = &mut self.warps[self.order.warp(self.current)];
         if warp.ready == 0 && warp.unstarted == 0 && warp.is_settled() {
@@ -273,7 +257,6 @@ impl Runner {
         Ok(number)
     }
 
-    /// The next thread that has not begun, without overtaking a warp in which somebody can go on.
     fn take_thread(&mut self) -> Option<u32> {
         loop {
             let index = self.order.warp(self.current);
@@ -298,7 +281,6 @@ impl Runner {
         self.warps[..self.warp_count].iter().all(|warp| warp.done == warp.existing)
     }
 
-    /// Whether a thread other than the one that runs now could do so.
     pub(super) fn others_can_go_on(&self) -> bool {
         self.warps[..self.warp_count].iter().any(|warp| warp.ready | warp.relaxed | warp.unstarted != 0)
     }
@@ -307,7 +289,6 @@ impl Runner {
         &self.clock
     }
 
-    /// Threads that have returned from the kernel.
     pub(super) fn returned(&self) -> u32 {
         self.warps[..self.warp_count].iter().map(|warp| warp.done.count_ones()).sum()
     }
@@ -329,7 +310,6 @@ impl Runner {
         true
     }
 
-    /// Lets the threads pass that wait at a named barrier.
     pub(super) fn release_named(&mut self, number: u32) {
         for warp in &mut self.warps[..self.warp_count] {
             let there = |lane: &usize| warp.lanes[*lane].place.mask == number;
@@ -339,7 +319,6 @@ impl Runner {
         }
     }
 
-    /// Whether bytes are shared memory of the block that runs.
     pub(super) fn is_shared(&mut self, address: usize, bytes: usize) -> bool {
         let within = |(start, size): (usize, usize)| {
             address >= start && address.checked_add(bytes).is_some_and(|end| end <= start + size)
@@ -347,7 +326,6 @@ impl Runner {
         within(self.shared.inner()) || within(self.shared_ranges()[1])
     }
 
-    /// Dynamic and static shared memory of the block that runs: where they begin, and their bytes.
     pub(super) fn shared_ranges(&mut self) -> [(usize, usize); 2] {
         if self.statics_range.is_none() {
             // Only kernels that ask pay for the search.
@@ -361,7 +339,6 @@ impl Runner {
         self.work.and_then(|work| work.untouched)
     }
 
-    /// Lets threads look again that wait for a phase of a transaction barrier. Tells whether there are any.
     pub(super) fn release_waiting(&mut self, which: impl Fn(&WarpLane) -> bool) -> bool {
         let mut any = false;
         for warp in &mut self.warps[..self.warp_count] {
@@ -410,7 +387,6 @@ impl Runner {
         ThreadState::Phase(lane.place, PhaseAwaited { offset, phase, arrived, count, bytes })
     }
 
-    /// Forgets all fibers, wherever they are; their stacks are used again.
     pub(super) fn abandon(&mut self) {
         // A fiber's number is its place in `fibers`, so all of them go together.
         self.idle.clear();
@@ -429,7 +405,6 @@ impl Drop for Runner {
     }
 }
 
-/// Runs threads until there are none, waits for more, for ever.
 unsafe fn fiber_main(runner: *mut Runner, record: *mut ThreadRecord, yielder: &FiberYielder) {
     loop {
         // SAFETY: the scheduler is suspended while this fiber runs; references end before the kernel runs.
@@ -453,7 +428,6 @@ unsafe fn fiber_main(runner: *mut Runner, record: *mut ThreadRecord, yielder: &F
     }
 }
 
-/// Runs a thread on a stack that holds the launch's pattern.
 #[cold]
 unsafe fn call_on_residue(
     runner: *mut Runner,

@@ -4,19 +4,17 @@ use super::scheduler::{FiberYielder, Runner};
 use crate::host::fiber::ThreadRecord;
 use crate::host::stop;
 
-/// Hands the processor to the scheduler; returns when this thread may go on.
 pub(super) fn wait(record: *mut ThreadRecord) {
     // SAFETY: the yielder lives on this fiber's own stack, below us, as long as the fiber does.
     unsafe { (*(*record).yielder.cast::<FiberYielder>()).suspend(()) }
 }
 
-/// The runner of a thread's block.
 pub(super) fn runner_of(record: *mut ThreadRecord) -> *mut Runner {
     // SAFETY: the record was filled when the fiber began.
     unsafe { (*record).runner.cast() }
 }
 
-/// Ends the launch with an error of this kind (`EVO_STOP_…`).
+/// `kind` is an `EVO_STOP_…`.
 pub(super) fn fail(record: *mut ThreadRecord, kind: i32, line: i32, text: &str) -> ! {
     // SAFETY: the scheduler is suspended while a fiber runs.
     unsafe { (*runner_of(record)).error = Some(stop::stopped(&*record, kind, line, text)) };

@@ -7,7 +7,6 @@
 /// Registers of a multiprocessor, and most that `setmaxnreg` may name, in threads of a warpgroup.
 const REGISTERS: u32 = 65_536 / 128;
 
-/// A product that was issued and not waited for, as the header reads it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IssuedProduct {
@@ -22,23 +21,17 @@ pub struct IssuedProduct {
     pub number: u32,
 }
 
-/// Four warps.
 #[derive(Clone, Debug, Default)]
 pub struct Warpgroup {
     /// What each warp hands over, and which have come.
     pub handed: [usize; 4],
     pub present: u32,
-    /// To which instruction: kind and line.
     pub place: (i32, i32),
-    /// Issued and not compared, oldest first.
     pub products: Vec<IssuedProduct>,
-    /// Products so far.
     pub issued: u32,
-    /// Registers of each thread, once it has set them.
     pub registers: u32,
 }
 
-/// Accumulators of a thread: where they are, and what they will hold.
 #[derive(Clone, Debug)]
 struct PendingSums {
     at: usize,
@@ -46,20 +39,16 @@ struct PendingSums {
     values: Box<[f32]>,
 }
 
-/// Accumulators that a wait has given back.
 #[derive(Clone, Debug)]
 struct DeliveredSums {
     at: usize,
-    /// Fences that the thread had passed.
     fences: u32,
     values: Box<[f32]>,
 }
 
-/// What a thread has to do with products.
 #[derive(Clone, Debug, Default)]
 pub struct ProductThread {
     pub fences: u32,
-    /// Groups that it has closed.
     pub commits: u32,
     pending: Vec<PendingSums>,
     delivered: Vec<DeliveredSums>,
@@ -69,15 +58,14 @@ const TOUCHED: &str = "an accumulator of wgmma is written before wgmma_wait";
 const UNFENCED: &str = "wgmma uses registers that were written or read since the last wgmma_fence";
 
 impl ProductThread {
-    /// A thread begins.
     pub fn clear(&mut self) {
         (self.fences, self.commits) = (0, 0);
         self.pending.clear();
         self.delivered.clear();
     }
 
-    /// Takes the accumulators of a product over: `held` is what they hold, and `at` where they are. Gives what the
-    /// product adds to; the caller fills the accumulators with ones.
+    /// `held` is what the accumulators at `at` hold. Gives what the product adds to; the caller fills the
+    /// accumulators with ones.
     pub fn take(&mut self, at: usize, held: &[f32], keeps: bool) -> Result<*mut f32, &'static str> {
         if self.fences == 0 {
             return Err("wgmma without a wgmma_fence before it");
@@ -108,12 +96,10 @@ impl ProductThread {
         Ok(self.pending.last_mut().map_or(std::ptr::null_mut(), |own| own.values.as_mut_ptr()))
     }
 
-    /// Groups that have been waited for are those before this one.
     pub fn waited(&self, left: u32) -> u32 {
         self.commits.saturating_sub(left)
     }
 
-    /// Gives back the accumulators of the groups before `end`: where they are, and what they hold from now on.
     pub fn give_back(&mut self, end: u32) -> Option<(usize, &[f32])> {
         let at = self.pending.iter().position(|own| own.group < end)?;
         let PendingSums { at, values, .. } = self.pending.swap_remove(at);
@@ -123,12 +109,10 @@ impl ProductThread {
     }
 }
 
-/// Whether accumulators hold nothing but what they were filled with.
 pub fn is_poison(held: &[f32]) -> bool {
     held.iter().all(|value| value.to_bits() == u32::MAX)
 }
 
-/// Why a warpgroup cannot set its registers, if so. `groups` are those of the block.
 pub fn refused_registers(groups: &[Warpgroup], own: usize, registers: u32) -> Option<&'static str> {
     let set = groups.iter().enumerate().filter(|(at, _)| *at != own).map(|(_, group)| group.registers);
     let all = set.sum::<u32>() + registers;

@@ -9,7 +9,6 @@ use crate::device::{
 
 const ILLEGAL: VerdictKind = VerdictKind::CrashIllegalInstruction;
 
-/// A kernel `k(unsigned* out)` with these statements, for blocks of clusters along x.
 fn kernel(body: &str) -> String {
     format!(
         "#include <evo/ptx.cuh>\nextern \"C\" __global__ void k(unsigned* out) {{\n\
@@ -21,7 +20,6 @@ fn kernel(body: &str) -> String {
     )
 }
 
-/// Line of the first statement of a body.
 const FIRST: u32 = 5;
 
 /// Runs it on `blocks` blocks of 64 threads in clusters of `size`, in the orders of seeds.
@@ -43,12 +41,10 @@ fn runs(
     orders.iter().map(|order| run(*order)).collect()
 }
 
-/// Runs it in the usual order.
 fn run(body: &str, blocks: u32, size: u32) -> Result<Vec<u32>, DeviceError> {
     runs(body, (blocks, size), &[None]).swap_remove(0)
 }
 
-/// The same with every access checked, in three orders.
 fn watched(body: &str, blocks: u32, size: u32) -> Vec<Result<WatchReport, DeviceError>> {
     let mut device = HostDevice::with_threads(2).unwrap();
     let module = device.load(&compile_as(&kernel(body), &["k"], true), &["k".to_string()]).unwrap();
@@ -70,12 +66,10 @@ fn watched(body: &str, blocks: u32, size: u32) -> Vec<Result<WatchReport, Device
     [1, 2, 3].map(&mut run).into()
 }
 
-/// Runs it in several orders; gives what comes out of each.
 fn outcomes(body: &str, size: u32) -> Vec<Result<Vec<u32>, DeviceError>> {
     runs(body, (2 * size, size), &[None, Some(2), Some(3), Some(4), Some(5)])
 }
 
-/// What it gives in every order.
 fn values(body: &str, size: u32) -> Vec<u32> {
     let mut found: Vec<Vec<u32>> = outcomes(body, size).into_iter().map(Result::unwrap).collect();
     assert!(found.iter().all(|own| *own == found[0]), "the order decides");

@@ -5,7 +5,6 @@
 
 use super::*;
 
-/// Evaluates expressions of one type in a kernel.
 fn evaluated<T: Copy + Default>(c_type: &str, expressions: &[&str]) -> Vec<T> {
     let store = |(at, expression): (usize, &&str)| format!("  out[{at}] = ({c_type})({expression});\n");
     let body: String = expressions.iter().enumerate().map(store).collect();

@@ -6,7 +6,6 @@ use super::*;
 
 const USING: &str = "#include <cooperative_groups.h>\n#include <cooperative_groups/scan.h>\nnamespace cg = cooperative_groups;\n";
 
-/// Runs a kernel `k(int* out)` of these statements on one block of 64 threads and gives 64 rows of `columns` values.
 fn rows(columns: usize, body: &str) -> Vec<Vec<i32>> {
     let text = format!(
         "{USING}extern \"C\" __global__ void k(int* out) {{\n auto block = cg::this_thread_block();\n \

@@ -5,7 +5,6 @@ use evo_protocol::verdict::VerdictKind;
 
 use super::*;
 
-/// A kernel `k(unsigned* out)` with these statements.
 fn kernel(body: &str) -> String {
     format!(
         "#include <evo/ptx.cuh>\nextern \"C\" __global__ void k(unsigned* out) {{\n\
@@ -15,7 +14,6 @@ fn kernel(body: &str) -> String {
     )
 }
 
-/// Line of the first statement of a body.
 const FIRST: u32 = 5;
 
 fn bench(body: &str) -> (Bench, BufferId) {
@@ -24,21 +22,18 @@ fn bench(body: &str) -> (Bench, BufferId) {
     (bench, out)
 }
 
-/// Runs it on one block and gives the first words of `out`.
 fn values(body: &str, threads: u32) -> Vec<u32> {
     let (mut bench, out) = bench(body);
     bench.run(1, threads, 20_480, vec![buffer(out)]).unwrap();
     bench.values(out)
 }
 
-/// Runs it and gives the error's kind and message.
 fn refused(body: &str, threads: u32) -> (VerdictKind, String) {
     let (mut bench, out) = bench(body);
     let error = bench.run(1, threads, 20_480, vec![buffer(out)]).unwrap_err();
     (error.kind, error.message)
 }
 
-/// Runs it with a single thread's faults in mind: kind, words, and the line that it names.
 fn check(body: &str, threads: u32, kind: VerdictKind, words: &str, line: u32) {
     let (found, message) = refused(body, threads);
     assert_eq!(found, kind, "{message}");

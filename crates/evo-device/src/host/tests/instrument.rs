@@ -16,10 +16,8 @@ pub(super) struct Watched {
 /// Two blocks of 64 threads with 256 bytes of dynamic shared memory.
 pub(super) const USUAL: Watched = Watched { grid: 2, block: 64, shared: 256 };
 
-/// Kernels by name, compiled together.
 pub(super) struct Kernels {
     cases: Vec<(String, Watched, String, String)>,
-    /// Blocks run side by side.
     cooperative: bool,
     turns: BlockTurns,
 }
@@ -277,7 +275,6 @@ fn reads_of_what_nobody_wrote_are_noted() {
         .check();
 }
 
-/// Kernels that look odd and are right.
 #[test]
 fn honest_oddities_pass() {
     let mut kernels = Kernels::new();

@@ -4,7 +4,6 @@ use evo_protocol::verdict::VerdictKind;
 
 use super::*;
 
-/// Multiplies M x K by K x N and adds, with fragments of these types and layouts; A and B are given row by row.
 fn product(shape: [usize; 3], types: [&str; 4], layouts: [&str; 2]) {
     let [m, n, k] = shape;
     let [operand, stored, sum, out] = types;

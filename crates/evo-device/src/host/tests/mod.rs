@@ -32,12 +32,10 @@ use evo_space::genome::ContentHash;
 use super::{HostDevice, initializers, translate};
 use crate::device::{BoundArgument, BoundLaunch, BufferId, Device, ModuleId, Placement, RunConditions};
 
-/// Compiles with `c++` and gives the shared object's bytes.
 fn compile(text: &str, entries: &[&str]) -> Vec<u8> {
     compile_as(text, entries, false)
 }
 
-/// The same, instrumented or not.
 fn compile_as(text: &str, entries: &[&str], instrumented: bool) -> Vec<u8> {
     static INCLUDE: OnceLock<tempfile::TempDir> = OnceLock::new();
     let include = INCLUDE.get_or_init(|| {
@@ -93,7 +91,6 @@ fn compile_as(text: &str, entries: &[&str], instrumented: bool) -> Vec<u8> {
     binary
 }
 
-/// A device with one loaded kernel.
 struct Bench {
     device: HostDevice,
     module: ModuleId,
@@ -101,12 +98,10 @@ struct Bench {
 }
 
 impl Bench {
-    /// Compiles and loads the first of `entries`' module on two processor threads.
     fn new(text: &str, entry: &str) -> Bench {
         Bench::on(HostDevice::with_threads(2).unwrap(), text, entry)
     }
 
-    /// The same on a given device.
     fn on(mut device: HostDevice, text: &str, entry: &str) -> Bench {
         let module = device.load(&compile(text, &[entry]), &[entry.to_string()]).unwrap();
         Bench { device, module, entry: entry.to_string() }

@@ -4,7 +4,6 @@ use half::{bf16, f16};
 
 use super::*;
 
-/// Runs a kernel `k(const In*, Out*, int n)` over all inputs.
 fn map<In: Copy, Out: Copy + Default>(body: &str, types: (&str, &str), input: &[In]) -> Vec<Out> {
     let (from, to) = types;
     let text = format!(

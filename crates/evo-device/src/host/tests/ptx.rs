@@ -5,12 +5,10 @@ use evo_protocol::verdict::VerdictKind;
 
 use super::*;
 
-/// A kernel `k(unsigned* out)` with these statements.
 fn kernel(body: &str) -> String {
     format!("#include <evo/ptx.cuh>\nextern \"C\" __global__ void k(unsigned* out) {{\n{body}\n}}")
 }
 
-/// Runs it on one block and gives the first words of `out`.
 fn values(body: &str, threads: u32) -> Vec<u32> {
     let mut bench = Bench::new(&kernel(body), "k");
     let out = bench.buffer("out", &(0..1024u32).collect::<Vec<_>>());
@@ -18,7 +16,6 @@ fn values(body: &str, threads: u32) -> Vec<u32> {
     bench.values(out)
 }
 
-/// Runs it and gives the error's kind and message.
 fn refused(body: &str, threads: u32) -> (VerdictKind, String) {
     let mut bench = Bench::new(&kernel(body), "k");
     let out = bench.buffer("out", &[0u32; 1024]);

@@ -12,7 +12,6 @@ use super::operands::{
 };
 use crate::judge::element::round_f32;
 
-/// Extents of one problem.
 #[derive(Clone, Copy)]
 struct Extents {
     heads: usize,
@@ -24,12 +23,10 @@ struct Extents {
 }
 
 impl Extents {
-    /// How many heads are worth a task.
     fn pairs_per_task(&self) -> usize {
         rows_per_task(2 * self.queries * self.keys * self.depth)
     }
 
-    /// Number of keys that query `row` sees.
     fn visible(&self, row: usize) -> usize {
         if self.causal {
             (row + 1 + self.keys).saturating_sub(self.queries).min(self.keys)
@@ -42,7 +39,6 @@ impl Extents {
         1.0 / (self.depth as f64).sqrt()
     }
 
-    /// Where the keys and values of a (batch, head) pair begin.
     fn start_kv(&self, pair: usize) -> usize {
         let (batch, head) = (pair / self.heads, pair % self.heads);
         (batch * self.heads_kv + head / (self.heads / self.heads_kv)) * self.keys * self.depth
@@ -92,7 +88,6 @@ fn extents(
     })
 }
 
-/// The fp64 answer, and the largest magnitude of a visible scaled logit.
 fn exact(q: &Tensor<'_>, k: &Tensor<'_>, v: &Tensor<'_>, extents: Extents) -> (Vec<f64>, f64) {
     let Extents { queries, keys, depth, .. } = extents;
     let mut out = vec![0.0f64; q.values.len()];

@@ -6,14 +6,11 @@ use super::operands::{Operands, ReferenceAnswer};
 use super::{attention, gemm, reduction, rmsnorm, softmax, transpose};
 use crate::judge::npy::task_error;
 
-/// A built-in reference.
 #[derive(Clone, Copy)]
 pub struct Builtin {
-    /// The name in space files.
     pub name: &'static str,
     /// Raised when its values change; part of the cache key.
     pub version: u32,
-    /// Computes every output, or says what the space file lacks.
     pub compute: fn(&Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceError>,
 }
 
@@ -26,12 +23,10 @@ const BUILTINS: &[Builtin] = &[
     Builtin { name: "transpose", version: 1, compute: transpose::compute },
 ];
 
-/// Names of all built-in references.
 pub fn names() -> Vec<&'static str> {
     BUILTINS.iter().map(|builtin| builtin.name).collect()
 }
 
-/// The built-in reference of that name.
 pub fn find(name: &str) -> Result<Builtin, DeviceError> {
     BUILTINS.iter().find(|builtin| builtin.name == name).copied().ok_or_else(|| {
         task_error(format!("no built-in reference `{name}`\nhint: there are `{}`", names().join("`, `")))

@@ -8,10 +8,7 @@ use super::operands::{
 };
 use crate::judge::element::round_f32;
 
-/// Rows of `c` per task.
 const ROWS: usize = 16;
-/// Columns and steps of `k` at a time: a block of `b` stays in the second-level cache, four strips of
-/// `c` in the first.
 const COLUMNS: usize = 256;
 const STEPS: usize = 64;
 
@@ -44,8 +41,7 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceEr
     }])
 }
 
-/// The product with each sum in plain order of `k`; the loop over columns is the inner one, so that it
-/// vectorizes without reordering any sum.
+/// The loop over columns is the inner one, so that it vectorizes without reordering any sum.
 fn product<T>(a: &[T], b: &[T], (m, k, n): (usize, usize, usize)) -> Vec<T>
 where
     T: Copy + Default + Send + Sync + std::ops::Mul<Output = T> + std::ops::AddAssign,
@@ -70,7 +66,7 @@ where
     c
 }
 
-/// Adds some steps of `k` to some columns of up to four rows; four at once share each load of `b`.
+/// Four rows at once share each load of `b`.
 fn add_block<T>(
     rows: &mut [T],
     a: &[T],

@@ -3,9 +3,6 @@
 //! A reference reads the inputs as they were rounded and computes in fp64. The trusted computation
 //! does what a decent kernel does (f32 accumulation in plain order, output rounded); its error against
 //! fp64 says how large an honest kernel's error may be on exactly these inputs.
-//!
-//! The plain functions here are the definition. On a GPU the device computes large answers itself
-//! (`super::on_device`, `references.cu`).
 
 mod attention;
 mod builtin;

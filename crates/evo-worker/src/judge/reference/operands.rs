@@ -10,20 +10,15 @@ use crate::judge::npy::task_error;
 /// Half the spacing of f32 at 1.
 pub const UNIT_F32: f64 = 1.0 / 16_777_216.0;
 
-/// A problem with its inputs in fp64.
 pub struct Operands<'a> {
-    /// Extents, names and roles.
     pub plan: &'a ProblemPlan,
     /// By position in `plan.buffers`; empty for outputs and scratch.
     pub values: Vec<Vec<f64>>,
 }
 
-/// The right answer for one output buffer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReferenceAnswer {
-    /// Position in `ProblemPlan::buffers`.
     pub buffer: usize,
-    /// Expected values, unrounded.
     pub expected: Vec<f64>,
     /// The trusted same-dtype computation, rounded to the output's type; absent where there is none.
     pub trusted: Option<Vec<f64>>,
@@ -53,7 +48,6 @@ pub struct Noise {
     pub rms: f64,
 }
 
-/// An input found by name.
 pub struct Tensor<'a> {
     pub shape: Vec<usize>,
     pub dtype: DType,
@@ -61,14 +55,12 @@ pub struct Tensor<'a> {
 }
 
 impl Operands<'_> {
-    /// The input `name` with `rank` extents.
     pub fn input(&self, reference: &str, name: &str, rank: usize) -> Result<Tensor<'_>, DeviceError> {
         let (position, buffer) = self.find(reference, name, "input", Role::is_read)?;
         let shape = extents(reference, buffer, rank)?;
         Ok(Tensor { shape, dtype: buffer.dtype, values: &self.values[position] })
     }
 
-    /// Position and data type of the output `name`, which must have these extents.
     pub fn output(
         &self,
         reference: &str,
@@ -85,7 +77,6 @@ impl Operands<'_> {
         Ok((position, buffer.dtype))
     }
 
-    /// An integer size of the problem, if it has it.
     pub fn size(&self, name: &str) -> Option<i64> {
         self.plan.sizes.get(name).copied()
     }
@@ -122,7 +113,6 @@ fn extents(reference: &str, buffer: &BufferPlan, rank: usize) -> Result<Vec<usiz
     Ok(buffer.shape.iter().map(|extent| *extent as usize).collect())
 }
 
-/// Requires that extents which must agree do.
 pub fn require(holds: bool, reference: &str, what: &str) -> Result<(), DeviceError> {
     if holds { Ok(()) } else { Err(task_error(format!("reference `{reference}` needs {what}"))) }
 }
@@ -132,22 +122,19 @@ pub fn has_trusted(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::Bf16 | DType::F32)
 }
 
-/// Values as f32, as a kernel loads them.
 pub fn to_f32(values: &[f64]) -> Vec<f32> {
     values.iter().map(|value| *value as f32).collect()
 }
 
-/// Values that one task adds up.
 const CHUNK: usize = 1 << 16;
 
-/// How many rows of so many operations are worth a task. Waking a thread, which then looks for more work for a while,
-/// takes as long as some ten thousand operations, and most cases of a study are small shapes.
+/// Waking a thread, which then looks for more work for a while, takes as long as some ten thousand operations, and
+/// most cases of a study are small shapes.
 pub fn rows_per_task(operations: usize) -> usize {
     (CHUNK / operations.max(1)).max(1)
 }
 
-/// Sums over pairs of neighboring values of two equally long slices, on all cores. Chunks are added in their
-/// order, so that a sum does not depend on the number of threads.
+/// Chunks are added in their order, so that a sum does not depend on the number of threads.
 pub fn pair_sums<const N: usize>(
     left: &[f64],
     right: &[f64],
@@ -161,18 +148,15 @@ pub fn pair_sums<const N: usize>(
     parts.into_iter().fold([0.0; N], add)
 }
 
-/// Sums over the finite values.
 pub fn finite_sums<const N: usize>(values: &[f64], terms: impl Fn(f64) -> [f64; N] + Sync) -> [f64; N] {
     pair_sums(values, values, |value, _| if value.is_finite() { terms(value) } else { [0.0; N] })
 }
 
-/// Root mean square of the finite values; 0 for nothing.
 pub fn rms(values: &[f64]) -> f64 {
     let [square, count] = finite_sums(values, |value| [value * value, 1.0]);
     (square / count.max(1.0)).sqrt()
 }
 
-/// Largest finite magnitude; 0 for nothing.
 pub fn max_abs(values: &[f64]) -> f64 {
     let magnitude = |value: &f64| if value.is_finite() { value.abs() } else { 0.0 };
     values.par_iter().with_min_len(CHUNK).map(magnitude).reduce(|| 0.0, f64::max)

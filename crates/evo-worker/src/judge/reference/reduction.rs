@@ -31,7 +31,6 @@ pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceEr
     }])
 }
 
-/// Fewer values are not worth waking a thread for.
 const TASK: usize = 1 << 16;
 
 /// Pairwise, so that fp64 rounding stays out of sight for any N.

@@ -6,7 +6,6 @@ use rayon::prelude::*;
 use super::operands::{Noise, Operands, ReferenceAnswer, has_trusted, require, rows_per_task};
 use crate::judge::element::round_f32;
 
-/// Added to the mean square, as in the common definitions.
 const EPSILON: f64 = 1e-6;
 
 pub fn compute(operands: &Operands<'_>) -> Result<Vec<ReferenceAnswer>, DeviceError> {

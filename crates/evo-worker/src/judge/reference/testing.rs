@@ -11,7 +11,6 @@ use super::operands::{Operands, max_abs};
 use crate::judge::element;
 use crate::judge::inputs::{self, Draw, Family};
 
-/// A check plan with defaults.
 pub fn check_plan(reference: &str) -> CheckPlan {
     CheckPlan {
         reference: ReferencePlan::Builtin { name: reference.into() },
@@ -34,7 +33,6 @@ pub fn check_plan(reference: &str) -> CheckPlan {
     }
 }
 
-/// A buffer with the default fill.
 pub fn buffer(name: &str, dtype: DType, shape: &[u64], role: Role) -> BufferPlan {
     let fill = if dtype.is_float() {
         Fill::Normal { scale: 1.0 }
@@ -44,7 +42,6 @@ pub fn buffer(name: &str, dtype: DType, shape: &[u64], role: Role) -> BufferPlan
     BufferPlan { name: name.into(), dtype, shape: shape.to_vec(), role, fill, symbol: None, view: None }
 }
 
-/// A plan without launches.
 pub fn plan(name: &str, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> ProblemPlan {
     ProblemPlan {
         name: name.into(),
@@ -65,7 +62,6 @@ pub fn plan(name: &str, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> Prob
     }
 }
 
-/// Random inputs for a plan.
 pub fn operands(plan: &ProblemPlan, family: Family, index: u32) -> Operands<'_> {
     let draw = Draw { seed: 11, index, family, magnitude: family.magnitudes()[0] };
     let fill = |buffer: &BufferPlan| match buffer.role {
@@ -77,7 +73,6 @@ pub fn operands(plan: &ProblemPlan, family: Family, index: u32) -> Operands<'_> 
     Operands { plan, values: plan.buffers.iter().map(fill).collect() }
 }
 
-/// Asserts closeness in fp64.
 pub fn assert_close(actual: &[f64], expected: &[f64], relative: f64) {
     assert_eq!(actual.len(), expected.len());
     let scale = max_abs(expected).max(1e-300);
@@ -86,7 +81,6 @@ pub fn assert_close(actual: &[f64], expected: &[f64], relative: f64) {
     }
 }
 
-/// A `.npy` file of format version 1 as NumPy writes it.
 pub fn npy_file(descr: &str, shape: &[u64], data: &[u8]) -> Vec<u8> {
     let extents: String = shape.iter().map(|extent| format!("{extent}, ")).collect();
     let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({extents}), }}\n");

@@ -1,38 +1,29 @@
 //! What a built-in reference has to compute at one problem, as the device's own kernels take it.
 //!
-//! A problem that the kernels do not take (other data types, an empty buffer, a buffer that is not there) is none of
-//! theirs: the plain functions compute it, or say what is wrong with it.
+//! A problem that the kernels do not take is left to the plain functions, which compute it or say what is wrong with
+//! it.
 
 use evo_device::device::{BoundArgument, BoundLaunch, BufferId};
 use evo_protocol::device::DeviceLimits;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
 
-/// Threads of a block; attention has its own.
 const BLOCK: u32 = 256;
 const BLOCK_ATTENTION: u32 = 128;
-/// Side of the block of outputs that `gemm` computes.
 const TILE: u64 = 64;
-/// Queries that a block of `attention` takes at most.
 const QUERIES_MAX: u64 = 8;
-/// Blocks in y that every device takes.
 const GRID_Y_MAX: u64 = 65_535;
 
-/// A reference at one problem.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReferenceWork {
     pub kind: WorkKind,
     /// Inputs by position in the plan, in the order of the kernel's arguments.
     pub inputs: Vec<usize>,
-    /// Position of the output.
     pub output: usize,
-    /// Of the inputs.
     pub dtype: DType,
-    /// Of the output.
     pub dtype_out: DType,
 }
 
-/// Which computation, with its extents.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WorkKind {
     Gemm { m: u64, k: u64, n: u64 },
@@ -43,7 +34,6 @@ pub enum WorkKind {
     Attention(AttentionWork),
 }
 
-/// Extents of an attention problem.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AttentionWork {
     pub batch: u64,
@@ -57,7 +47,6 @@ pub struct AttentionWork {
     pub group: u64,
 }
 
-/// Buffers of one computation.
 #[derive(Clone, Debug)]
 pub struct WorkBuffers {
     /// In the order of [`ReferenceWork::inputs`].
@@ -81,7 +70,6 @@ impl AttentionWork {
 }
 
 impl ReferenceWork {
-    /// The work of the built-in reference `name`, if the device's kernels take it.
     pub fn of(name: &str, plan: &ProblemPlan, limits: &DeviceLimits) -> Option<ReferenceWork> {
         let input = |name: &str, rank: usize| find(plan, name, rank, Role::is_read);
         let output = |name: &str, shape: &[u64]| {
@@ -150,17 +138,14 @@ impl ReferenceWork {
         }
     }
 
-    /// Whether there is a trusted computation beside the answer.
     pub fn has_trusted(&self) -> bool {
         !self.is_exact()
     }
 
-    /// Whether no error is allowed.
     pub fn is_exact(&self) -> bool {
         matches!(self.kind, WorkKind::Transpose { .. })
     }
 
-    /// Launches of the kernels of `references.cu`.
     pub fn launches(&self, buffers: &WorkBuffers) -> Vec<BoundLaunch> {
         let entry = |name: &str| format!("evo_reference_{name}");
         let of = |buffer: BufferId| BoundArgument::Buffer(buffer);
@@ -212,12 +197,10 @@ impl ReferenceWork {
     }
 }
 
-/// Blocks of a kernel that goes over so many elements.
 pub fn blocks(elements: u64) -> u32 {
     elements.div_ceil(u64::from(BLOCK)).clamp(1, 264) as u32
 }
 
-/// A launch of one of the kernels.
 pub fn launch(
     entry: String,
     grid: [u32; 3],
@@ -240,17 +223,14 @@ pub fn launch(
     }
 }
 
-/// A 32-bit argument.
 pub fn int(value: i32) -> BoundArgument {
     BoundArgument::Scalar(value.to_le_bytes().to_vec())
 }
 
-/// A 64-bit argument.
 pub fn long(value: u64) -> BoundArgument {
     BoundArgument::Scalar(value.to_le_bytes().to_vec())
 }
 
-/// An fp64 argument.
 pub fn double(value: f64) -> BoundArgument {
     BoundArgument::Scalar(value.to_le_bytes().to_vec())
 }

@@ -100,7 +100,6 @@ fn no_memory_is_a_verdict_and_gates_without_work_did_not_run() {
     assert_eq!(answer.verdict.unwrap().kind, VerdictKind::HarnessError);
 }
 
-/// The cases whose data is made ready while something is done.
 fn made_ready(judge: &mut Judge, work: impl FnOnce(&mut Judge, &mut PhaseSink<'_>)) -> Vec<String> {
     let mut names = Vec::new();
     work(judge, &mut |phase, name: &str| {

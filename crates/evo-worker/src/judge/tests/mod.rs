@@ -118,7 +118,6 @@ fn honest(call: &mut Call<'_>) {
     product(call, m);
 }
 
-/// Runs the honest kernel and lets `lie` change something.
 fn lying(lie: impl Fn(&mut Call<'_>) + 'static) -> Kernel {
     kernel(move |call| {
         honest(call);
@@ -175,7 +174,6 @@ fn verdict_at(kernel: Kernel, check: CheckPlan, plans: &[ProblemPlan], depth: De
     checked(&mut judge, plans, depth).or_else(|| timed(&mut judge, &plans[0]))
 }
 
-/// Every gate in order; the first verdict.
 fn checked(judge: &mut Judge, plans: &[ProblemPlan], depth: Depth) -> Option<Box<Verdict>> {
     for gate in [Gate::Launch, Gate::TinyShapes, Gate::FullShapes, Gate::Repeatability] {
         let answer = judge.gate(0, gate, depth, plans, &mut { QUIET });
@@ -189,7 +187,6 @@ fn checked(judge: &mut Judge, plans: &[ProblemPlan], depth: Depth) -> Option<Box
     None
 }
 
-/// Calls in a row with a look at the outputs now and then, and calls on new contents.
 fn timed(judge: &mut Judge, plan: &ProblemPlan) -> Option<Box<Verdict>> {
     let timed = judge.prepare_timed(0, plan, Turns::Several, &mut { QUIET }).unwrap();
     for _ in 0..10 {

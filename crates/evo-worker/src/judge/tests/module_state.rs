@@ -4,7 +4,6 @@ use std::cell::Cell;
 
 use super::*;
 
-/// A judge that finds the module's variable.
 fn judge_that_looks(kernel: Kernel, check: CheckPlan) -> Judge {
     let mut device = FakeDevice::new(vec![("k", kernel), ("naive", self::kernel(honest))]);
     device.names_variables = true;
