@@ -9,7 +9,6 @@
 //! journal (`journal`) before it is used. One loop (`engine`) drives all of this. Reports and commands
 //! (`report`, `cli`) only read the result.
 
-pub mod answers;
 pub mod bench;
 pub mod cli;
 pub mod mcp;

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use evo_protocol::leaderboard::Environment;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::answer::Answer;
@@ -16,8 +17,8 @@ use super::output;
 use crate::compile::cache::{self, Cache};
 use crate::compile::cache_size::{self, CacheUsage};
 
-#[derive(Serialize)]
-struct CacheJson {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CacheAnswer {
     folder: String,
     entries: u64,
     bytes: u64,
@@ -33,7 +34,7 @@ pub fn run(arguments: &CacheArgs) -> Result<Answer, CliError> {
     let removed = if arguments.prune { cache.prune(limit) } else { CacheUsage::default() };
     let usage = cache.usage();
     if arguments.json {
-        let object = CacheJson {
+        let object = CacheAnswer {
             folder: cache.shown().to_string(),
             entries: usage.entries,
             bytes: usage.bytes,
@@ -41,7 +42,7 @@ pub fn run(arguments: &CacheArgs) -> Result<Answer, CliError> {
             removed_entries: removed.entries,
             removed_bytes: removed.bytes,
         };
-        return Ok(Answer::text(ExitCode::Done, serde_json::to_string(&object)?));
+        return Ok(Answer::of(ExitCode::Done, &object));
     }
     let mut text = format!("folder   {}\n", cache.shown());
     text.push_str(&format!("entries  {}\n", usage.entries));

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 use std::io::Write;
+use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -16,11 +17,14 @@ use evo_protocol::binary::{Binary, EntryResources};
 use evo_protocol::device::{DeviceKind, DeviceLimits};
 use evo_protocol::envelope::LimitName;
 use evo_protocol::plan::ProblemPlan;
+use evo_protocol::schema::{ConfigurationObject, HashText};
 use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
-use evo_space::genome::{Configuration, Genome};
+use evo_space::genome::{Configuration, ContentHash, Genome};
 use evo_space::sample;
 use evo_space::space::SearchSpace;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::json;
 
 use super::answer::Answer;
@@ -112,7 +116,10 @@ pub fn carry_out(order: CompileTask<'_>, call: &Call) -> Result<Answer, CliError
     eprint!("{}", counts.text(&target.arch, farm.toolchain(), farm.jobs(), start.elapsed()));
     Ok(match only {
         Some(variant) => answer(&variant, &kernel.name, &target.arch, call),
-        None => Answer::object(ExitCode::Done, &counts.json(&kernel.name, &target.arch)),
+        None => {
+            let all = CompiledMany { kernel: &kernel.name, arch: &target.arch, counts };
+            Answer::of(ExitCode::Done, &all)
+        }
     })
 }
 
@@ -123,8 +130,8 @@ fn answer(variant: &CompiledVariant, kernel: &str, arch: &str, call: &Call) -> A
         call.hit(LimitName::Compile);
     }
     let exit = if kind.is_none() { ExitCode::Done } else { ExitCode::Failed };
-    let brief = json!({ "fits": kind.is_none(), "outcome": variant.outcome() });
-    let answer = Answer::object(exit, &variant.json(kernel, arch)).in_brief(brief);
+    let result = Some(CompiledBrief { fits: kind.is_none(), outcome: variant.outcome() });
+    let answer = Answer::of(exit, &CompiledAnswer { result, ..variant.answer(kernel, arch) });
     match variant.verdict.as_ref().filter(|verdict| verdict.is_trouble()) {
         Some(verdict) => answer.despite(session::trouble("the variant could not be compiled", verdict)),
         None => answer,
@@ -431,7 +438,9 @@ impl<'a> Printer<'a> {
     fn print(&mut self, variant: CompiledVariant) -> io::Result<()> {
         let order = self.order;
         match (order.call.is_json(), order.is_alone) {
-            (true, false) => order.call.line(&variant.json(&order.kernel.name, &order.target.arch))?,
+            (true, false) => {
+                order.call.line(&json!(variant.answer(&order.kernel.name, &order.target.arch)))?
+            }
             (true, true) => {}
             (false, _) => self.print_rows(&variant)?,
         }
@@ -487,8 +496,11 @@ impl CompiledCode {
 }
 
 /// What one entry point uses, and what its launches ask for at most.
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct EntryUse {
+    #[schemars(with = "BTreeMap<String, i64>")]
     constants: Specialization,
+    #[serde(flatten)]
     pub resources: EntryResources,
     shared_dynamic_bytes: Option<i64>,
     threads: Option<i64>,
@@ -552,53 +564,94 @@ impl CompiledVariant {
     }
 
     /// One object. `fits` says that it compiles and may be launched, not that it is right.
-    pub fn json(&self, kernel: &str, arch: &str) -> serde_json::Value {
-        let entries = self.entries.iter().map(|entry| {
-            json!({
-                "entry": entry.resources.entry,
-                "constants": entry.constants,
-                "registers": entry.resources.registers,
-                "stack_bytes": entry.resources.stack_bytes,
-                "spill_store_bytes": entry.resources.spill_store_bytes,
-                "spill_load_bytes": entry.resources.spill_load_bytes,
-                "shared_static_bytes": entry.resources.shared_static_bytes,
-                "shared_dynamic_bytes": entry.shared_dynamic_bytes,
-                "threads": entry.threads,
-                "threads_max": entry.resources.threads_max,
-            })
-        });
+    fn answer<'a>(&'a self, kernel: &'a str, arch: &'a str) -> CompiledAnswer<'a> {
         // One binary for all problems is described by the variant's own fields.
         let only = self.code.binaries.first().filter(|_| self.code.binaries.len() == 1);
         let pairs = self.code.constants.iter().zip(&self.code.binaries);
-        let binaries = pairs.map(|(constants, binary)| {
-            json!({
-                "constants": constants,
-                "binary_hash": binary.hash,
-                "code_hash": binary.code_hash,
-                "path": binary.path,
-                "compile_ms": binary.compile_ms,
-                "cached": binary.cached,
-                "log": binary.log,
-            })
+        let binaries = pairs.map(|(constants, binary)| CompiledBinary {
+            constants,
+            binary_hash: &binary.hash,
+            code_hash: &binary.code_hash,
+            path: &binary.path,
+            compile_ms: binary.compile_ms,
+            cached: binary.cached,
+            log: &binary.log,
         });
-        json!({
-            "kernel": kernel,
-            "arch": arch,
-            "configuration": self.configuration,
-            "configuration_hash": self.configuration.hash(),
-            "fits": self.verdict.is_none(),
-            "verdict": self.verdict,
-            "entries": entries.collect::<Vec<_>>(),
-            "binaries": binaries.collect::<Vec<_>>(),
-            "binary_hash": only.map(|binary| &binary.hash),
-            "code_hash": only.map(|binary| &binary.code_hash),
-            "path": only.map(|binary| &binary.path),
-            "toolchain": self.code.binaries.first().map(|binary| &binary.toolchain),
-            "compile_ms": self.compile_ms(),
-            "cached": self.is_cached(),
-            "log": only.map(|binary| &binary.log),
-        })
+        CompiledAnswer {
+            kernel,
+            arch,
+            configuration: &self.configuration,
+            configuration_hash: self.configuration.hash(),
+            fits: self.verdict.is_none(),
+            verdict: self.verdict.as_ref(),
+            entries: &self.entries,
+            binaries: binaries.collect(),
+            binary_hash: only.map(|binary| &binary.hash),
+            code_hash: only.map(|binary| &binary.code_hash),
+            path: only.map(|binary| binary.path.as_path()),
+            toolchain: self.code.binaries.first().map(|binary| binary.toolchain.as_str()),
+            compile_ms: self.compile_ms(),
+            cached: self.is_cached(),
+            log: only.map(|binary| binary.log.as_str()),
+            result: None,
+        }
     }
+}
+
+/// The answer of `evo compile` and `evo build` about one variant, and a line of the stream about many.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CompiledAnswer<'a> {
+    kernel: &'a str,
+    arch: &'a str,
+    #[schemars(with = "ConfigurationObject")]
+    configuration: &'a Configuration,
+    #[schemars(with = "HashText")]
+    configuration_hash: ContentHash,
+    fits: bool,
+    verdict: Option<&'a Verdict>,
+    entries: &'a [EntryUse],
+    binaries: Vec<CompiledBinary<'a>>,
+    #[schemars(with = "Option<HashText>")]
+    binary_hash: Option<&'a ContentHash>,
+    #[schemars(with = "Option<HashText>")]
+    code_hash: Option<&'a ContentHash>,
+    path: Option<&'a Path>,
+    toolchain: Option<&'a str>,
+    compile_ms: Option<f64>,
+    cached: Option<bool>,
+    log: Option<&'a str>,
+    /// Absent in a stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<CompiledBrief>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct CompiledBrief {
+    fits: bool,
+    outcome: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct CompiledBinary<'a> {
+    #[schemars(with = "BTreeMap<String, i64>")]
+    constants: &'a Specialization,
+    #[schemars(with = "HashText")]
+    binary_hash: &'a ContentHash,
+    #[schemars(with = "HashText")]
+    code_hash: &'a ContentHash,
+    path: &'a Path,
+    compile_ms: f64,
+    cached: bool,
+    log: &'a str,
+}
+
+/// The last object of a stream.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CompiledMany<'a> {
+    kernel: &'a str,
+    arch: &'a str,
+    #[serde(flatten)]
+    counts: CompileCounts,
 }
 
 /// Bytes stored and loaded by spills, if the compiler said.
@@ -632,14 +685,17 @@ impl EntryUse {
 }
 
 /// Counts over all variants.
-#[derive(Default)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct CompileCounts {
-    outcomes: BTreeMap<String, usize>,
+    #[serde(rename = "variants")]
     count: usize,
+    #[serde(rename = "fitting")]
     fits: usize,
     spilling: usize,
-    cached: usize,
     compiled: usize,
+    cached: usize,
+    /// By the verdict's label.
+    outcomes: BTreeMap<String, usize>,
 }
 
 impl CompileCounts {
@@ -661,20 +717,6 @@ impl CompileCounts {
     /// Variants so far.
     pub fn count(&self) -> usize {
         self.count
-    }
-
-    /// The last object of a stream.
-    pub fn json(&self, kernel: &str, arch: &str) -> serde_json::Value {
-        json!({
-            "kernel": kernel,
-            "arch": arch,
-            "variants": self.count,
-            "fitting": self.fits,
-            "spilling": self.spilling,
-            "compiled": self.compiled,
-            "cached": self.cached,
-            "outcomes": self.outcomes,
-        })
     }
 
     /// `8 variants for sm_89 by nvrtc 13.0: 6 fit, 2 static_reject:smem; 1 spill` and how long it took.

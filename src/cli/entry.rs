@@ -8,6 +8,7 @@ use clap::{CommandFactory, Parser};
 use evo_protocol::command_schemas::UNKNOWN;
 
 use super::answer::Answer;
+use super::answers;
 use super::call::Call;
 use super::command_line::{Cli, Command};
 use super::error::CliError;
@@ -19,7 +20,6 @@ use super::{
     import, init, invert, leaderboard, man, mcp, micro, output, preflight, profile, render, report, request,
     restore, sanitize, selftest, space, sweep, test_one, watch, worker,
 };
-use crate::answers;
 use crate::process::{keep_with, worker_program};
 
 /// For people who ask for a command that was here in earlier versions.

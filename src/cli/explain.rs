@@ -4,15 +4,16 @@
 //! cannot differ.
 
 use clap::Args;
-use evo_protocol::verdict::VerdictKind;
+use evo_protocol::verdict::{VerdictClass, VerdictKind};
 use evo_space::diagnostic::nearest;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::answer::Answer;
+use super::answers;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::output;
-use crate::answers;
 use crate::report::width::{stdout_width, wrapped};
 
 const PAGE: &str = include_str!("../../docs/verdicts.md");
@@ -32,7 +33,7 @@ pub fn run(arguments: &ExplainArgs) -> Result<Answer, CliError> {
     };
     let explained = explain(label)?;
     if arguments.json {
-        return Ok(Answer::object(ExitCode::Done, &explained.json()));
+        return Ok(Answer::of(ExitCode::Done, &explained.answer()));
     }
     output::stdout(&explained.text(stdout_width()))?;
     Ok(ExitCode::Done.into())
@@ -155,22 +156,41 @@ impl ExplainedVerdict {
         text
     }
 
-    fn json(&self) -> Value {
-        let mut object = json!({
-            "schema": "evo.explain",
-            "version": 1,
-            "verdict": self.kind,
-            "class": self.kind.class(),
-            "cause": self.cause,
-            "cause_text": self.cause_text(),
-            "causes": self.section.causes.iter().map(|(name, text)| json!({"cause": name, "text": text}))
-                .collect::<Vec<_>>(),
-        });
-        for ((_, key), paragraph) in LEADS.iter().zip(&self.section.paragraphs) {
-            object[*key] = json!(paragraph);
+    fn answer(&self) -> Explained<'_> {
+        let [seen, usual_causes, next, example] = &self.section.paragraphs;
+        let causes = self.section.causes.iter().map(|(cause, text)| ExplainedCause { cause, text });
+        Explained {
+            verdict: self.kind,
+            class: self.kind.class(),
+            cause: self.cause.as_deref(),
+            cause_text: self.cause_text(),
+            causes: causes.collect(),
+            seen,
+            usual_causes,
+            next,
+            example,
         }
-        object
     }
+}
+
+/// `evo explain VERDICT`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Explained<'a> {
+    verdict: VerdictKind,
+    class: VerdictClass,
+    cause: Option<&'a str>,
+    cause_text: Option<&'a str>,
+    causes: Vec<ExplainedCause<'a>>,
+    seen: &'a str,
+    usual_causes: &'a str,
+    next: &'a str,
+    example: &'a str,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct ExplainedCause<'a> {
+    cause: &'a str,
+    text: &'a str,
 }
 
 /// `evo explain`

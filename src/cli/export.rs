@@ -6,6 +6,7 @@
 // Comments on flags are help texts, in which `[default: …]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use evo_export::dispatch::{self, Dispatch};
@@ -16,9 +17,15 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::EnvelopeStatus;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::export::ExportJudgement;
+use evo_protocol::known::Known;
+use evo_protocol::schema::ConfigurationObject;
+use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::{Gate, GateState};
+use evo_space::genome::Configuration;
 use evo_space::value;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
 
 use super::answer::Answer;
 use super::call::Call;
@@ -36,6 +43,7 @@ use crate::journal::own_folder::OwnFolder;
 use crate::journal::reader;
 use crate::journal::replay::History;
 use crate::report::csv;
+use crate::report::envelope::ResultAlone;
 
 /// Runs the command.
 pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
@@ -144,13 +152,9 @@ fn judge(
         }
     };
     output::say(&text);
-    let own = json!({ "verdict": verdict.label(), "message": verdict.message });
-    let result = json!({
-        "folder": arguments.to.display().to_string(), "judged": null, "variants": [], "formats": [], "verified": [],
-    });
-    let mut answer = Answer::object(ExitCode::Failed, &own).in_brief(result);
-    answer.reasons.insert("result.judged".to_string(), text);
-    Ok(Some(answer))
+    let result = Exported::empty(arguments, text);
+    let own = json!({ "verdict": verdict.label(), "message": verdict.message, "result": result });
+    Ok(Some(Answer::of(ExitCode::Failed, &own)))
 }
 
 fn all_files(variants: &[ExportedVariant], dispatch: Option<&Dispatch>) -> Result<Vec<ExportFile>, CliError> {
@@ -182,42 +186,29 @@ fn answer(
     rows: &[VerifiedRow],
 ) -> Result<Answer, CliError> {
     let folder = arguments.to.display().to_string();
-    let mut reasons = std::collections::BTreeMap::new();
-    let mut listed: Vec<Value> = Vec::new();
+    let written = |format: &'static str, variant: &str, why: Option<&String>| ExportedFormat {
+        format,
+        variant: variant.to_string(),
+        written: why.is_none(),
+        reason: Known::of(why.cloned(), format!("`{format}` was written")),
+    };
+    let mut listed = Vec::new();
     for variant in variants {
-        for format in formats.iter().filter(|own| **own != ExportFormat::Dispatch) {
-            let why = variant.missing.iter().find(|(own, _)| own == format).map(|(_, why)| why);
-            listed.push(json!({ "format": format.as_str(), "variant": variant.folder, "written": why.is_none(), "reason": why }));
+        for format in formats.iter().filter(|format| **format != ExportFormat::Dispatch) {
+            let why = variant.missing.iter().find(|(missing, _)| missing == format).map(|(_, why)| why);
+            listed.push(written(format.as_str(), &variant.folder, why));
         }
     }
     if formats.contains(&ExportFormat::Dispatch) {
-        let why = plan.without_dispatch.as_ref();
-        listed.push(json!({ "format": "dispatch", "variant": "", "written": why.is_none(), "reason": why }));
+        listed.push(written("dispatch", "", plan.without_dispatch.as_ref()));
     }
-    for (at, own) in listed.iter().enumerate().filter(|(_, own)| own["reason"].is_null()) {
-        reasons.insert(
-            format!("result.formats.{at}.reason"),
-            format!("`{}` was written", own["format"].as_str().unwrap_or_default()),
-        );
-    }
-    let variant = |(wish, own): (&export_plan::VariantWish<'_>, &ExportedVariant)| {
-        json!({
-            "folder": own.folder,
-            "configuration": wish.configuration,
-            "constants": wish.constants,
-            "problems": wish.problems.iter().map(|own| own.name.as_str()).collect::<Vec<_>>(),
-            "files": own.files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(),
-        })
+    let variant = |(wish, made): (&export_plan::VariantWish<'_>, &ExportedVariant)| ExportedFiles {
+        folder: made.folder.clone(),
+        configuration: wish.configuration.clone(),
+        constants: wish.constants.clone(),
+        problems: wish.problems.iter().map(|problem| problem.name.clone()).collect(),
+        files: made.files.iter().map(|file| file.path.clone()).collect(),
     };
-    let verified: Vec<Value> =
-        rows.iter().enumerate().map(|(at, row)| row.object(at, &mut reasons)).collect();
-    let result = json!({
-        "folder": folder,
-        "judged": plan.judged,
-        "variants": plan.variants.iter().zip(variants).map(variant).collect::<Vec<_>>(),
-        "formats": listed,
-        "verified": verified,
-    });
     let failed = rows.iter().any(|row| row.status == "fail");
     let absent = arguments.verify && rows.iter().all(|row| row.status != "pass");
     if !call.is_json() {
@@ -229,26 +220,29 @@ fn answer(
         (false, true) => EnvelopeStatus::NotRun,
         (false, false) => EnvelopeStatus::Pass,
     };
-    let mut answer = Answer { status, ..Answer::object(exit, &json!({})) }.in_brief(result);
-    answer.reasons.extend(reasons);
-    Ok(answer)
+    let result = Exported {
+        folder,
+        judged: Known::Is(plan.judged),
+        variants: plan.variants.iter().zip(variants).map(variant).collect(),
+        formats: listed,
+        verified: rows.to_vec(),
+    };
+    Ok(Answer { status, ..Answer::of(exit, &ResultAlone { result }) })
 }
 
-fn text(folder: &str, plan: &ExportPlan<'_>, listed: &[Value], rows: &[VerifiedRow]) -> String {
+fn text(folder: &str, plan: &ExportPlan<'_>, listed: &[ExportedFormat], rows: &[VerifiedRow]) -> String {
     let judged = match plan.judged {
         ExportJudgement::Now => "it passed its gates",
         ExportJudgement::Recorded => "it stands on the leaderboard",
         ExportJudgement::Unchecked => "it was not judged (`--unchecked`)",
     };
     let mut text = format!("exported to {folder}: {judged}\n");
-    for own in listed {
-        let word = |key: &str| own[key].as_str().unwrap_or_default();
-        let place =
-            if word("variant").is_empty() { String::new() } else { format!(" ({})", word("variant")) };
-        match own["written"].as_bool() {
-            Some(true) => text.push_str(&format!("  {:<10} written{place}\n", word("format"))),
-            _ => text.push_str(&format!("  {:<10} not written{place}: {}\n", word("format"), word("reason"))),
-        }
+    for ExportedFormat { format, variant, reason, .. } in listed {
+        let place = if variant.is_empty() { String::new() } else { format!(" ({variant})") };
+        text += &match reason.value() {
+            None => format!("  {format:<10} written{place}\n"),
+            Some(why) => format!("  {format:<10} not written{place}: {why}\n"),
+        };
     }
     rows.iter().for_each(|row| text.push_str(&row.line()));
     text
@@ -408,25 +402,65 @@ pub fn export_results(arguments: &ExportArgs, call: &Call) -> Result<Answer, Cli
     write(&arguments.to, &files)?;
     call.know(|facts| facts.device = Some(header.device.name.clone()));
     let folder = arguments.to.display().to_string();
-    let formats: Vec<_> = RESULT_FORMATS
-        .iter()
-        .filter(|(_, path)| files.iter().any(|own| own.path == *path))
-        .map(|(format, _)| json!({ "format": format, "variant": "", "written": true, "reason": null }))
-        .collect();
+    let is_written = |(_, path): &&(&str, &str)| files.iter().any(|file| file.path == *path);
+    let format = |(format, _): &(&'static str, &str)| ExportedFormat {
+        format,
+        variant: String::new(),
+        written: true,
+        reason: Known::Unknown("it was written".into()),
+    };
+    let formats = RESULT_FORMATS.iter().filter(is_written).map(format).collect();
     if !call.is_json() {
         output::stdout(&format!(
             "{} evaluations of `{study}` exported to {folder}\n",
             history.evaluations.len()
         ))?;
     }
-    let mut answer = Answer::object(ExitCode::Done, &json!({})).in_brief(json!({
-        "folder": folder, "judged": null, "variants": [], "formats": formats, "verified": [],
-    }));
-    answer.reasons.insert("result.judged".into(), "these are results, and no candidate".into());
-    for at in 0..formats.len() {
-        answer.reasons.insert(format!("result.formats.{at}.reason"), "it was written".into());
+    let none = Exported::empty(arguments, "these are results, and no candidate".to_string());
+    Ok(Answer::of(ExitCode::Done, &ResultAlone { result: Exported { formats, ..none } }))
+}
+
+/// The `result` of `evo export`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Exported {
+    folder: String,
+    judged: Known<ExportJudgement>,
+    variants: Vec<ExportedFiles>,
+    formats: Vec<ExportedFormat>,
+    verified: Vec<VerifiedRow>,
+}
+
+impl Exported {
+    /// Nothing is exported, or no candidate: the reason why none was judged.
+    fn empty(arguments: &ExportArgs, why: String) -> Exported {
+        Exported {
+            folder: arguments.to.display().to_string(),
+            judged: Known::Unknown(why),
+            variants: Vec::new(),
+            formats: Vec::new(),
+            verified: Vec::new(),
+        }
     }
-    Ok(answer)
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct ExportedFiles {
+    folder: String,
+    #[schemars(with = "ConfigurationObject")]
+    configuration: Configuration,
+    #[schemars(with = "BTreeMap<String, i64>")]
+    constants: Specialization,
+    problems: Vec<String>,
+    files: Vec<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct ExportedFormat {
+    format: &'static str,
+    variant: String,
+    written: bool,
+    /// Why it was not.
+    reason: Known<String>,
 }
 
 fn history(out: &Path, study: &str) -> Result<History, CliError> {

@@ -4,14 +4,15 @@
 //! `cu` has two halves: `launch.hpp` has to launch what evo's own plan says, at the sizes of every problem, and `kernel.cu` is
 //! a candidate of its own. Forms in Python are implementations of a peer, whose times evo's own clock bounds.
 
-use std::collections::BTreeMap;
 use std::fs;
 
 use evo_export::VERIFY_PEER;
 use evo_export::format::ExportFormat;
 use evo_protocol::device::DeviceKind;
+use evo_protocol::known::Known;
 use evo_system::scratch::{ScratchFolder, ScratchPlace};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 
 use super::bench::{self, ROUNDS};
 use super::candidate::{self, CandidateArgs};
@@ -133,8 +134,7 @@ impl Verifier<'_> {
     }
 
     fn row(&self, format: ExportFormat, status: &'static str, reason: Option<String>) -> VerifiedRow {
-        let variant = self.variant.folder.clone();
-        VerifiedRow { format, variant, problem: None, status, times_ns: None, reason }
+        VerifiedRow::new(format, &self.variant.folder, None, status, None, reason)
     }
 
     /// Judges and times them beside the candidate itself.
@@ -276,14 +276,9 @@ impl Verifier<'_> {
                     RowStatus::Fail => "fail",
                     RowStatus::Skipped | RowStatus::NotRun => "not_run",
                 };
-                rows.push(VerifiedRow {
-                    format,
-                    variant: self.variant.folder.clone(),
-                    problem: Some(row.problem.clone()),
-                    status,
-                    times_ns: time(row).zip(ours(&row.problem)),
-                    reason: row.reason.clone(),
-                });
+                let times_ns = time(row).zip(ours(&row.problem));
+                let (folder, problem) = (&self.variant.folder, Some(row.problem.clone()));
+                rows.push(VerifiedRow::new(format, folder, problem, status, times_ns, row.reason.clone()));
             }
             if !seen {
                 let whole =
@@ -296,58 +291,64 @@ impl Verifier<'_> {
     }
 }
 
-/// What became of one form on one problem.
-#[derive(Debug)]
+/// What became of one form on one problem. Times are in the mode that ranks.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct VerifiedRow {
+    #[serde(serialize_with = "by_name")]
+    #[schemars(with = "String")]
     pub format: ExportFormat,
     /// Folder of the variant in the export.
     pub variant: String,
-    /// None where the form as a whole is meant.
-    pub problem: Option<String>,
+    pub problem: Known<String>,
     /// `pass`, `fail` or `not_run`.
     pub status: &'static str,
-    /// Its time and ours in the mode that ranks, nanoseconds.
-    pub times_ns: Option<(f64, f64)>,
+    time_ns: Known<f64>,
+    evo_ns: Known<f64>,
+    ratio: Known<f64>,
     /// Why it is not `pass`.
-    pub reason: Option<String>,
+    pub reason: Known<String>,
+}
+
+fn by_name<S: Serializer>(format: &ExportFormat, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(format.as_str())
 }
 
 impl VerifiedRow {
-    /// The row as the command's object has it; `reasons` learns why fields are null.
-    pub fn object(&self, at: usize, reasons: &mut BTreeMap<String, String>) -> Value {
-        let times = self.times_ns;
-        if times.is_none() {
-            let why = self.reason.clone().unwrap_or_else(|| "it was compared and not timed".to_string());
-            for name in ["time_ns", "evo_ns", "ratio"] {
-                reasons.insert(format!("result.verified.{at}.{name}"), why.clone());
-            }
+    /// Without a problem the form as a whole is meant. `times_ns` are its own and ours.
+    fn new(
+        format: ExportFormat,
+        variant: &str,
+        problem: Option<String>,
+        status: &'static str,
+        times_ns: Option<(f64, f64)>,
+        reason: Option<String>,
+    ) -> VerifiedRow {
+        let why = reason.clone().unwrap_or_else(|| "it was compared and not timed".to_string());
+        let number = |of: fn((f64, f64)) -> f64| Known::of(times_ns.map(of), why.as_str());
+        VerifiedRow {
+            format,
+            variant: variant.to_string(),
+            problem: Known::of(problem, "all problems are meant"),
+            status,
+            time_ns: number(|(own, _)| own),
+            evo_ns: number(|(_, evo)| evo),
+            ratio: number(|(own, evo)| own / evo),
+            reason: Known::of(reason, "it passed"),
         }
-        if self.reason.is_none() {
-            reasons.insert(format!("result.verified.{at}.reason"), "it passed".to_string());
-        }
-        if self.problem.is_none() {
-            reasons.insert(format!("result.verified.{at}.problem"), "all problems are meant".to_string());
-        }
-        json!({
-            "format": self.format.as_str(),
-            "variant": self.variant,
-            "problem": self.problem,
-            "status": self.status,
-            "time_ns": times.map(|own| own.0),
-            "evo_ns": times.map(|own| own.1),
-            "ratio": times.map(|own| own.0 / own.1),
-            "reason": self.reason,
-        })
     }
 
     /// The row as a line of text.
     pub fn line(&self) -> String {
-        let place = [self.variant.as_str(), self.problem.as_deref().unwrap_or("every problem")];
+        let problem = self.problem.value().map_or("every problem", String::as_str);
+        let place = [self.variant.as_str(), problem];
         let place: Vec<&str> = place.into_iter().filter(|own| !own.is_empty()).collect();
-        let times = self.times_ns.map_or(String::new(), |(own, evo)| {
-            format!("  {:.2} µs, evo itself {:.2} µs ({:.3})", own / 1e3, evo / 1e3, own / evo)
-        });
-        let reason = self.reason.as_ref().map_or(String::new(), |why| format!("  {why}"));
+        let times = match (&self.time_ns, &self.evo_ns) {
+            (Known::Is(own), Known::Is(evo)) => {
+                format!("  {:.2} µs, evo itself {:.2} µs ({:.3})", own / 1e3, evo / 1e3, own / evo)
+            }
+            _ => String::new(),
+        };
+        let reason = self.reason.value().map_or(String::new(), |why| format!("  {why}"));
         format!("  {:<10} {:<24} {:<8}{times}{reason}\n", self.format.as_str(), place.join(" "), self.status)
     }
 }

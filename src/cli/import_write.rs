@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use evo_kernel::access::SpaceAccess;
 use evo_kernel::sketch::SketchGuess;
 use evo_space::text::quote;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::answer::Answer;
 use super::call::Call;
@@ -14,6 +15,7 @@ use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{opened, output};
 use crate::journal::own_folder::OwnFolder;
+use crate::report::envelope::ResultAlone;
 use crate::task::{self, BenchmarkTask};
 
 /// Guesses of a task that are printed; the object has all of them.
@@ -110,20 +112,13 @@ fn answer(all: &[Written], files: &[PathBuf], call: &Call) -> Result<Answer, Cli
         1 => guess.what.clone(),
         _ => format!("{}: {}", own.space, guess.what),
     };
-    let guesses: Vec<_> = all
-        .iter()
-        .flat_map(|own| {
-            own.guesses.iter().map(move |guess| json!({ "what": what(own, guess), "why": guess.why }))
-        })
-        .collect();
+    let mut guesses = Vec::new();
+    for own in all {
+        let of = |guess: &SketchGuess| DrawnGuess { what: what(own, guess), why: guess.why.to_string() };
+        guesses.extend(own.guesses.iter().map(of));
+    }
     let entries: Vec<&str> = all.iter().map(|own| own.entry.as_str()).collect();
-    let result = json!({
-        "files": names,
-        "entry": entries.join(", "),
-        "opens": opens,
-        "guesses": guesses,
-        "next": next,
-    });
+    let result = Drawn { files: names, entry: entries.join(", "), opens, guesses, next: next.clone() };
     if !call.is_json() {
         let text: String = all.iter().map(described).collect();
         let next: String = next.iter().map(|own| format!("  {own}\n")).collect();
@@ -135,7 +130,7 @@ fn answer(all: &[Written], files: &[PathBuf], call: &Call) -> Result<Answer, Cli
         }
     }
     let exit = if opens { ExitCode::Done } else { ExitCode::Failed };
-    Ok(Answer::from(exit).in_brief(result))
+    Ok(Answer::of(exit, &ResultAlone { result }))
 }
 
 fn described(own: &Written) -> String {
@@ -151,4 +146,22 @@ fn described(own: &Written) -> String {
         text += &format!("  … and {} more, which the file marks\n", own.guesses.len() - SHOWN);
     }
     text
+}
+
+/// The `result` of `evo init` and `evo import`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Drawn {
+    files: Vec<String>,
+    entry: String,
+    /// Whether every space opens as it was written.
+    opens: bool,
+    guesses: Vec<DrawnGuess>,
+    /// Command lines.
+    next: Vec<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct DrawnGuess {
+    what: String,
+    why: String,
 }

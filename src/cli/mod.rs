@@ -1,6 +1,7 @@
 //! Commands: arguments become a validated plan, the plan is run, the result is reported.
 
 mod answer;
+pub mod answers;
 pub mod args;
 mod bench;
 mod bench_args;

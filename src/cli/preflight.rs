@@ -13,7 +13,9 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{ErrorCode, ErrorPlace};
 use evo_protocol::specialization::Specialization;
 use evo_space::genome::ContentHash;
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
 use super::answer::Answer;
 use super::args::PreflightArgs;
@@ -45,18 +47,19 @@ pub fn run(arguments: &PreflightArgs) -> Result<Answer, CliError> {
     let tools = survey(&ToolPlaces::of_environment());
     let ready = findings.iter().all(|finding| finding.ok != Some(false));
     let exit = if ready { ExitCode::Done } else { ExitCode::Failed };
-    let whole = json(&setup, ready, &findings, &tools);
+    let device = setup.choice.spec.clone();
+    let whole = PreflightAnswer { device, ready, findings: &findings, tools: &tools };
     if !arguments.json {
         output::stdout(&text(&setup, ready, &findings, &tools))?;
     }
-    let mut answer = Answer::object(exit, &whole);
+    let mut answer = Answer::of(exit, &whole);
     if let Some(error) = absent {
         answer = answer.despite(error);
     }
     if !arguments.write {
         return Ok(answer);
     }
-    Ok(match keep(&arguments.out, &format!("{whole:#}\n")) {
+    Ok(match keep(&arguments.out, &format!("{:#}\n", json!(whole))) {
         Ok(()) => answer,
         Err(error) => answer.despite(error),
     })
@@ -78,8 +81,12 @@ fn without_gpu(device: &str) -> DeviceSetup {
     }
 }
 
-fn json(setup: &DeviceSetup, ready: bool, findings: &[Finding], tools: &[SurveyedTool]) -> serde_json::Value {
-    serde_json::json!({ "device": setup.choice.spec, "ready": ready, "findings": findings, "tools": tools })
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct PreflightAnswer<'a> {
+    device: String,
+    ready: bool,
+    findings: &'a [Finding],
+    tools: &'a [SurveyedTool],
 }
 
 fn keep(out: &Path, text: &str) -> Result<(), CliError> {
@@ -148,7 +155,7 @@ const DISK_MIN: u64 = 128 << 20;
 const DISK_AMPLE: u64 = 1 << 30;
 
 /// One thing that was looked for.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Finding {
     pub name: &'static str,
     /// Absent: not needed for this device and not there.

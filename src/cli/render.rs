@@ -2,8 +2,11 @@
 
 use evo_device::host::translate::SHIPPED_HEADERS;
 use evo_protocol::binary::{HEADER_END, KernelSource};
+use evo_protocol::schema::{ConfigurationObject, HashText};
 use evo_protocol::specialization::Specialization;
-use evo_space::genome::Configuration;
+use evo_space::genome::{Configuration, ContentHash};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::answer::Answer;
 use super::args::RenderArgs;
@@ -50,11 +53,19 @@ pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
     if !arguments.json {
         return Ok(ExitCode::Done.into());
     }
-    let mut own = object(&kernel.name, configuration, &source);
-    if let Some(reference) = kernel.check.reference.command_line() {
-        own["reference"] = reference.into();
-    }
-    Ok(Answer::object(ExitCode::Done, &own))
+    let own = Rendered {
+        kernel: &kernel.name,
+        configuration,
+        constants: &source.constants,
+        hash: &source.variant_hash,
+        code_hash: source.code_hash(),
+        file_name: &source.file_name,
+        options: &source.options,
+        entries: &source.entries,
+        text: &source.text,
+        reference: kernel.check.reference.command_line(),
+    };
+    Ok(Answer::of(ExitCode::Done, &own))
 }
 
 /// The text with the macros of its options, so that `evo render > k.cu` is a whole kernel. They stand before the `#line` of
@@ -99,18 +110,25 @@ fn header(name: &str) -> Result<Answer, CliError> {
     Ok(ExitCode::Done.into())
 }
 
-fn object(kernel: &str, configuration: &Configuration, source: &KernelSource) -> serde_json::Value {
-    serde_json::json!({
-        "kernel": kernel,
-        "configuration": configuration,
-        "constants": source.constants,
-        "hash": source.variant_hash,
-        "code_hash": source.code_hash(),
-        "file_name": source.file_name,
-        "options": source.options,
-        "entries": source.entries,
-        "text": source.text,
-    })
+/// `evo render`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Rendered<'a> {
+    kernel: &'a str,
+    #[schemars(with = "ConfigurationObject")]
+    configuration: &'a Configuration,
+    #[schemars(with = "std::collections::BTreeMap<String, i64>")]
+    constants: &'a Specialization,
+    #[schemars(with = "HashText")]
+    hash: &'a ContentHash,
+    #[schemars(with = "HashText")]
+    code_hash: ContentHash,
+    file_name: &'a str,
+    options: &'a [String],
+    entries: &'a [String],
+    text: &'a str,
+    /// The command that gives expected answers, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reference: Option<String>,
 }
 
 #[cfg(test)]

@@ -3,9 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use evo_protocol::device::DeviceKind;
+use evo_protocol::known::Known;
+use evo_protocol::schema::{ConfigurationObject, HashText};
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::text::quote;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::answer::Answer;
 use super::call::Call;
@@ -16,6 +19,7 @@ use super::{history, output, words};
 use crate::engine::candidate::{RestoreRequest, RestoredFiles, restored};
 use crate::journal::ladder::{LadderStep, Rung, StepKind};
 use crate::journal::own_folder::OwnFolder;
+use crate::report::envelope::ResultAlone;
 use crate::study::StudySearch;
 
 /// The files.
@@ -239,29 +243,45 @@ fn answer(
     if files.source_changed {
         notes.push("the kernel was edited since: this is its configuration with today's source".into());
     }
-    let result = json!({
-        "number": past.step.number,
-        "kind": past.step.kind.as_str(),
-        "at": past.step.at,
-        "folder": arguments.to.display().to_string(),
-        "files": [CONFIG, SOURCE, LAUNCH],
-        "configuration": past.configuration,
-        "source_hash": files.source_hash,
-        "source_changed": files.source_changed,
-        "again": again,
-        "notes": notes,
-    });
-    let mut answer = Answer::from(ExitCode::Done);
-    if files.source_hash.is_none() {
-        answer.reasons.insert("result.source_hash".into(), "the record has none".into());
-    }
+    let result = Restored {
+        number: past.step.number,
+        kind: past.step.kind.as_str(),
+        at: &past.step.at,
+        folder: arguments.to.display().to_string(),
+        files: [CONFIG, SOURCE, LAUNCH],
+        configuration: &past.configuration,
+        source_hash: Known::of(files.source_hash.as_ref(), "the record has none"),
+        source_changed: files.source_changed,
+        again: &again,
+        notes: &notes,
+    };
+    let answer = Answer::of(ExitCode::Done, &ResultAlone { result });
     notes.iter().for_each(|note| output::say(&format!("note: {note}")));
     if !call.is_json() {
         let step = past.step;
         let (kind, number, folder) = (step.kind.as_str(), step.number, arguments.to.display());
         output::stdout(&format!("{kind} {number} of {} is in {folder}\nagain: {again}\n", step.at))?;
     }
-    Ok(answer.in_brief(result))
+    Ok(answer)
+}
+
+/// The `result` of `evo restore`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Restored<'a> {
+    number: u64,
+    /// `champion` or `evaluation`.
+    kind: &'a str,
+    at: &'a str,
+    folder: String,
+    files: [&'static str; 3],
+    #[schemars(with = "ConfigurationObject")]
+    configuration: &'a Configuration,
+    #[schemars(with = "Option<HashText>")]
+    source_hash: Known<&'a ContentHash>,
+    source_changed: bool,
+    /// A command line.
+    again: &'a str,
+    notes: &'a [String],
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 use super::arguments::{GivenArguments, ToolField};
-use crate::answers;
+use crate::cli::answers;
 
 #[derive(Debug)]
 pub struct McpTool {

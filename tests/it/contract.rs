@@ -65,7 +65,7 @@ fn object(words: &str, output: &Output, is_stream: bool) -> Value {
 #[track_caller]
 fn hold_to_schema(words: &str, object: &Value) {
     let name = object["schema"].as_str().unwrap().strip_prefix("evo.").unwrap();
-    assert!(evo::answers::commands().any(|own| own == name), "`{words}`: {object}");
+    assert!(evo::cli::answers::commands().any(|own| own == name), "`{words}`: {object}");
     answer::hold_to_schema(name, words, object);
 }
 
@@ -582,7 +582,7 @@ fn a_reader_that_leaves_is_no_error_and_a_full_disk_is() {
 #[test]
 fn schemas_are_printed_by_name() {
     let explain = |name: &str| evo(Path::new("."), &format!("explain --schema {name}")).output().unwrap();
-    for name in evo::answers::names() {
+    for name in evo::cli::answers::names() {
         let output = explain(name);
         let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(printed, answer::schema(name), "{name}");

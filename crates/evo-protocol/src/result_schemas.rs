@@ -32,30 +32,6 @@ const CROSSCHECKED: &[Field] = &[
     ("rows[]?.reason", "string|null"),
 ];
 
-const EXPORTED: &[Field] = &[
-    ("folder", "string"),
-    ("judged", "=now/recorded/unchecked|null"),
-    ("variants[].folder", "string"),
-    ("variants[].configuration", "object"),
-    ("variants[].constants", "object"),
-    ("variants[].problems[]", "string"),
-    ("variants[].files[]", "string"),
-    ("formats[].format", "string"),
-    ("formats[].variant", "string"),
-    ("formats[].written", "boolean"),
-    ("formats[].reason", "string|null"),
-    ("verified[].format", "string"),
-    ("verified[].variant", "string"),
-    ("verified[].problem", "string|null"),
-    ("verified[].status", "=pass/fail/not_run"),
-    ("verified[].time_ns", "number|null"),
-    ("verified[].evo_ns", "number|null"),
-    ("verified[].ratio", "number|null"),
-    ("verified[].reason", "string|null"),
-];
-
-const COMPILED: &[Field] = &[("fits", "boolean"), ("outcome", "string")];
-
 /// One step of the history.
 const STEP: &[Field] = &[
     ("number", "integer"),
@@ -128,28 +104,6 @@ const REPORTED: &[Field] = &[
     ("notes[]", "string"),
 ];
 
-const DRAWN: &[Field] = &[
-    ("files[]", "string"),
-    ("entry", "string"),
-    ("opens", "boolean"),
-    ("guesses[].what", "string"),
-    ("guesses[].why", "string"),
-    ("next[]", "string"),
-];
-
-const RESTORED: &[Field] = &[
-    ("number", "integer"),
-    ("kind", "=champion/evaluation"),
-    ("at", "string"),
-    ("folder", "string"),
-    ("files[]", "string"),
-    ("configuration", "object"),
-    ("source_hash", "string|null"),
-    ("source_changed", "boolean"),
-    ("again", "string"),
-    ("notes[]", "string"),
-];
-
 const BENCHED: &[Field] = &[
     ("folder", "string"),
     ("rows.pass", "integer"),
@@ -178,26 +132,17 @@ const MICRO_RANKED: &[Field] = &[
     ("ranked[].occupancy_percent", "number|null"),
 ];
 
-const SWEPT: &[Field] = &[("passed", "integer"), ("confirmed", "integer|null")];
-
 /// The schema of a command's `result`, and the fields that it has unless `error` says why not; none where the command
 /// has nothing there.
 pub fn of(command: &str) -> Option<(Value, Value)> {
     let plain = |fields: &[Field]| owned("", fields);
     let fields = match command {
         "crosscheck" => [plain(TRIED), plain(CROSSCHECKED)].concat(),
-        "build" => plain(COMPILED),
-        // Many variants have no result of one.
-        "compile" => COMPILED.iter().map(|(path, types)| (format!("{path}?"), *types)).collect(),
         "history" => [owned("entries[].", STEP), plain(LISTED), owned("standing[].best~.", STEP)].concat(),
         "summary" => [plain(SUMMED), owned("best~.", STEP), owned("last_decisions[].", STEP)].concat(),
-        "import" | "init" => plain(DRAWN),
-        "restore" => plain(RESTORED),
         "report" => plain(REPORTED),
         "bench" => plain(BENCHED),
         "micro" => plain(MICRO_RANKED),
-        "export" => plain(EXPORTED),
-        "sweep" => plain(SWEPT),
         _ => return None,
     };
     let (properties, required) = object(&fields);

@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
+use evo_protocol::schema::ConfigurationObject;
 use evo_space::genome::{Configuration, Genome};
 use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 use num_bigint::BigUint;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -76,16 +78,19 @@ impl Checked<'_> {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct CheckJson {
+    #[schemars(with = "ConfigurationObject")]
     configuration: Configuration,
     valid: bool,
+    #[schemars(with = "Option<i64>")]
     index: Option<Box<RawValue>>,
     violations: Vec<ViolationJson>,
+    #[schemars(with = "Option<ConfigurationObject>")]
     nearest_valid: Option<Configuration>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ViolationJson {
     require: String,
     because: Option<String>,

@@ -1,10 +1,12 @@
 //! `evo space --json`: everything known about a space, as one object.
 
+use evo_protocol::schema::ConfigurationObject;
 use evo_space::Size;
 use evo_space::explain::Removal;
 use evo_space::genome::Configuration;
 use evo_space::space::Parameter;
 use evo_space::value::Value;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -12,12 +14,14 @@ use super::check::CheckJson;
 use super::inquiry::SpaceInquiry;
 use super::integers::raw;
 
-#[derive(Serialize)]
-struct SpaceJson<'a> {
+#[derive(Serialize, JsonSchema)]
+pub struct SpaceJson<'a> {
     space: &'a str,
     /// An integer of any size.
+    #[schemars(with = "i64")]
     cartesian: Box<RawValue>,
     /// Number of valid points, an integer of any size; null if it could not be counted.
+    #[schemars(with = "Option<i64>")]
     valid: Option<Box<RawValue>>,
     #[serde(flatten)]
     estimate: Option<Estimate>,
@@ -25,10 +29,12 @@ struct SpaceJson<'a> {
     seconds: f64,
     parameters: Vec<ParameterJson<'a>>,
     constraints: Vec<ConstraintJson<'a>>,
+    #[schemars(with = "ConfigurationObject")]
     default: Configuration,
     default_is_valid: bool,
     /// The default that the file states, where the nearest valid point took its place.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<ConfigurationObject>")]
     default_stated: Option<&'a Configuration>,
     groups: usize,
     nodes: usize,
@@ -40,8 +46,9 @@ struct SpaceJson<'a> {
     answer: SpaceAnswer,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Estimate {
+    #[schemars(with = "i64")]
     valid_at_most: Box<RawValue>,
     /// Null beyond the range of floats, as the next.
     valid_estimate: f64,
@@ -59,21 +66,24 @@ fn estimate(size: Size) -> serde_json::Result<(Option<Box<RawValue>>, Option<Est
     })
 }
 
-#[derive(Default, Serialize)]
+#[derive(Default, Serialize, JsonSchema)]
 pub struct SpaceAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<ConfigurationObject>>")]
     pub sample: Option<Vec<Configuration>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<CheckJson>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ParameterJson<'a> {
     name: &'a str,
+    #[schemars(with = "Vec<serde_json::Value>")]
     values: &'a [Value],
     /// Values that no valid point has.
+    #[schemars(with = "Vec<serde_json::Value>")]
     unused: Vec<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     help: Option<&'a str>,
@@ -93,7 +103,7 @@ impl<'a> ParameterJson<'a> {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ConstraintJson<'a> {
     require: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -13,3 +13,5 @@ mod stream;
 mod summary;
 
 pub use command::run;
+pub use json::SpaceJson;
+pub use rows::RowsAnswer;

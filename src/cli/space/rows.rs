@@ -9,7 +9,8 @@ use evo_space::list::RowBlocks;
 use evo_space::space::{Parameter, SearchSpace};
 use evo_space::value::Value;
 use num_bigint::BigUint;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::inquiry::SpaceInquiry;
 use super::stream::{announce, stream};
@@ -21,6 +22,13 @@ use crate::report::csv::cell;
 
 /// Rows made at once: enough for all threads, and little memory even if rows are wide.
 const BLOCK_ROWS: usize = 1 << 17;
+
+/// The last object of a stream of rows.
+#[derive(Serialize, JsonSchema)]
+pub struct RowsAnswer<'a> {
+    space: &'a str,
+    rows: u64,
+}
 
 /// With `--json` rows are objects, and the call's own object comes last.
 pub fn print(inquiry: &SpaceInquiry) -> Result<Answer, CliError> {
@@ -44,7 +52,7 @@ pub fn print(inquiry: &SpaceInquiry) -> Result<Answer, CliError> {
     let mut rows = 0;
     let counted = genomes.inspect(|_| rows += 1);
     stream(inquiry.call, |out| table.write(counted, out))?;
-    Ok(Answer::object(ExitCode::Done, &json!({ "space": inquiry.name, "rows": rows })))
+    Ok(Answer::of(ExitCode::Done, &RowsAnswer { space: inquiry.name, rows }))
 }
 
 fn unpacked(blocks: RowBlocks<'_>) -> Box<dyn Iterator<Item = Genome> + '_> {

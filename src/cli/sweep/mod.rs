@@ -27,3 +27,4 @@ pub use choice::choose_afresh as choose;
 pub use command::run;
 pub use inputs::of as study_inputs;
 pub use live::farm;
+pub use result::SweepAnswer;

@@ -1,7 +1,13 @@
 //! What a person or a program reads at the end of a sweep. The files are written by then; this only reads.
 
+use std::collections::BTreeMap;
+
 use evo_protocol::envelope::{EnvelopeStatus, LimitName};
 use evo_protocol::evaluation::Evaluation;
+use evo_protocol::leaderboard::{LeaderboardSection, Throughput};
+use evo_search::insight::Insight;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::apart;
@@ -16,6 +22,7 @@ use crate::cli::guard::total_is_over;
 use crate::cli::output;
 use crate::engine::{RunSummary, SanitizePlan};
 use crate::journal::leaderboard::verdict_mix;
+use crate::journal::record::{LaneAccount, SanitizeTally};
 use crate::report::closing::{self, Ending};
 use crate::report::failures::{self, FirstFailure};
 use crate::report::styled::{StyledLine, Tone};
@@ -36,14 +43,7 @@ pub fn report(
     let exit = if is_missing { ExitCode::Failed } else { exit };
     let mut answer = Answer::from(exit);
     if call.is_json() {
-        let mut own = object(plan, outcome);
-        if let Some(profile) = profile {
-            own["profile"] = profile;
-        }
-        answer = Answer::object(exit, &own).in_brief(json!({
-            "passed": failures::passed(&outcome.study.history.evaluations),
-            "confirmed": outcome.summary.confirmed,
-        }));
+        answer = Answer::of(exit, &object(plan, outcome, profile));
     } else {
         output::styled(&page(plan, outcome, stdout_width()))?;
     }
@@ -97,65 +97,118 @@ fn exit_code(summary: &RunSummary, evaluations: &[Evaluation]) -> ExitCode {
     }
 }
 
-fn object(plan: &SweepPlan, outcome: &SweepOutcome) -> Value {
+/// The last object of `evo sweep --json`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SweepAnswer {
+    event: &'static str,
+    #[schemars(with = "String")]
+    reason: StopReason,
+    evaluations: u64,
+    evaluations_this_run: u64,
+    passed_over: u64,
+    taken_over: u64,
+    not_final: u64,
+    trouble: Option<Value>,
+    throughput: Throughput,
+    wall_seconds: f64,
+    finalists_left: usize,
+    #[schemars(with = "Option<Value>")]
+    sanitized: Option<SanitizeTally>,
+    study: String,
+    leaderboard: Option<String>,
+    verdicts: BTreeMap<String, u64>,
+    passed: usize,
+    failures: Vec<Value>,
+    default_failure: Option<Value>,
+    section: Option<LeaderboardSection>,
+    kept: Option<Value>,
+    #[schemars(with = "Option<Value>")]
+    insight: Option<Insight>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_problem: Option<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<Value>")]
+    lanes: Vec<LaneAccount>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_limits: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replay: Option<Value>,
+    /// What came of profiling the champion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<Value>,
+    result: SweepBrief,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct SweepBrief {
+    passed: usize,
+    confirmed: usize,
+}
+
+fn object(plan: &SweepPlan, outcome: &SweepOutcome, profile: Option<Value>) -> SweepAnswer {
     let (end, evaluations) = (&outcome.summary.end, &outcome.study.history.evaluations);
     let header = outcome.study.header();
     let failures = failures::first_of_each(header, evaluations);
-    let mut object = json!({
-        "event": "result",
-        "reason": end.reason,
-        "evaluations": end.evaluations,
-        "evaluations_this_run": end.evaluations_this_run,
-        "passed_over": end.passed_over,
-        "taken_over": end.taken_over,
-        "not_final": end.not_final,
-        "trouble": outcome.summary.trouble.as_ref().map(|one| json!({ "message": one.text, "hint": one.hint })),
-        "throughput": end.throughput,
-        "wall_seconds": plan.clock.elapsed().as_secs_f64(),
-        "finalists_left": outcome.summary.left_out,
-        "sanitized": end.sanitized,
+    let passed = failures::passed(evaluations);
+    let replay = match &plan.subject {
+        SweepSubject::Replayed(replayed) => {
+            let cost = RecordedCost::of(evaluations);
+            Some(json!({
+                "recording": replayed.path,
+                "gpu": replayed.recording.gpu,
+                "compile_ms": cost.compile_ms,
+                "device_ms": cost.device_ms,
+                "best": closing::best(&outcome.study.history).map(|best| json!({
+                    "number": best.number, "configuration": best.configuration, "objective_ns": best.objective_ns,
+                })),
+            }))
+        }
+        SweepSubject::Live(_) => None,
+    };
+    SweepAnswer {
+        event: "result",
+        reason: end.reason,
+        evaluations: end.evaluations,
+        evaluations_this_run: end.evaluations_this_run,
+        passed_over: end.passed_over,
+        taken_over: end.taken_over,
+        not_final: end.not_final,
+        trouble: (outcome.summary.trouble.as_ref())
+            .map(|trouble| json!({ "message": trouble.text, "hint": trouble.hint })),
+        throughput: end.throughput.clone(),
+        wall_seconds: plan.clock.elapsed().as_secs_f64(),
+        finalists_left: outcome.summary.left_out,
+        sanitized: end.sanitized,
         // Paths as text: they need not be UTF-8.
-        "study": outcome.study.folder().display().to_string(),
-        "leaderboard": outcome.leaderboard.as_ref().map(|path| path.display().to_string()),
-        "verdicts": verdict_mix(evaluations),
-        "passed": failures::passed(evaluations),
-        "failures": failures.iter().map(FirstFailure::json).collect::<Vec<_>>(),
-        "default_failure": failures::of_default(header, evaluations).as_ref().map(FirstFailure::json),
-        "section": outcome.section,
-        "kept": outcome.kept.as_ref().map(|own| json!({
-            "study": own.study.name,
-            "number": own.champion.number,
-            "configuration": own.champion.configuration,
-            "objective_ns": own.champion.objective_ns,
-            "speedup": own.champion.speedup,
-        })),
-        "insight": outcome.summary.insight,
-    });
-    if let Some(apart) = apart::json(&outcome.study, &outcome.bounds) {
-        object["per_problem"] = apart;
-    }
-    if !end.lanes.is_empty() {
-        object["lanes"] = json!(end.lanes);
-    }
-    if let Some(within) = plan.subject.within() {
+        study: outcome.study.folder().display().to_string(),
+        leaderboard: outcome.leaderboard.as_ref().map(|path| path.display().to_string()),
+        verdicts: verdict_mix(evaluations),
+        passed,
+        failures: failures.iter().map(FirstFailure::json).collect(),
+        default_failure: failures::of_default(header, evaluations).as_ref().map(FirstFailure::json),
+        section: outcome.section.clone(),
+        kept: outcome.kept.as_ref().map(|kept| {
+            json!({
+                "study": kept.study.name,
+                "number": kept.champion.number,
+                "configuration": kept.champion.configuration,
+                "objective_ns": kept.champion.objective_ns,
+                "speedup": kept.champion.speedup,
+            })
+        }),
+        insight: outcome.summary.insight.clone(),
+        per_problem: apart::json(&outcome.study, &outcome.bounds),
+        lanes: end.lanes.clone(),
         // As text, because a count may have more digits than a number holds.
-        object["device_limits"] = json!({
-            "excluded": within.excluded.to_string(), "of": within.of.to_string(), "limits": within.limits,
-        });
+        device_limits: plan.subject.within().map(|within| {
+            json!({
+                "excluded": within.excluded.to_string(), "of": within.of.to_string(), "limits": within.limits,
+            })
+        }),
+        replay,
+        profile,
+        result: SweepBrief { passed, confirmed: outcome.summary.confirmed },
     }
-    if let SweepSubject::Replayed(replayed) = &plan.subject {
-        let cost = RecordedCost::of(evaluations);
-        object["replay"] = json!({
-            "recording": replayed.path,
-            "gpu": replayed.recording.gpu,
-            "compile_ms": cost.compile_ms,
-            "device_ms": cost.device_ms,
-            "best": closing::best(&outcome.study.history).map(|one| json!({
-                "number": one.number, "configuration": one.configuration, "objective_ns": one.objective_ns,
-            })),
-        });
-    }
-    object
 }
 
 fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> Vec<StyledLine> {

@@ -13,7 +13,7 @@ use crate::json_schema;
 
 /// A schema, as `evo explain --schema` prints it.
 pub fn schema(name: &str) -> Value {
-    evo::answers::named(name).unwrap_or_else(|| panic!("no schema `{name}`")).to_value()
+    evo::cli::answers::named(name).unwrap_or_else(|| panic!("no schema `{name}`")).to_value()
 }
 
 /// The object is as the schema of its command says, and has nothing else in its result.

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::command::plain_environment;
@@ -22,7 +23,7 @@ const PACKAGES_SCRIPT: &str = "from importlib import metadata\n\
     \x20   try: print(name, metadata.version(name))\n\
     \x20   except metadata.PackageNotFoundError: pass\n";
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SurveyedTool {
     pub name: &'static str,
     pub state: ToolState,

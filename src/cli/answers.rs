@@ -1,10 +1,21 @@
-//! The JSON Schema of everything that evo writes for programs, by name: files and lines of streams, and the object of each
+//! By name, the JSON Schema of everything that evo writes for programs: files and lines of streams, and the object of each
 //! command with `--json`. Each is derived from the type that is written.
 
 use evo_protocol::command_schemas;
+use evo_protocol::leaderboard::Leaderboard;
 use evo_protocol::schema::{self, of};
 use schemars::{JsonSchema, Schema};
 
+use super::cache::CacheAnswer;
+use super::compile::{CompiledAnswer, CompiledMany};
+use super::explain::Explained;
+use super::export::Exported;
+use super::import_write::Drawn;
+use super::preflight::PreflightAnswer;
+use super::render::Rendered;
+use super::restore::Restored;
+use super::space::{RowsAnswer, SpaceJson};
+use super::sweep::SweepAnswer;
 use crate::report::envelope::ResultAlone;
 use crate::report::gate::GateAnswer;
 use crate::report::judged::{BenchmarkAnswer, EvaluateAnswer, VerdictAnswer};
@@ -22,10 +33,32 @@ const ANSWERS: &[(&str, MakeSchema)] = &[
     ("profile", fields::<ProfileAnswer>),
     ("sanitize", fields::<ResultAlone<SanitizeResult>>),
     ("gate", fields::<ResultAlone<GateAnswer>>),
+    ("build", fields::<CompiledAnswer>),
+    ("cache", fields::<CacheAnswer>),
+    ("compile", fields::<OneOf<CompiledAnswer, CompiledMany>>),
+    ("explain", fields::<Explained>),
+    ("export", fields::<ResultAlone<Exported>>),
+    ("import", fields::<ResultAlone<Drawn>>),
+    ("init", fields::<ResultAlone<Drawn>>),
+    ("leaderboard", fields::<Leaderboard>),
+    ("preflight", fields::<PreflightAnswer>),
+    ("render", fields::<Rendered>),
+    ("restore", fields::<ResultAlone<Restored>>),
+    ("space", fields::<OneOf<SpaceJson, RowsAnswer>>),
+    ("sweep", fields::<SweepAnswer>),
 ];
 
 fn fields<T: JsonSchema>() -> Schema {
     of::<T>("", "")
+}
+
+/// A command that has one of two answers.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is of use")]
+enum OneOf<A, B> {
+    One(A),
+    Other(B),
 }
 
 /// The commands that print JSON.
