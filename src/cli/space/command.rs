@@ -7,11 +7,11 @@ use evo_space::genome::Configuration;
 use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 
-use super::check::Checked;
 use super::inquiry::SpaceInquiry;
+use super::inquiry::SpaceQuestion;
+use super::json::Checked;
 use super::json::{SpaceAnswer, object};
-use super::question::SpaceQuestion;
-use super::{neighbors, rows, summary};
+use super::{rows, summary};
 use crate::cli::answer::Answer;
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
@@ -51,7 +51,7 @@ pub fn run(arguments: &SpaceArgs, call: &Call) -> Result<Answer, CliError> {
         }
         SpaceQuestion::Sample(count) => return sample(&inquiry, count),
         SpaceQuestion::Check(values) => return check(&inquiry, values),
-        SpaceQuestion::Neighbors(values) => neighbors::print(&inquiry, values)?,
+        SpaceQuestion::Neighbors(values) => rows::print_neighbors(&inquiry, values)?,
         SpaceQuestion::List => return rows::print(&inquiry),
     }
     Ok(ExitCode::Done.into())
