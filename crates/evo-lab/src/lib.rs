@@ -12,6 +12,7 @@ pub mod args;
 pub mod bench_search;
 pub mod command;
 pub mod error;
+mod genetic;
 pub mod score;
 pub mod simulate;
 mod strategies;

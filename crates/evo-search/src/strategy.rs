@@ -206,15 +206,15 @@ origins! {
     Restart = "restart",
     /// A uniform draw from the space.
     Random = "random",
-    /// The next point of a low-discrepancy sequence, by the strategy of that name.
+    /// The next point of a low-discrepancy sequence, by a strategy of earlier versions.
     QuasiRandom = "quasi_random",
     /// The next point of the sweep over the whole space.
     Exhaustive = "exhaustive",
     /// A neighbor of a good point.
     Neighbor = "neighbor",
-    /// A few genes of a local optimum, changed at random.
+    /// A few genes of a local optimum, changed at random, by local search of earlier versions.
     Kick = "kick",
-    /// A step along the difference of two members, by differential evolution.
+    /// A step along the difference of two members, by differential evolution of earlier versions.
     Difference = "difference",
     /// One gene moved to the value just below or above.
     Step = "step",

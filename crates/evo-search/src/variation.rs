@@ -1,7 +1,7 @@
 //! Children of a population by one of six operators, from a step of one gene to a difference between two
 //! members.
 //!
-//! The single operators are shared by strategies. Results may be invalid; the caller repairs them.
+//! Results may be invalid; the caller repairs them.
 //!
 //! Each operator is chosen in proportion to its recent rate of success. This is probability
 //! matching with forgetting and a minimum rate. The best operator changes during a search (crossover early, single
@@ -17,7 +17,7 @@ use crate::strategy::Origin;
 
 /// How a child is made of its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Variation {
+pub enum Variation {
     Step,
     Mutation,
     Double,
@@ -27,7 +27,7 @@ pub(crate) enum Variation {
 }
 
 /// All operators. A bandit knows each by its position, so their order decides what a seed draws.
-pub(crate) const VARIATIONS: [Variation; 6] = [
+pub const VARIATIONS: [Variation; 6] = [
     Variation::Step,
     Variation::Mutation,
     Variation::Double,
@@ -40,7 +40,7 @@ pub(crate) const VARIATIONS: [Variation; 6] = [
 const GREED: f64 = 0.4;
 
 impl Variation {
-    pub(crate) fn origin(self) -> Origin {
+    pub fn origin(self) -> Origin {
         match self {
             Variation::Step => Origin::Step,
             Variation::Mutation => Origin::Mutation,
@@ -52,7 +52,7 @@ impl Variation {
     }
 
     /// A child of `parent`, valid or not; `None` if the population is too small for the operator.
-    pub(crate) fn child(
+    pub fn child(
         self,
         space: &SearchSpace,
         population: &Population,
@@ -83,13 +83,13 @@ impl Variation {
 }
 
 /// Takes each gene from either parent with equal chance.
-pub(crate) fn crossover(first: &Genome, second: &Genome, rng: &mut ChaCha8Rng) -> Genome {
+fn crossover(first: &Genome, second: &Genome, rng: &mut ChaCha8Rng) -> Genome {
     let pick = |(a, b): (&u16, &u16)| if rng.random_bool(0.5) { *a } else { *b };
     Genome(first.positions().iter().zip(second.positions()).map(pick).collect())
 }
 
 /// Moves one gene to the value just below or above it.
-pub(crate) fn step(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
+fn step(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
     let Some(gene) = movable_gene(space, rng) else { return genome.clone() };
     let last = space.parameters()[gene].values.len() - 1;
     let mut positions = genome.positions().to_vec();
@@ -101,7 +101,7 @@ pub(crate) fn step(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -
 }
 
 /// Gives one gene another of its values, uniformly.
-pub(crate) fn random_gene(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
+fn random_gene(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
     let Some(gene) = movable_gene(space, rng) else { return genome.clone() };
     let values = space.parameters()[gene].values.len() as u16;
     let mut positions = genome.positions().to_vec();
@@ -113,7 +113,7 @@ pub(crate) fn random_gene(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha
 
 /// Replaces about two genes by those of other members, each of a member drawn by rank, so that values that
 /// are frequent among good points spread.
-pub(crate) fn pool(genome: &Genome, members: &[&Genome], rng: &mut ChaCha8Rng) -> Genome {
+fn pool(genome: &Genome, members: &[&Genome], rng: &mut ChaCha8Rng) -> Genome {
     let mut positions = genome.positions().to_vec();
     let rate = (2.0 / positions.len().max(1) as f64).min(1.0);
     for (gene, position) in positions.iter_mut().enumerate() {
@@ -127,7 +127,7 @@ pub(crate) fn pool(genome: &Genome, members: &[&Genome], rng: &mut ChaCha8Rng) -
 
 /// Moves along the difference from a worse point to a better one, each gene with a chance of one half, so
 /// that genes that must change together can do so.
-pub(crate) fn drift(
+fn drift(
     space: &SearchSpace,
     genome: &Genome,
     better: &Genome,
@@ -150,7 +150,7 @@ fn movable_gene(space: &SearchSpace, rng: &mut ChaCha8Rng) -> Option<usize> {
 }
 
 /// Draws a position in a list that is sorted best first, with weights that fall linearly from `len` to 1.
-pub(crate) fn rank_pick(len: usize, rng: &mut ChaCha8Rng) -> Option<usize> {
+fn rank_pick(len: usize, rng: &mut ChaCha8Rng) -> Option<usize> {
     let total = len * (len + 1) / 2;
     if total == 0 {
         return None;
@@ -177,7 +177,7 @@ const FLOOR: f64 = 0.02;
 
 /// Rates of success of a fixed list of operators.
 #[derive(Debug)]
-pub(crate) struct Bandit<const OPERATORS: usize> {
+pub struct Bandit<const OPERATORS: usize> {
     /// Weighted successes and trials of each operator.
     counts: [(f64, f64); OPERATORS],
 }
@@ -189,7 +189,7 @@ impl<const OPERATORS: usize> Default for Bandit<OPERATORS> {
 }
 
 impl<const OPERATORS: usize> Bandit<OPERATORS> {
-    pub(crate) fn choose(&self, rng: &mut ChaCha8Rng) -> usize {
+    pub fn choose(&self, rng: &mut ChaCha8Rng) -> usize {
         let weights = self.counts.map(|(successes, trials)| successes / trials + FLOOR);
         let mut ticket = rng.random::<f64>() * weights.iter().sum::<f64>();
         let hit = weights.iter().position(|weight| {
@@ -201,7 +201,7 @@ impl<const OPERATORS: usize> Bandit<OPERATORS> {
     }
 
     /// Learns whether an operator's child was a success.
-    pub(crate) fn reward(&mut self, operator: usize, success: bool) {
+    pub fn reward(&mut self, operator: usize, success: bool) {
         let (successes, trials) = &mut self.counts[operator];
         *successes = *successes * KEEP + f64::from(u8::from(success));
         *trials = *trials * KEEP + 1.0;

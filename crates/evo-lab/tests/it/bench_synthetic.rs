@@ -6,7 +6,7 @@ use crate::program::bench_search;
 
 #[test]
 fn tables_compare_strategies_on_each_space_and_over_all() {
-    let arguments = ["--synthetic", "switches,hidden_limits,switches", "--strategy", "quasi_random"];
+    let arguments = ["--synthetic", "switches,hidden_limits,switches", "--strategy", "exhaustive"];
     let rest = ["--runs", "3", "--evaluations", "30", "--no-overhead"];
     let (code, stdout, stderr) = bench_search(&[arguments, rest[..4].try_into().unwrap()].concat());
     assert_eq!((code, stdout.contains(" ms, ")), (0, true), "{stderr}");

@@ -1,7 +1,5 @@
 //! All strategies on all synthetic spaces, and how near each came to the optimum.
 
-use evo_search::registry::StrategyOptions;
-
 use super::super::own_time::OwnTime;
 use super::super::parallel;
 use crate::args::BenchSearchArgs;
@@ -97,8 +95,7 @@ pub fn compare(
         let (space, strategy) = (place % spaces.len(), place / spaces.len());
         // All strategies get the same seeds, so that their runs differ by strategy alone.
         let seed = arguments.seed.wrapping_add(run as u64);
-        let strategy_options = StrategyOptions { seed, population: arguments.population as usize };
-        let options = SyntheticOptions { strategy: strategy_options, batch: arguments.batch, evaluations };
+        let options = SyntheticOptions { seed, batch: arguments.batch, evaluations };
         synthetic::run(&spaces[space], strategies[strategy], options)
     };
     let all = parallel::each(strategies.len() * spaces.len() * runs, arguments.jobs, one)?;
