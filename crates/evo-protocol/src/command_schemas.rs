@@ -293,10 +293,8 @@ const COMMANDS: &[CommandFields] = &[
             ("passed", "boolean"),
             ("checks", "array"),
             ("rows", "array"),
-            ("spaces", "array"),
-            ("studies", "array"),
         ],
-        answers: &[&["passed", "checks"], &["passed", "rows"], &["passed", "spaces"], &["passed", "studies"]],
+        answers: &[&["passed", "checks"], &["passed", "rows"]],
     },
     CommandFields {
         command: "render",
