@@ -5,36 +5,13 @@
 //! what the device computes with plain loops, `crash` kills a sweep, `latency` measures what supervision costs.
 //! `evo selftest` has what users need: whether evo judges rightly on their machine.
 
-/// The lines by which a space file declares a buffer.
-macro_rules! buffer {
-    ($name:literal, $dtype:literal, $shape:literal, $role:literal) => {
-        concat!(
-            "[[arguments]]\nname = \"",
-            $name,
-            "\"\ndtype = \"",
-            $dtype,
-            "\"\nshape = [",
-            $shape,
-            "]\nrole = \"",
-            $role,
-            "\"\n"
-        )
-    };
-}
-
-/// The lines by which a space file declares a number of elements.
-macro_rules! count {
-    ($name:literal, $value:literal) => {
-        concat!("[[arguments]]\nname = \"", $name, "\"\ndtype = \"i32\"\nvalue = \"", $value, "\"\n")
-    };
-}
-
 mod alarms;
 mod crash;
 pub mod gates;
 mod latency;
 mod ptx;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
@@ -121,11 +98,10 @@ pub fn main() -> ExitCode {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["worker", "--plain", sandbox] => {
-            return match alarms::serve(sandbox == SandboxMode::On.as_str()) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(_) => ExitCode::FAILURE,
-            };
+        ["worker", "--plain", sandbox, device, ref cubin @ ..] => {
+            let is_fenced = sandbox == SandboxMode::On.as_str();
+            let served = alarms::serve(is_fenced, device, cubin.first().map(Path::new));
+            return served.map_or_else(|error| failure(&CliError::harness(error)), |()| ExitCode::SUCCESS);
         }
         ["worker" | "sweep", ..] => return evo::cli::main(),
         _ => {}
@@ -133,14 +109,16 @@ pub fn main() -> ExitCode {
     if let Ok(program) = process::worker_program() {
         process::keep_with(program, &["worker", "--keep"]);
     }
-    let passed = run(&Arguments::parse());
-    passed.map_or_else(
-        |error| {
-            output::say(&format!("error: {error}"));
-            ExitCode::from(error.exit_code() as u8)
-        },
-        |passed| if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE },
-    )
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => failure(&error),
+    }
+}
+
+fn failure(error: &CliError) -> ExitCode {
+    output::say(&format!("error: {error}"));
+    ExitCode::from(error.exit_code() as u8)
 }
 
 fn run(arguments: &Arguments) -> Result<bool, CliError> {

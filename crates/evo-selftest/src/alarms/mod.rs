@@ -116,7 +116,6 @@ fn judged_twice(
                 "right".to_string()
             }
             PlainReply::Wrong { message } | PlainReply::Failed { message } => message,
-            PlainReply::Opened => "an answer nobody asked for".to_string(),
         };
         judged += 1;
         if verdict.is_pass() && loops == "right" {
@@ -153,7 +152,7 @@ impl SecondJudge<'_> {
         let (mut all, mut most) = (0, 0.0);
         for build in &job.candidate.builds {
             let binary = build.binary.path.clone();
-            let order = PlainOrder::Run {
+            let order = PlainOrder {
                 kernel: kernel.to_string(),
                 binary: binary.ok_or_else(|| CliError::harness("a compiled variant has no file"))?,
                 entries: build.entries.clone(),
@@ -187,15 +186,8 @@ impl SecondJudge<'_> {
 
 fn start(setup: &DeviceSetup) -> Result<Conversation<PlainOrder, PlainReply>, CliError> {
     let mut command = Command::new(process::worker_program()?);
-    command.args(["worker", "--plain", setup.sandbox.as_str()]);
+    command.args(["worker", "--plain", setup.sandbox.as_str(), &setup.choice.spec]);
+    command.args(device_lane::support_cubin(setup)?);
     let (group, log) = (ProcessGroup::default(), CappedLog::of_end(1 << 16));
-    let mut child = Conversation::start(command, VERSION, group, log)?;
-    let support_cubin = device_lane::support_cubin(setup)?;
-    let order = PlainOrder::Open { device: setup.choice.spec.clone(), support_cubin };
-    match child.ask(&order, LIMIT) {
-        Ok(PlainReply::Opened) => Ok(child),
-        Ok(PlainReply::Failed { message }) => Err(CliError::environment(message)),
-        Ok(other) => Err(CliError::harness(format!("the child answers {other:?}"))),
-        Err(death) => Err(CliError::harness(format!("the child does not start: {:?}", death.cause))),
-    }
+    Ok(Conversation::start(command, VERSION, group, log)?)
 }

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use evo_device::device::{BoundArgument, BoundLaunch, BufferId, Device, ModuleId};
-use evo_device::host::RoomOptions;
 use evo_device::open::open;
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
@@ -28,23 +27,22 @@ pub const VERSION: u32 = 1;
 /// What workspaces and outputs hold before the launch, each byte.
 const LITTER: u8 = 0xA5;
 
-/// What the child is asked.
+/// Runs one variant on some problems.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum PlainOrder {
-    /// Comes first.
-    Open { device: String, support_cubin: Option<PathBuf> },
-    /// Runs one variant on some problems.
-    Run { kernel: String, binary: PathBuf, entries: Vec<String>, plans: Vec<ProblemPlan>, seed: u64 },
+pub struct PlainOrder {
+    pub kernel: String,
+    pub binary: PathBuf,
+    pub entries: Vec<String>,
+    pub plans: Vec<ProblemPlan>,
+    pub seed: u64,
 }
 
-/// What it answers.
+/// What became of it.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum PlainReply {
-    Opened,
-    /// All outputs are within their bounds.
+    /// All outputs are within their bounds, of which `worst` is the largest share.
     Right {
         elements: u64,
-        /// The largest error over its bound.
         worst: f64,
     },
     Wrong {
@@ -56,16 +54,18 @@ pub enum PlainReply {
     },
 }
 
-/// Serves until stdin ends; `sandbox`: whether variants on the host run behind fences.
-pub fn serve(sandbox: bool) -> std::io::Result<()> {
-    let link = ParentLink::take_over(VERSION, Orphaned::Exits)?;
-    process::serve(&mut PlainWorker { link, rooms: rooms(sandbox)?, device: None })
+/// Serves until stdin ends, on a device that is opened with the helper kernels of a file, if it needs any. `sandbox`: whether
+/// variants on the host run behind fences.
+pub fn serve(sandbox: bool, device: &str, support_cubin: Option<&Path>) -> Result<(), String> {
+    let link = ParentLink::take_over(VERSION, Orphaned::Exits).map_err(|error| error.to_string())?;
+    let rooms = rooms(sandbox).map_err(|error| error.to_string())?;
+    let device = open(device, support_cubin, rooms).map_err(text)?;
+    process::serve(&mut PlainWorker { link, device }).map_err(|error| error.to_string())
 }
 
 struct PlainWorker {
     link: ParentLink<PlainOrder, PlainReply>,
-    rooms: RoomOptions,
-    device: Option<Box<dyn Device>>,
+    device: Box<dyn Device>,
 }
 
 impl RequestHandler for PlainWorker {
@@ -77,34 +77,16 @@ impl RequestHandler for PlainWorker {
     }
 
     fn answer(&mut self, order: PlainOrder) -> Option<PlainReply> {
-        let reply = match order {
-            PlainOrder::Open { device, support_cubin } => {
-                let opened = open(&device, support_cubin.as_deref(), self.rooms.clone());
-                opened.map_err(text).map(|device| {
-                    self.device = Some(device);
-                    PlainReply::Opened
-                })
-            }
-            PlainOrder::Run { kernel, binary, entries, plans, seed } => {
-                let device = self.device.as_deref_mut().ok_or_else(|| "no device is open".to_string());
-                device.and_then(|device| judge(device, &kernel, &binary, &entries, &plans, seed))
-            }
-        };
+        let reply = judge(self.device.as_mut(), &order);
         Some(reply.unwrap_or_else(|message| PlainReply::Failed { message }))
     }
 }
 
-fn judge(
-    device: &mut dyn Device,
-    kernel: &str,
-    binary: &Path,
-    entries: &[String],
-    plans: &[ProblemPlan],
-    seed: u64,
-) -> Result<PlainReply, String> {
+fn judge(device: &mut dyn Device, order: &PlainOrder) -> Result<PlainReply, String> {
+    let PlainOrder { kernel, binary, entries, plans, seed } = order;
     let image = std::fs::read(binary).map_err(|error| format!("`{}`: {error}", binary.display()))?;
     let module = device.load(&image, entries).map_err(text)?;
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut random = ChaCha8Rng::seed_from_u64(*seed);
     let (mut elements, mut worst) = (0, 0.0f64);
     let mut found = None;
     for plan in plans {

@@ -241,8 +241,7 @@ impl Play<'_> {
             self.seen.extend(all.iter().map(|(id, _)| *id));
             let kind: Vec<ProcessId> =
                 all.into_iter().filter(|(_, kind)| *kind == victim).map(|(id, _)| id).collect();
-            if let Some(pid) =
-                kind.get(chosen % kind.len().max(1)).and_then(|id| Pid::from_raw(id.pid as i32))
+            if let Some(pid) = kind.get(chosen % kind.len().max(1)).and_then(|id| Pid::from_raw(id.0 as i32))
             {
                 return Ok(kill_process(pid, Signal::KILL).is_ok());
             }

@@ -21,19 +21,28 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Right, wrong, out of bounds and uncompilable variants, each of them three times.
-const SPACE: &str = concat!(
-    r#"
+const SPACE: &str = r#"
 [kernel]
 name = "crash"
 source = "crash.cu"
 [parameters]
 BLOCK = { values = [32, 64, 96], default = 32 }
 CASE = { values = [0, 1, 2, 3], default = 0, help = "1 is wrong, 2 does not compile, 3 writes out of bounds" }
-"#,
-    buffer!("x", "f32", "\"N\"", "input"),
-    buffer!("y", "f32", "\"N\"", "output"),
-    count!("n", "N"),
-    r#"[[launches]]
+[[arguments]]
+name = "x"
+dtype = "f32"
+shape = ["N"]
+role = "input"
+[[arguments]]
+name = "y"
+dtype = "f32"
+shape = ["N"]
+role = "output"
+[[arguments]]
+name = "n"
+dtype = "i32"
+value = "N"
+[[launches]]
 entry = "crash"
 grid = ["ceil_div(N, BLOCK)"]
 block = ["BLOCK"]
@@ -43,8 +52,7 @@ sizes = { N = 4096 }
 [check]
 reference = { source = "naive.cu", entry = "naive", grid = ["ceil_div(N, 64)"], block = [64] }
 tiny = [ { N = 1 }, { N = "BLOCK + 1" } ]
-"#
-);
+"#;
 
 const KERNEL: &str = r#"
 #if CASE == 2
@@ -97,17 +105,8 @@ impl CrashStage {
     pub fn start(&self, study: &str, seed: u64) -> io::Result<Sweep> {
         let mut command = Command::new(&self.program);
         command.args(["sweep", "crash.toml", "--device", "host", "--strategy", "exhaustive", "--json"]);
-        command.args([
-            "--finalists",
-            "0",
-            "--jobs",
-            "2",
-            "--resume=or-begin",
-            "--study",
-            study,
-            "--no-prior",
-        ]);
-        command.args(["--seed", &seed.to_string()]);
+        command.args(["--finalists", "0", "--jobs", "2", "--resume=or-begin", "--no-prior"]);
+        command.args(["--study", study, "--seed", &seed.to_string()]);
         command.current_dir(self.folder.path()).env("EVO_CACHE_DIR", self.cache());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         Sweep::of(process::spawn(command)?)

@@ -66,7 +66,7 @@ pub const UNDEFINED: FixtureTask = FixtureTask { entry: "undefined", ..LINE };
 /// 32-bit integers.
 pub const INTEGERS: FixtureTask = FixtureTask {
     entry: "integers",
-    arguments: INTEGER_ARGUMENTS,
+    arguments: "a i32 N input; b i32 N output; n N",
     sizes: "N = 2048",
     tiny: "{ N = 513 }",
     ..LINE
@@ -74,7 +74,7 @@ pub const INTEGERS: FixtureTask = FixtureTask {
 /// One buffer is changed in place; variables of the module may change.
 pub const IN_PLACE: FixtureTask = FixtureTask {
     entry: "in_place",
-    arguments: IN_PLACE_ARGUMENTS,
+    arguments: "y f32 N inout; n N",
     sizes: "N = 2048",
     tiny: "{ N = 129 }",
     rules: "trusted_factor = 0\nallow_state = true",
@@ -85,7 +85,7 @@ pub const IDLE: FixtureTask = FixtureTask { entry: "idle", rules: LINE.rules, ..
 /// Rows of 64 elements.
 pub const ROWS: FixtureTask = FixtureTask {
     entry: "rows",
-    arguments: ROW_ARGUMENTS,
+    arguments: "x f32 ROWS,COLS input; y f32 ROWS,COLS output; m ROWS; n COLS",
     blocks: "ceil_div(ROWS * COLS, THREADS)",
     sizes: "ROWS = 64, COLS = 64",
     tiny: "{ ROWS = 3, COLS = 17 }",
@@ -94,44 +94,38 @@ pub const ROWS: FixtureTask = FixtureTask {
 /// Rows that are normalized, beside a trusted computation.
 pub const NORM: FixtureTask = FixtureTask {
     entry: "row_norm",
-    arguments: NORM_ARGUMENTS,
+    arguments: "x f32 ROWS,COLS input; w f32 COLS input; y f32 ROWS,COLS output; m ROWS; n COLS",
     blocks: "ceil_div(ROWS, THREADS)",
     sizes: "ROWS = 16, COLS = 1024",
     rules: "",
     ..ROWS
 };
 
-const LINE_ARGUMENTS: &str = concat!(
-    buffer!("x", "f32", "\"N\"", "input"),
-    buffer!("y", "f32", "\"N\"", "output"),
-    buffer!("w", "f32", "\"1125899906842624 if FIXTURE == 'vast' and N > 1000 else WORK\"", "scratch"),
-    count!("n", "N"),
-);
-
-const INTEGER_ARGUMENTS: &str =
-    concat!(buffer!("a", "i32", "\"N\"", "input"), buffer!("b", "i32", "\"N\"", "output"), count!("n", "N"),);
-
-const IN_PLACE_ARGUMENTS: &str = concat!(buffer!("y", "f32", "\"N\"", "inout"), count!("n", "N"));
-
-const ROW_ARGUMENTS: &str = concat!(
-    buffer!("x", "f32", "\"ROWS\", \"COLS\"", "input"),
-    buffer!("y", "f32", "\"ROWS\", \"COLS\"", "output"),
-    count!("m", "ROWS"),
-    count!("n", "COLS"),
-);
-
-const NORM_ARGUMENTS: &str = concat!(
-    buffer!("x", "f32", "\"ROWS\", \"COLS\"", "input"),
-    buffer!("w", "f32", "\"COLS\"", "input"),
-    buffer!("y", "f32", "\"ROWS\", \"COLS\"", "output"),
-    count!("m", "ROWS"),
-    count!("n", "COLS"),
-);
+/// Buffers by name, data type, shape and role, and numbers of elements by name and value.
+const LINE_ARGUMENTS: &str = "x f32 N input; y f32 N output; w f32 (1125899906842624 if FIXTURE == 'vast' and N > 1000 else WORK) scratch; n N";
 
 impl FixtureTask {
+    /// The arguments as a space file declares them.
+    fn declared(&self) -> String {
+        let declared = self.arguments.split("; ").map(|argument| {
+            let (name, rest) = argument.split_once(' ').unwrap_or((argument, ""));
+            let dtype_and_role = rest.split_once(' ').zip(rest.rsplit_once(' '));
+            match dtype_and_role {
+                Some(((dtype, _), (_, role))) => {
+                    let shape = rest[dtype.len()..rest.len() - role.len()].trim().replace(',', "\", \"");
+                    format!(
+                        "name = \"{name}\"\ndtype = \"{dtype}\"\nshape = [\"{shape}\"]\nrole = \"{role}\"\n"
+                    )
+                }
+                None => format!("name = \"{name}\"\ndtype = \"i32\"\nvalue = \"{rest}\"\n"),
+            }
+        });
+        declared.map(|lines| format!("[[arguments]]\n{lines}")).collect()
+    }
+
     /// Opens the task with a fixture beside the honest kernel.
     pub fn open(&self, fixture: &str) -> Result<SpaceFile, CliError> {
-        let FixtureTask { entry, arguments, blocks, sizes, tiny, rules, bytes } = self;
+        let FixtureTask { entry, blocks, sizes, tiny, rules, bytes, .. } = self;
         let values = if fixture == "none" { "\"none\"".into() } else { format!("\"none\", \"{fixture}\"") };
         let grid = blocks.replace("THREADS", "64");
         let reference = match *entry {
@@ -141,7 +135,8 @@ impl FixtureTask {
             ),
         };
         let tiny = if tiny.is_empty() { String::new() } else { format!("tiny = [{tiny}]") };
-        let lost = if *arguments == LINE_ARGUMENTS { "max(1, N // THREADS)" } else { blocks };
+        let arguments = self.declared();
+        let lost = if self.arguments == LINE_ARGUMENTS { "max(1, N // THREADS)" } else { blocks };
         let text = format!(
             r#"[kernel]
 name = "gates_{entry}"

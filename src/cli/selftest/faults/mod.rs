@@ -44,6 +44,7 @@ use crate::supervise::lane::LaneLimits;
 use crate::timing::stats::below;
 use crate::tool::FoundTool;
 
+pub use self::leftovers::{ProcessLine, processes};
 pub use self::sanitized::{FaultLook, SANITIZED, SanitizedFault, table};
 
 /// Spaces and their rows, in the order in which they are played.
