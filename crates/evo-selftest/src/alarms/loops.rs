@@ -95,8 +95,16 @@ fn units<'a>(
         "softmax" => softmax(input("x"), size("COLS")),
         "transpose" => transpose(input("x"), size("ROWS"), size("COLS")),
         "attention_simt" | "attention_mma" => {
-            let own = Heads { halved: kernel == "attention_mma", ..Heads::of(size) };
-            attention([input("q"), input("k"), input("v")], own)
+            let heads = Heads {
+                batch: size("B"),
+                queries: size("SQ"),
+                keys: size("SKV"),
+                heads: size("HQ"),
+                heads_kv: size("HKV"),
+                causal: size("CAUSAL") != 0,
+                halved: kernel == "attention_mma",
+            };
+            attention([input("q"), input("k"), input("v")], heads)
         }
         _ => return None,
     })
@@ -200,20 +208,6 @@ struct Heads {
 
 /// Width of a head in the space that ships.
 const WIDTH: usize = 64;
-
-impl Heads {
-    fn of(size: impl Fn(&str) -> usize) -> Heads {
-        Heads {
-            batch: size("B"),
-            queries: size("SQ"),
-            keys: size("SKV"),
-            heads: size("HQ"),
-            heads_kv: size("HKV"),
-            causal: size("CAUSAL") != 0,
-            halved: false,
-        }
-    }
-}
 
 /// A query each. Softmax of q·k over √width, times v; with a mask, the last query sees all keys, the one before it all
 /// but one, and a query without keys gives 0.

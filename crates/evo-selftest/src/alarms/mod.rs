@@ -27,7 +27,7 @@ use rand_chacha::rand_core::SeedableRng;
 use serde_json::{Value, json};
 
 use self::plain::{PlainOrder, PlainReply, VERSION};
-use super::Order;
+use crate::order::Order;
 
 pub use self::plain::serve;
 

@@ -17,7 +17,7 @@ use rand_chacha::rand_core::SeedableRng;
 
 use self::Needs::{Sm80, Sm90, Sm90a};
 use self::probe::{DrawnNumbers, Probe};
-use super::{Order, failed};
+use crate::order::{Order, failed};
 
 /// Kernels that the checks launch.
 const PROBES: &str = concat!(include_str!("probes.cu"), include_str!("hopper.cu"));
@@ -88,6 +88,9 @@ const ROWS: &[(&str, Needs, Check)] = &[
 pub fn run(order: &Order, report: &mut SelftestReport) -> Result<serde_json::Value, CliError> {
     let rows =
         || ROWS.iter().flat_map(|(names, needs, check)| names.split(' ').map(move |own| (own, needs, check)));
+    if !rows().any(|(entry, ..)| order.wants(entry)) {
+        return Err(order.names_nothing("instruction", "without `--only` all of them run".into()));
+    }
     let entries: Vec<String> = rows().map(|(entry, ..)| entry.to_string()).collect();
     let (image, _) = probe_image(&order.setup, PROBES, entries.clone())?;
     let mut device = open_device(&order.setup)?;
@@ -110,9 +113,6 @@ pub fn run(order: &Order, report: &mut SelftestReport) -> Result<serde_json::Val
             report.add(entry, check(&mut probe));
             lost_in = probe.is_lost.then_some(entry);
         }
-    }
-    if report.checks.is_empty() {
-        return Err(order.names_nothing("instruction", "without `--only` all of them run".into()));
     }
     Ok(serde_json::to_value(info)?)
 }

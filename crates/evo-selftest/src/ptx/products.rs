@@ -166,18 +166,12 @@ impl Operand {
 
     /// The least positive number with a full mantissa.
     fn smallest_normal(self) -> f64 {
-        match self {
-            Operand::Half => f16::MIN_POSITIVE.to_f64(),
-            Operand::Brain => bf16::MIN_POSITIVE.to_f64(),
-        }
+        self.value(if self == Operand::Half { 0x0400 } else { 0x0080 })
     }
 
     /// The least positive number.
     fn subnormal(self) -> f64 {
-        match self {
-            Operand::Half => f16::from_bits(1).to_f64(),
-            Operand::Brain => bf16::from_bits(1).to_f64(),
-        }
+        self.value(1)
     }
 }
 

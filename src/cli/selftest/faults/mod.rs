@@ -21,7 +21,7 @@ use evo_space::value::Value;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-use serde::Serialize;
+use serde_json::json;
 
 use self::leftovers::LeftoverWatch;
 use self::neighbor::GoodNeighbor;
@@ -153,72 +153,6 @@ fn shuffled(mut rows: Vec<FaultRow>, seed: u64) -> Vec<FaultRow> {
     rows
 }
 
-/// A row of the matrix: what must hold for each fault, and what was seen.
-#[derive(Clone, Debug, Serialize)]
-struct FaultCells {
-    /// Its numbers in the catalogue.
-    catalogue: Vec<&'static str>,
-    does: &'static str,
-    /// It got one of the verdicts that it must get.
-    verdict: bool,
-    /// The message names the cause.
-    evidence: bool,
-    /// The good variant after it is right, and as fast as before.
-    neighbor: bool,
-    /// No process, file or descriptor is left behind.
-    leftovers: bool,
-    /// It held up everybody else for no longer than it may.
-    delay: bool,
-    /// The verdict, with its cause.
-    label: String,
-    /// The good variant's time after it over its median before any fault.
-    neighbor_ratio: Option<f64>,
-    delay_ms: f64,
-    delay_max_ms: f64,
-    recovery: Option<Recovery>,
-    left_behind: Vec<String>,
-}
-
-impl FaultCells {
-    /// The check, which passes where all cells do. `said` is the verdict's message, `neighbor_error` what is wrong with the
-    /// good variant after it.
-    fn check(&self, name: &str, said: &str, neighbor_error: Option<String>) -> SelftestCheck {
-        let cells = [
-            ("verdict", self.verdict),
-            ("evidence", self.evidence),
-            ("neighbor", self.neighbor),
-            ("leftovers", self.leftovers),
-            ("delay", self.delay),
-        ];
-        let mut message = format!("{} in {:.0} ms", self.label, self.delay_ms);
-        if let Some(recovery) = self.recovery {
-            message.push_str(&format!(", {} {:.0} ms", recovery.level.as_str(), recovery.elapsed_ms));
-        }
-        match (&neighbor_error, self.neighbor_ratio) {
-            (Some(error), _) => message.push_str(&format!(", NEIGHBOR FAILED: {error}")),
-            (None, ratio) => message.push_str(&format!(", neighbor {:.2}×", ratio.unwrap_or(f64::NAN))),
-        }
-        let failed: Vec<&str> = cells.iter().filter(|(_, right)| !right).map(|(name, _)| *name).collect();
-        if !failed.is_empty() {
-            message.push_str(&format!(", WRONG: {}", failed.join(", ")));
-        }
-        if !self.left_behind.is_empty() {
-            message.push_str(&format!(", left behind: {}", self.left_behind.join(", ")));
-        }
-        message.push_str(&format!("; {said}"));
-        let mark =
-            |(name, right): (&str, bool)| if right { name[..1].to_ascii_uppercase() } else { "!".into() };
-        let check = SelftestCheck {
-            name: name.into(),
-            passed: Some(failed.is_empty()),
-            message,
-            marks: cells.map(mark).concat(),
-            ..SelftestCheck::default()
-        };
-        check.with(&serde_json::json!({ "fault": self }))
-    }
-}
-
 /// A lane with a good variant that has shown what it is.
 struct FaultStage<'a, 'b> {
     bench: &'a mut SelftestBench<'b>,
@@ -269,22 +203,48 @@ impl<'a, 'b> FaultStage<'a, 'b> {
         let neighbor = self.good.judge(&mut self.bench.lane);
         let left_behind = self.watch.find();
         let limit = row.delay_max(kind);
-        let cells = FaultCells {
-            catalogue: row.catalogue.clone(),
-            does: row.does,
-            verdict: right,
-            evidence: told,
-            neighbor: neighbor.as_ref().is_ok_and(|time| time.within),
-            leftovers: left_behind.is_empty(),
-            delay: took <= limit,
-            label,
-            neighbor_ratio: neighbor.as_ref().ok().map(|time| time.ratio),
-            delay_ms: took.as_secs_f64() * 1e3,
-            delay_max_ms: limit.as_secs_f64() * 1e3,
-            recovery,
-            left_behind,
+        let within = neighbor.as_ref().is_ok_and(|time| time.within);
+        // `docs/FAULTS.md` says what must hold for each.
+        let cells = [
+            ("verdict", right),
+            ("evidence", told),
+            ("neighbor", within),
+            ("leftovers", left_behind.is_empty()),
+            ("delay", took <= limit),
+        ];
+        let delay_ms = took.as_secs_f64() * 1e3;
+        let mut message = format!("{label} in {delay_ms:.0} ms");
+        if let Some(recovery) = recovery {
+            message.push_str(&format!(", {} {:.0} ms", recovery.level.as_str(), recovery.elapsed_ms));
+        }
+        match &neighbor {
+            Err(error) => message.push_str(&format!(", NEIGHBOR FAILED: {error}")),
+            Ok(time) => message.push_str(&format!(", neighbor {:.2}×", time.ratio)),
+        }
+        let failed: Vec<&str> = cells.iter().filter(|(_, right)| !right).map(|(name, _)| *name).collect();
+        if !failed.is_empty() {
+            message.push_str(&format!(", WRONG: {}", failed.join(", ")));
+        }
+        if !left_behind.is_empty() {
+            message.push_str(&format!(", left behind: {}", left_behind.join(", ")));
+        }
+        message.push_str(&format!("; {}", verdict.message));
+        let mark =
+            |(name, right): (&str, bool)| if right { name[..1].to_ascii_uppercase() } else { "!".into() };
+        let check = SelftestCheck {
+            name: row.name.into(),
+            passed: Some(failed.is_empty()),
+            message,
+            marks: cells.map(mark).concat(),
+            ..SelftestCheck::default()
         };
-        report.push(cells.check(row.name, &verdict.message, neighbor.err()));
+        let [verdict, evidence, neighbor_right, leftovers, delay] = cells.map(|(_, right)| right);
+        report.push(check.with(&json!({ "fault": {
+            "catalogue": row.catalogue, "does": row.does, "verdict": verdict, "evidence": evidence,
+            "neighbor": neighbor_right, "leftovers": leftovers, "delay": delay, "label": label,
+            "neighbor_ratio": neighbor.ok().map(|time| time.ratio), "delay_ms": delay_ms,
+            "delay_max_ms": limit.as_secs_f64() * 1e3, "recovery": recovery, "left_behind": left_behind,
+        }})));
         Ok(())
     }
 
