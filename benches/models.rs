@@ -18,7 +18,7 @@ use evo_search::model::forest::{Forest, ForestOptions};
 use evo_search::model::process::{GaussianProcess, ProcessOptions};
 use evo_search::model::process_screen::ProcessScreen;
 use evo_search::model::validity::ValidityModel;
-use evo_search::registry::{self, StrategyOptions};
+use evo_search::registry;
 use evo_search::strategy::Outcome;
 use evo_space::genome::Genome;
 use evo_space::sample::seeded;
@@ -69,15 +69,14 @@ fn main() {
             measure(&space, &features, known, points);
         }
     }
-    for name in ["evolve", "surrogate_trees", "surrogate_process", "genetic"] {
+    for name in ["evolve", "surrogate_trees", "surrogate_process"] {
         measure_strategy(&space, name);
     }
 }
 
 /// A whole strategy: one proposal and one outcome at a time, on all points of the space.
 fn measure_strategy(space: &SearchSpace, name: &str) {
-    let options = StrategyOptions { seed: 1, population: 16 };
-    let mut strategy = registry::create_any(name, space, options).expect("a known name");
+    let mut strategy = registry::create_any(name, space, 1).expect("a known name");
     let mut times = Vec::new();
     println!("\n{name}, milliseconds a proposal with its outcome, on all {} points", space.count());
     for known in 0..1100 {

@@ -247,18 +247,15 @@ pub struct SelftestArgs {
     /// `auto`, `host`, `cuda` or `cuda:INDEX`
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// Only faults, checks or, for `alarms`, spaces whose name contains this; a fault's number (`W13`) works too
+    /// Only faults whose name contains this; a fault's number (`W13`) works too
     #[arg(long, value_name = "ROW")]
     pub only: Option<String>,
     /// `faults`, on a GPU: which check of compute-sanitizer finds which of them
     #[arg(long)]
     pub sanitize: bool,
-    /// `faults`, `gates`, `alarms`, `references`, `ptx`: inputs, the order of faults, configurations; `crash`: the moments; random when absent
+    /// `faults`: inputs and the order of faults; random when absent
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
-    /// `alarms`: configurations, shared out to the spaces [default: 60]; `crash`: how many moments [default: 200]
-    #[arg(long, value_name = "N")]
-    pub count: Option<usize>,
     #[command(flatten)]
     pub limits: TotalLimit,
     /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
@@ -274,20 +271,8 @@ pub struct SelftestArgs {
 pub enum SelftestSubject {
     /// Every call of the device trait: buffers, guards, compare, hash, launch, graphs, timing
     Device,
-    /// Instructions of evo/ptx.cuh: fragments, copies, barriers, beside plain loops
-    Ptx,
-    /// Built-in references: the device's kernels beside the plain functions, in every input family
-    References,
-    /// SIGKILL to usable, worker start, guard and poison overhead, A/A noise floor
-    Latency,
     /// Broken kernels between good ones: verdicts, recovery, nothing left behind
     Faults,
-    /// Each check inside the gates left out in turn: which broken kernel then slips through
-    Gates,
-    /// Random configurations of the kernels that ship, judged again by plain loops: is an honest one refused?
-    Alarms,
-    /// evo, its workers and its compilers killed at moments of a sweep on the host, each resumed
-    Crash,
 }
 
 /// `evo cache`
@@ -307,17 +292,14 @@ pub struct WorkerArgs {
     /// Compile for this toolchain instead of owning a device
     #[arg(long, value_name = "cuda|host")]
     pub compile: Option<String>,
-    /// Run variants beside plain loops, for `evo selftest alarms`
-    #[arg(long, conflicts_with_all = ["compile", "executor"])]
-    pub plain: bool,
     /// Start the processes in which host variants run, on a socket that is the standard input
     #[arg(long, conflicts_with = "compile")]
     pub executor: bool,
     /// Render templates
-    #[arg(long, conflicts_with_all = ["compile", "executor", "plain"])]
+    #[arg(long, conflicts_with_all = ["compile", "executor"])]
     pub render: bool,
     /// Wait for the end of the standard input, then kill what carries marks that begin so
-    #[arg(long, value_name = "MARK", conflicts_with_all = ["compile", "executor", "plain", "render"])]
+    #[arg(long, value_name = "MARK", conflicts_with_all = ["compile", "executor", "render"])]
     pub keep: Option<String>,
     /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
     #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]

@@ -155,7 +155,7 @@ pub enum Command {
     Preflight(PreflightArgs),
     /// Test evo itself on this machine's device
     #[command(
-        after_help = "Example: evo selftest device --device cuda\n         evo selftest gates --device host --only bias"
+        after_help = "Example: evo selftest device --device cuda\n         evo selftest faults --device host --only race"
     )]
     Selftest(SelftestArgs),
     /// Show how large the compile cache is, or make it smaller

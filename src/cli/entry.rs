@@ -22,8 +22,10 @@ use super::{
 };
 use crate::process::{keep_with, worker_program};
 
-/// For people who ask for a command that was here in earlier versions.
+/// For people who ask for what was here in earlier versions.
 const LAB_HINT: &str = "bench-search is a command of the lab: cargo run --release -p evo-lab -- bench-search";
+const SELFTEST_HINT: &str =
+    "tests of the judge have a program of their own: cargo run --release -p evo-selftest --";
 
 /// The command that serves another process.
 const WORKER: &str = "worker";
@@ -105,8 +107,8 @@ fn misread(call: &Call, error: &clap::Error) -> ExitCode {
         };
     }
     let _ = error.print();
-    if is_of_the_lab(error) {
-        eprintln!("hint: {LAB_HINT}");
+    if let Some(hint) = moved(error) {
+        eprintln!("hint: {hint}");
     }
     if call.is_json() {
         call.finish_quietly(usage(error, &call.facts().command));
@@ -131,20 +133,30 @@ fn usage(error: &clap::Error, command: &str) -> CliError {
     let tips = lines.iter().filter_map(|line| line.strip_prefix("tip: "));
     let possible = lines.iter().filter(|line| line.starts_with("[possible values")).copied();
     let hints: Vec<&str> = tips.chain(possible).collect();
-    let hint = match (is_of_the_lab(error), hints.is_empty()) {
-        (true, _) => LAB_HINT.to_string(),
-        (false, false) => hints.join("; "),
-        (false, true) if command == UNKNOWN => {
+    let hint = match (moved(error), hints.is_empty()) {
+        (Some(hint), _) => hint.to_string(),
+        (None, false) => hints.join("; "),
+        (None, true) if command == UNKNOWN => {
             "`evo --help` lists the commands, `evo COMMAND --help` their options".to_string()
         }
-        (false, true) => format!("`evo {command} --help` lists its options"),
+        (None, true) => format!("`evo {command} --help` lists its options"),
     };
     said.with_hint(hint)
 }
 
-fn is_of_the_lab(error: &clap::Error) -> bool {
-    let named = error.get(ContextKind::InvalidSubcommand);
-    matches!(named, Some(ContextValue::String(name)) if name == "bench-search")
+fn moved(error: &clap::Error) -> Option<&'static str> {
+    let is = |kind, names: &[&str]| match error.get(kind) {
+        Some(ContextValue::String(name)) => names.contains(&name.as_str()),
+        _ => false,
+    };
+    let subjects = ["alarms", "crash", "gates", "latency", "ptx", "references"];
+    if is(ContextKind::InvalidSubcommand, &["bench-search"]) {
+        Some(LAB_HINT)
+    } else if is(ContextKind::InvalidArg, &["<SUBJECT>"]) && is(ContextKind::InvalidValue, &subjects) {
+        Some(SELFTEST_HINT)
+    } else {
+        None
+    }
 }
 
 /// `evo evaluate` of one candidate, or of what requests say.

@@ -10,7 +10,7 @@ use evo_protocol::device::DeviceInfo;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::micro::{MICRO_SCHEMA, MicroDevice, MicroRanking};
 use evo_protocol::verdict::VERDICT_VERSION;
-use evo_search::registry::{self, StrategyOptions};
+use evo_search::registry;
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::space::SearchSpace;
 use evo_system::scratch::{ScratchFolder, ScratchPlace};
@@ -133,11 +133,10 @@ impl Micro<'_> {
         live::watch_signals(inbox.sender())
             .map_err(|error| CliError::harness(format!("cannot watch for Ctrl-C: {error}")))?;
         let mut observer = self.observer(call);
-        let strategy_options = StrategyOptions { seed: self.seed, population: POPULATION as usize };
         let parts = Parts {
             study: &mut study,
             space: self.space(),
-            strategy: registry::create(choice.strategy, self.space(), strategy_options)?,
+            strategy: registry::create(choice.strategy, self.space(), self.seed)?,
             recipe: &recipe,
             compilers: Box::new(farm),
             lanes: LanePart::only(Box::new(lane), Box::new(NoSanitizer("a hint is not looked at"))),

@@ -1,5 +1,4 @@
-//! `evo worker`: a compile worker, a device worker, a renderer of templates, a keeper of tools or the child of a self-test
-//! on stdin and stdout.
+//! `evo worker`: a compile worker, a device worker, a renderer of templates or a keeper of tools on stdin and stdout.
 
 use evo_device::host::room;
 
@@ -7,7 +6,6 @@ use super::args::WorkerArgs;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::one_args::SandboxMode;
-use super::selftest;
 use crate::compile;
 use crate::kernel::apart;
 use crate::process::serve_keeper;
@@ -20,10 +18,6 @@ const JUDGE: &str = concat!("evo ", env!("CARGO_PKG_VERSION"), " ", env!("EVO_JU
 pub fn run(arguments: &WorkerArgs) -> Result<ExitCode, CliError> {
     let gone = |error| CliError::harness(format!("cannot talk to the parent: {error}"));
     let fenced = arguments.sandbox == SandboxMode::On;
-    if arguments.plain {
-        selftest::serve_plain(fenced).map_err(gone)?;
-        return Ok(ExitCode::Done);
-    }
     if arguments.executor {
         room::serve(fenced)
             .map_err(|error| CliError::harness(format!("the nursery of executors: {error}")))?;

@@ -31,7 +31,7 @@ fn line(stdout: &str) -> String {
 #[test]
 fn a_sweep_says_what_mattered_and_keeps_the_record() {
     let (stdout, study) =
-        sweep("stencil__invented.json", &["--strategy", "genetic", "--budget", "90", "--seed", "3"]);
+        sweep("stencil__invented.json", &["--strategy", "exhaustive", "--budget", "90", "--seed", "3"]);
     let line = line(&stdout);
     assert!(line.contains("the best was evaluation ") && line.contains(" of 90, proposed by `"), "{line}");
     assert!(line.contains("random search with the same budget ") && line.contains("(estimated)"), "{line}");

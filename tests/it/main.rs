@@ -1,5 +1,8 @@
 //! Whole-program tests: one binary, a module a subject.
 
+/// The program that is tested, which is its own workers.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_evo");
+
 /// The arguments of a kernel from a vector to another one, in a space file.
 macro_rules! vectors {
     () => {
@@ -56,7 +59,6 @@ reference = { source = "naive.cu", entry = "naive", grid = 1, block = 1 }
 
 mod accuracy;
 mod agent_loop;
-mod alarms;
 mod attention;
 mod bad_input;
 mod bench;
@@ -70,7 +72,6 @@ mod compile_command;
 mod compile_ends;
 mod compiled_facts;
 mod contract;
-mod crash;
 mod crosscheck;
 mod data_files;
 mod derived_shapes;

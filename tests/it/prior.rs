@@ -26,10 +26,10 @@ fn a_sweep_starts_from_the_studies_beside_it_unless_told_otherwise() {
     let (code, stderr) = sweep(folder.path(), "third", &["--strategy", "evolve", "--no-prior"]);
     assert!(code == 0 && !stderr.contains("earlier outcomes"), "{stderr}");
     // A strategy without a use for them says so.
-    let told = "note: `genetic` ignores earlier outcomes of this kernel: `evidence/first` (24), ";
-    let (code, stderr) = sweep(folder.path(), "fourth", &["--strategy", "genetic"]);
+    let told = "note: `random` ignores earlier outcomes of this kernel: `evidence/first` (24), ";
+    let (code, stderr) = sweep(folder.path(), "fourth", &["--strategy", "random"]);
     assert!(code == 0 && stderr.contains(told) && stderr.contains("`--strategy evolve` starts"), "{stderr}");
-    let (code, stderr) = sweep(folder.path(), "fifth", &["--strategy", "genetic", "--no-prior"]);
+    let (code, stderr) = sweep(folder.path(), "fifth", &["--strategy", "random", "--no-prior"]);
     assert!(code == 0 && !stderr.contains("earlier outcomes"), "{stderr}");
 }
 

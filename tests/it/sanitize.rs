@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use evo::cli::{FaultLook, SANITIZED, SanitizedFault};
+use evo::cli::selftest::{FaultLook, SANITIZED, SanitizedFault};
 use evo::engine::Sanitizer;
 use evo::engine::live_sanitizer::{DeviceSanitizer, TwinLooks};
 use evo::inspect::sanitize::{

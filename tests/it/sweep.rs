@@ -443,7 +443,7 @@ fn bad_usage_is_refused_before_anything_is_written() {
         (&["sweep", "empty.toml"], "BLOCK > 64"),
         (&["sweep", "scale.toml", "--budget", "10x"], "`10x` is not a budget"),
         (&["sweep", "scale.toml", "--gen", "0"], "nothing would be evaluated"),
-        (&["sweep", "scale.toml", "--strategy", "genetics"], "did you mean `genetic`?"),
+        (&["sweep", "scale.toml", "--strategy", "randon"], "did you mean `random`?"),
         (&["sweep", "scale.toml", "--device", "abacus"], "`abacus` is not a device"),
         (&["sweep", "scale.toml", "--device", "host", "--problem", "large"], "there are `small`"),
         (&["sweep", "scale.toml", "--out", "file/x"], "cannot write to `file/x`"),

@@ -58,7 +58,7 @@ pub fn toolbox() -> Toolbox {
 
 /// The same without NVRTC, for tests of the host compiler.
 pub fn host_toolbox() -> Toolbox {
-    Toolbox { program: Some(PathBuf::from(env!("CARGO_BIN_EXE_evo"))), ..Toolbox::from_env() }
+    Toolbox { program: Some(PathBuf::from(crate::PROGRAM)), ..Toolbox::from_env() }
 }
 
 fn install() -> Result<PathBuf, String> {

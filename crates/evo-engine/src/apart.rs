@@ -54,7 +54,7 @@ mod tests {
     use evo_journal::example::evaluation;
     use evo_protocol::measurement::TimingMode;
     use evo_protocol::verdict::VerdictKind;
-    use evo_search::registry::{StrategyOptions, create};
+    use evo_search::registry::create;
     use evo_search::strategy::{Outcome, Proposal, Strategy};
     use evo_search::{PerProblem, ProblemSearch};
     use evo_space::genome::Configuration;
@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn strategy(bench: &TestStudy, seed: u64, per_problem: bool) -> Box<dyn Strategy + '_> {
-        let plain = || create("evolve", &bench.space, StrategyOptions { seed, population: 4 }).unwrap();
+        let plain = || create("evolve", &bench.space, seed).unwrap();
         if !per_problem {
             return plain();
         }

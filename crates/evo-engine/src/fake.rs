@@ -23,7 +23,7 @@ use evo_protocol::measurement::{StopRule, TimingMode};
 use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_report::event::{Event, Observer};
 use evo_report::study::{EarlierLimits, EarlierResults, Study, StudyError, StudyRequest, StudyWish};
-use evo_search::registry::{StrategyOptions, create};
+use evo_search::registry::create;
 use evo_search::strategy::Strategy;
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::space::SearchSpace;
@@ -499,7 +499,7 @@ impl TestStudy {
     where
         F: FnOnce(Sender<Message<FakeBinary>>) -> Script,
     {
-        let strategy = create(self.strategy, &self.space, StrategyOptions { seed: 1, population: 4 });
+        let strategy = create(self.strategy, &self.space, 1);
         self.run_strategy(strategy.unwrap(), script)
     }
 
@@ -507,7 +507,7 @@ impl TestStudy {
     where
         F: FnOnce(Sender<Message<FakeBinary>>) -> Script,
     {
-        let strategy = create(self.strategy, &self.space, StrategyOptions { seed: 1, population: 4 });
+        let strategy = create(self.strategy, &self.space, 1);
         self.run_in(&mut self.try_open()?, strategy.unwrap(), script)
     }
 

@@ -109,7 +109,7 @@ mod tests {
     use std::sync::Arc;
 
     use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
-    use evo_search::registry::{StrategyOptions, create};
+    use evo_search::registry::create;
     use evo_search::strategy::{Outcome, Proposal, Strategy};
 
     use super::*;
@@ -156,7 +156,7 @@ mod tests {
     }
 
     fn run(bench: &TestStudy, foresees: bool) -> (Ran, usize) {
-        let inner = create("exhaustive", &bench.space, StrategyOptions { seed: 1, population: 4 }).unwrap();
+        let inner = create("exhaustive", &bench.space, 1).unwrap();
         let all = bench.space.iter().collect();
         let asked = Cell::new(0);
         let strategy =

@@ -106,7 +106,7 @@ mod tests {
 
     use evo_protocol::facts::Facts;
     use evo_protocol::verdict::{Gate, GateState, VerdictClass, VerdictKind};
-    use evo_search::registry::{StrategyOptions, create};
+    use evo_search::registry::create;
     use evo_search::strategy::{Outcome, Proposal, Strategy};
     use evo_space::genome::Genome;
 
@@ -160,7 +160,7 @@ mod tests {
     }
 
     fn whole(bench: &TestStudy) -> Box<dyn Strategy + '_> {
-        create("exhaustive", &bench.space, StrategyOptions { seed: 1, population: 4 }).unwrap()
+        create("exhaustive", &bench.space, 1).unwrap()
     }
 
     /// A run that passes over what has at least `limit` registers. Fakes compile to 10 and `A` more.

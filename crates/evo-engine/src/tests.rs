@@ -10,7 +10,7 @@ use evo_journal::replay::History;
 use evo_journal::writer::JournalWriter;
 use evo_journal::{leaderboard, line, reader};
 use evo_protocol::verdict::{Cause, Gate, Verdict, VerdictKind};
-use evo_search::registry::{StrategyOptions, create};
+use evo_search::registry::create;
 use evo_search::strategy::{Expectation, Outcome, Proposal, Strategy};
 
 use crate::fake::{
@@ -491,7 +491,7 @@ fn a_comparison_whose_baseline_drifts_is_repeated() {
 #[test]
 fn strategies_that_evolve_run_too() {
     let mut bench = TestStudy::new(PLAIN);
-    bench.strategy = "genetic";
+    bench.strategy = "evolve";
     bench.options.budget.generations = Some(3);
     let ran = bench.run(mixed());
     assert_eq!(ran.summary.end.evaluations, 12);
@@ -544,8 +544,7 @@ impl Strategy for Oracle<'_> {
 fn what_was_expected_is_journaled_beside_what_came() {
     // `A=6` does not compile and `A=7` is refused before: both say what was expected all the same.
     let bench = TestStudy::new("[parameters]\nA = [0, 1, 6, 7]\n");
-    let options = StrategyOptions { seed: 1, population: 4 };
-    let inner = create("exhaustive", &bench.space, options).unwrap();
+    let inner = create("exhaustive", &bench.space, 1).unwrap();
     bench.run_strategy(Box::new(Oracle { inner, asked: 0 }), |_| all_pass()).unwrap();
     let journal = reader::read(&bench.journal()).unwrap();
     assert!(journal.rejected.is_empty(), "{:?}", journal.rejected);

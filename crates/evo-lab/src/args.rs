@@ -90,9 +90,6 @@ pub struct BenchSearchArgs {
     #[arg(long, value_name = "X", allow_negative_numbers = true, default_value = "1", requires = "lanes",
           value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub pace: u16,
-    /// Evaluations per generation
-    #[arg(long = "pop", value_name = "P", allow_negative_numbers = true, default_value_t = 16)]
-    pub population: u32,
     /// Do not count the strategies' own time: the same result on every machine
     #[arg(long)]
     pub no_overhead: bool,

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    evo_lab::command::main()
+    evo_lab::main()
 }

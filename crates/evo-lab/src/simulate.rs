@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 use evo_engine::replay::{Recording, Row};
-use evo_search::registry::{StrategyOptions, UnknownStrategy};
+use evo_search::registry::UnknownStrategy;
 use evo_search::strategy::{Outcome, PriorStudy, Proposal, Strategy};
 use evo_space::genome::Genome;
 use thiserror::Error;
@@ -38,7 +38,7 @@ pub struct LanesPlayed {
 /// How a run goes.
 #[derive(Clone, Copy, Debug)]
 pub struct SimulationOptions {
-    pub strategy: StrategyOptions,
+    pub seed: u64,
     pub flight: PlayedFlight,
     /// Whether the strategy's own time is measured and passes on the clock.
     pub overhead: bool,
@@ -97,7 +97,7 @@ pub fn run(
 ) -> Result<SimulatedRun, SimulationError> {
     let mut clock = Clock { options, seen: HashSet::new(), now_ms: 0.0, own_ms: 0.0, all_ms: 0.0 };
     // Making a strategy may count a pool or build models, which is time of its own as well.
-    let mut search = clock.time(|| strategies::create(strategy, &recording.space, options.strategy))?;
+    let mut search = clock.time(|| strategies::create(strategy, &recording.space, options.seed))?;
     if !prior.is_empty() {
         clock.time(|| search.inherit(prior));
     }
@@ -274,9 +274,8 @@ mod tests {
     }
 
     fn options(until_ms: f64, batch: usize) -> SimulationOptions {
-        let strategy = StrategyOptions { seed: 3, population: 8 };
         let flight = PlayedFlight::Batch(batch);
-        SimulationOptions { strategy, flight, overhead: false, pace: 1.0, until_ms }
+        SimulationOptions { seed: 3, flight, overhead: false, pace: 1.0, until_ms }
     }
 
     fn check(strategy: &str, options: SimulationOptions) -> SimulatedRun {

@@ -1,6 +1,6 @@
 //! The checks inside the gates, by name, and the set of those that judge a variant.
 //!
-//! Every check judges every variant. Only `evo selftest gates` leaves one out, to show that a broken kernel then
+//! Every check judges every variant. Only `evo-selftest gates` leaves one out, to show that a broken kernel then
 //! slips through: a check that nothing needs is worse than none, because people rely on it.
 
 use serde::{Deserialize, Serialize};
@@ -133,7 +133,7 @@ gate_checks! {
     Roofline "roofline" Honesty "A time below what the device allows is not believed."
 }
 
-/// Which checks judge a variant: all of them, or all but those that `evo selftest gates` leaves out.
+/// Which checks judge a variant: all of them, or all but those that `evo-selftest gates` leaves out.
 ///
 /// A set with something left out cannot come from a person or a space file: no command line option, environment
 /// variable or key of a file is read into it. Only the self-test calls [`CheckSet::without`] (a test of this repository

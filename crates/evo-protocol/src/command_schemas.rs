@@ -114,10 +114,8 @@ const COMMANDS: &[CommandFields] = &[
             ("passed", "boolean"),
             ("checks", "array"),
             ("rows", "array"),
-            ("spaces", "array"),
-            ("studies", "array"),
         ],
-        answers: &[&["passed", "checks"], &["passed", "rows"], &["passed", "spaces"], &["passed", "studies"]],
+        answers: &[&["passed", "checks"], &["passed", "rows"]],
     },
     // A command line that names no command, or one that prints no JSON, and asks for JSON: always an error.
     CommandFields { command: UNKNOWN, version: 1, fields: &[], answers: &[] },

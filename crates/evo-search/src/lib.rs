@@ -5,7 +5,7 @@
 //! flight, and the same seed and the same outcomes in the same order give the same proposals.
 //!
 //! The default strategy, `evolve`, learns from every outcome with extremely randomized trees, a Gaussian
-//! process and a model of failures. Simpler strategies stand beside it: [`registry::names`] lists them all.
+//! process and a model of failures. `exhaustive` and `random` stand beside it ([`registry::names`]).
 //!
 //! # Example
 //!
@@ -13,7 +13,7 @@
 //! kernel.
 //!
 //! ```
-//! use evo_search::{Outcome, StrategyOptions, VerdictClass, create};
+//! use evo_search::{Outcome, VerdictClass, create};
 //! use evo_space::space::SearchSpace;
 //!
 //! let space = SearchSpace::parse(
@@ -35,8 +35,7 @@
 //!     1000.0 * (1.0 + (threads - 8.0).abs() + 0.2 * (value("TILE") - 6.0).abs() + 0.1 / value("UNROLL"))
 //! };
 //!
-//! let options = StrategyOptions { seed: 1, population: 16 };
-//! let mut strategy = create("evolve", &space, options).unwrap();
+//! let mut strategy = create("evolve", &space, 1).unwrap();
 //! let mut best: Option<(f64, String)> = None;
 //! for _ in 0..60 {
 //!     let Some(proposal) = strategy.ask(1).pop() else { break };
@@ -58,28 +57,25 @@
 //! - [`Strategy::reconsider`] judges a variant by what the compiler reported, before it runs.
 //! - [`PerProblem`] searches for the best configuration of each of several problems.
 //! - [`Insight`] says what a finished study tells beyond its winner.
-//! - [`model`] holds the surrogate models, for use without a strategy.
+//! - [`model`] holds the surrogate models, for use without a strategy; [`memory`], [`population`] and [`variation`] hold
+//!   what a strategy of your own can be made of.
 
-mod annealing;
-mod differential_evolution;
 mod evolve;
-mod genetic;
 pub mod insight;
-mod local_search;
-mod memory;
+pub mod memory;
 pub mod model;
 mod per_problem;
 mod permutation;
-mod population;
+pub mod population;
 pub mod registry;
 mod seeded;
 pub mod strategy;
 mod unguided;
-mod variation;
+pub mod variation;
 
 pub use self::insight::Insight;
 pub use self::per_problem::{PerProblem, ProblemSearch};
-pub use self::registry::{StrategyOptions, UnknownStrategy, create};
+pub use self::registry::{UnknownStrategy, create};
 pub use self::seeded::{SeedRoom, Seeded};
 pub use self::strategy::{
     Expectation, Facts, Origin, Outcome, PriorStudy, ProblemTime, Proposal, Strategy, VerdictClass,

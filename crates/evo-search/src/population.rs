@@ -3,26 +3,26 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::memory::Member;
+use crate::memory::Member;
 
 /// Members in order of objective; among equals, earlier ones come first.
 #[derive(Debug)]
-pub(crate) struct Population {
+pub struct Population {
     members: Vec<Member>,
     capacity: usize,
 }
 
 impl Population {
-    pub(crate) fn new(capacity: usize) -> Population {
+    pub fn new(capacity: usize) -> Population {
         Population { members: Vec::with_capacity(capacity + 1), capacity }
     }
 
-    pub(crate) fn members(&self) -> &[Member] {
+    pub fn members(&self) -> &[Member] {
         &self.members
     }
 
     /// Adds a point unless it is a member already. The worst member leaves if there are too many.
-    pub(crate) fn insert(&mut self, member: Member) {
+    pub fn insert(&mut self, member: Member) {
         let before =
             |own: &Member| own.objective.total_cmp(&member.objective).then(own.arrival.cmp(&member.arrival));
         // Arrival breaks ties: a point that comes back from memory takes the place that it had.
@@ -33,16 +33,16 @@ impl Population {
         }
     }
 
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.members.clear();
     }
 
     /// Draws a member by rank: each, best first, is taken with chance `greed`, and a uniform one if none was.
-    pub(crate) fn pick(&self, greed: f64, rng: &mut ChaCha8Rng) -> Option<&Member> {
+    pub fn pick(&self, greed: f64, rng: &mut ChaCha8Rng) -> Option<&Member> {
         self.members.iter().find(|_| rng.random_bool(greed)).or_else(|| self.any(rng))
     }
 
-    pub(crate) fn any(&self, rng: &mut ChaCha8Rng) -> Option<&Member> {
+    pub fn any(&self, rng: &mut ChaCha8Rng) -> Option<&Member> {
         if self.members.is_empty() {
             None
         } else {

@@ -7,23 +7,14 @@ use evo_space::diagnostic::nearest;
 use evo_space::space::SearchSpace;
 use thiserror::Error;
 
-use super::annealing::Annealing;
-use super::differential_evolution::DifferentialEvolution;
 use super::evolve::{Evolve, Ingredients};
-use super::genetic::Genetic;
-use super::local_search::LocalSearch;
 use super::strategy::Strategy;
 use super::unguided::Unguided;
 
 /// Spaces with fewer valid points are swept whole by default, where the budget covers them.
 pub const SWEPT_WHOLE_BELOW: u128 = 2_000;
 
-#[derive(Clone, Copy, Debug)]
-pub struct StrategyOptions {
-    pub seed: u64,
-    pub population: usize,
-}
-
+/// The default strategy, with all its ingredients.
 pub const FULL: &str = "evolve";
 
 /// `evolve` with the trees as its only model, and nothing but the largest expected improvement.
@@ -31,20 +22,16 @@ const TREES_ALONE: &str = "surrogate_trees";
 
 const PROCESS_ALONE: &str = "surrogate_process";
 
-type Make = for<'a> fn(&'a SearchSpace, StrategyOptions) -> Box<dyn Strategy + 'a>;
+type Make = for<'a> fn(&'a SearchSpace, u64) -> Box<dyn Strategy + 'a>;
 
 const STRATEGIES: &[(&str, Make)] = &[
-    (FULL, |space, options| Box::new(Evolve::new(FULL, space, Ingredients::ALL, options.seed))),
-    ("exhaustive", |space, options| Box::new(Unguided::exhaustive(space, options.seed))),
-    ("random", |space, options| Box::new(Unguided::random(space, options.seed))),
-    ("quasi_random", |space, options| Box::new(Unguided::quasi_random(space, options.seed))),
-    ("local_search", |space, options| Box::new(LocalSearch::new(space, options.seed))),
-    ("annealing", |space, options| Box::new(Annealing::new(space, options.seed))),
-    ("differential_evolution", |space, options| Box::new(DifferentialEvolution::new(space, options.seed))),
-    ("genetic", |space, options| Box::new(Genetic::new(space, options.seed, options.population))),
+    (FULL, |space, seed| Box::new(Evolve::new(FULL, space, Ingredients::ALL, seed))),
+    ("exhaustive", |space, seed| Box::new(Unguided::exhaustive(space, seed))),
+    ("random", |space, seed| Box::new(Unguided::random(space, seed))),
 ];
 
-pub fn names() -> impl Iterator<Item = &'static str> {
+/// The names of the strategies that a user chooses from.
+pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     STRATEGIES.iter().map(|(name, _)| *name)
 }
 
@@ -66,9 +53,10 @@ impl UnknownStrategy {
         &self.hint
     }
 
-    fn new(name: &str) -> UnknownStrategy {
-        let list = names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        let hint = match nearest(name, names()) {
+    /// `name` is none of `names`.
+    pub fn among<'n>(name: &str, names: impl Iterator<Item = &'n str> + Clone) -> UnknownStrategy {
+        let list = names.clone().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let hint = match nearest(name, names) {
             Some(near) => format!("did you mean `{near}`? there are {list}"),
             None => format!("there are {list}"),
         };
@@ -90,31 +78,31 @@ pub fn check(name: &str) -> Result<(), UnknownStrategy> {
 pub fn create<'a>(
     name: &str,
     space: &'a SearchSpace,
-    options: StrategyOptions,
+    seed: u64,
 ) -> Result<Box<dyn Strategy + 'a>, UnknownStrategy> {
-    Ok(find(name)?(space, options))
+    Ok(find(name)?(space, seed))
 }
 
 fn find(name: &str) -> Result<Make, UnknownStrategy> {
     let known = STRATEGIES.iter().find(|(own, _)| *own == name);
-    known.map(|(_, make)| *make).ok_or_else(|| UnknownStrategy::new(name))
+    known.map(|(_, make)| *make).ok_or_else(|| UnknownStrategy::among(name, names()))
 }
 
 /// `evolve-process-pairs` is `evolve` without the ingredients `process` and `pairs`.
 pub fn create_any<'a>(
     name: &str,
     space: &'a SearchSpace,
-    options: StrategyOptions,
+    seed: u64,
 ) -> Result<Box<dyn Strategy + 'a>, UnknownStrategy> {
     match ablation(name)? {
-        Some(ingredients) => Ok(Box::new(Evolve::new(name, space, ingredients, options.seed))),
-        None => create(name, space, options),
+        Some(ingredients) => Ok(Box::new(Evolve::new(name, space, ingredients, seed))),
+        None => create(name, space, seed),
     }
 }
 
 pub fn check_any(name: &str) -> Result<(), UnknownStrategy> {
     let is_known = ablation(name)?.is_some() || names().any(|own| own == name);
-    if is_known { Ok(()) } else { Err(UnknownStrategy::new(name)) }
+    if is_known { Ok(()) } else { Err(UnknownStrategy::among(name, names())) }
 }
 
 /// The ingredients of the ablation of that name; `None` if the name does not look like an ablation's.
@@ -137,20 +125,18 @@ mod tests {
     use super::*;
     use crate::conformance::space_of;
 
-    const OPTIONS: StrategyOptions = StrategyOptions { seed: 1, population: 8 };
-
     #[test]
     fn ablations_are_made_by_create_any_only() {
         let space = space_of("[parameters]\nA = [1, 2, 4]\n");
         for name in ablations() {
-            assert_eq!(create_any(&name, &space, OPTIONS).ok().map(|made| made.name() == name), Some(true));
+            assert_eq!(create_any(&name, &space, 1).ok().map(|made| made.name() == name), Some(true));
             assert!(check_any(&name).is_ok(), "{name}");
-            let refused = create(&name, &space, OPTIONS).err().expect("not for users");
+            let refused = create(&name, &space, 1).err().expect("not for users");
             assert_eq!(refused.to_string(), format!("unknown strategy `{name}`"));
             assert!(refused.hint().contains("there are `evolve`"), "{}", refused.hint());
         }
         for name in names() {
-            assert!(create(name, &space, OPTIONS).is_ok() && create_any(name, &space, OPTIONS).is_ok());
+            assert!(create(name, &space, 1).is_ok() && create_any(name, &space, 1).is_ok());
             assert!(check_any(name).is_ok(), "{name}");
         }
     }

@@ -187,13 +187,13 @@ origins! {
     /// A point far from all others, where a search starts over.
     Restart = "restart",
     Random = "random",
-    /// The next point of a low-discrepancy sequence, by the strategy of that name.
+    /// The next point of a low-discrepancy sequence, by a strategy of earlier versions.
     QuasiRandom = "quasi_random",
     Exhaustive = "exhaustive",
     Neighbor = "neighbor",
-    /// A few genes of a local optimum, changed at random.
+    /// A few genes of a local optimum, changed at random, by local search of earlier versions.
     Kick = "kick",
-    /// A step along the difference of two members, by differential evolution.
+    /// A step along the difference of two members, by differential evolution of earlier versions.
     Difference = "difference",
     /// One gene moved to the value just below or above.
     Step = "step",

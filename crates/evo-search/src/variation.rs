@@ -1,7 +1,11 @@
-//! Children of a population by one of six operators, which strategies share. Results may be invalid; the caller repairs
-//! them. Each operator is chosen in proportion to its recent rate of success: probability matching with forgetting and
-//! a minimum rate. The best operator changes during a search (crossover early, single steps late), so no operator is
-//! ever ruled out.
+//! Children of a population by one of six operators, from a step of one gene to a difference between two
+//! members.
+//!
+//! Results may be invalid; the caller repairs them.
+//!
+//! Each operator is chosen in proportion to its recent rate of success. This is probability
+//! matching with forgetting and a minimum rate. The best operator changes during a search (crossover early, single
+//! steps late), so no operator is ever ruled out.
 
 use evo_space::genome::Genome;
 use evo_space::space::SearchSpace;
@@ -12,7 +16,7 @@ use crate::population::Population;
 use crate::strategy::Origin;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Variation {
+pub enum Variation {
     Step,
     Mutation,
     Double,
@@ -22,7 +26,7 @@ pub(crate) enum Variation {
 }
 
 /// All operators. A bandit knows each by its position, so their order decides what a seed draws.
-pub(crate) const VARIATIONS: [Variation; 6] = [
+pub const VARIATIONS: [Variation; 6] = [
     Variation::Step,
     Variation::Mutation,
     Variation::Double,
@@ -34,7 +38,7 @@ pub(crate) const VARIATIONS: [Variation; 6] = [
 const GREED: f64 = 0.4;
 
 impl Variation {
-    pub(crate) fn origin(self) -> Origin {
+    pub fn origin(self) -> Origin {
         match self {
             Variation::Step => Origin::Step,
             Variation::Mutation => Origin::Mutation,
@@ -46,7 +50,7 @@ impl Variation {
     }
 
     /// A child of `parent`, valid or not; `None` if the population is too small for the operator.
-    pub(crate) fn child(
+    pub fn child(
         self,
         space: &SearchSpace,
         population: &Population,
@@ -76,13 +80,14 @@ impl Variation {
     }
 }
 
-pub(crate) fn crossover(first: &Genome, second: &Genome, rng: &mut ChaCha8Rng) -> Genome {
+/// Takes each gene from either parent with equal chance.
+fn crossover(first: &Genome, second: &Genome, rng: &mut ChaCha8Rng) -> Genome {
     let pick = |(a, b): (&u16, &u16)| if rng.random_bool(0.5) { *a } else { *b };
     Genome(first.positions().iter().zip(second.positions()).map(pick).collect())
 }
 
 /// Moves one gene to the value just below or above it.
-pub(crate) fn step(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
+fn step(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
     let Some(gene) = movable_gene(space, rng) else { return genome.clone() };
     let last = space.parameters()[gene].values.len() - 1;
     let mut positions = genome.positions().to_vec();
@@ -92,7 +97,8 @@ pub(crate) fn step(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -
     Genome::from(positions)
 }
 
-pub(crate) fn random_gene(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
+/// Gives one gene another of its values, uniformly.
+fn random_gene(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
     let Some(gene) = movable_gene(space, rng) else { return genome.clone() };
     let values = space.parameters()[gene].values.len() as u16;
     let mut positions = genome.positions().to_vec();
@@ -102,8 +108,9 @@ pub(crate) fn random_gene(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha
     Genome::from(positions)
 }
 
-/// About two genes become those of members drawn by rank, so that values that are frequent among good points spread.
-pub(crate) fn pool(genome: &Genome, members: &[&Genome], rng: &mut ChaCha8Rng) -> Genome {
+/// Replaces about two genes by those of other members, each of a member drawn by rank, so that values that
+/// are frequent among good points spread.
+fn pool(genome: &Genome, members: &[&Genome], rng: &mut ChaCha8Rng) -> Genome {
     let mut positions = genome.positions().to_vec();
     let rate = (2.0 / positions.len().max(1) as f64).min(1.0);
     for (gene, position) in positions.iter_mut().enumerate() {
@@ -117,7 +124,7 @@ pub(crate) fn pool(genome: &Genome, members: &[&Genome], rng: &mut ChaCha8Rng) -
 
 /// Moves along the difference from a worse point to a better one, each gene with a chance of one half, so
 /// that genes that must change together can do so.
-pub(crate) fn drift(
+fn drift(
     space: &SearchSpace,
     genome: &Genome,
     better: &Genome,
@@ -139,7 +146,7 @@ fn movable_gene(space: &SearchSpace, rng: &mut ChaCha8Rng) -> Option<usize> {
 }
 
 /// Draws a position in a list that is sorted best first, with weights that fall linearly from `len` to 1.
-pub(crate) fn rank_pick(len: usize, rng: &mut ChaCha8Rng) -> Option<usize> {
+fn rank_pick(len: usize, rng: &mut ChaCha8Rng) -> Option<usize> {
     let total = len * (len + 1) / 2;
     if total == 0 {
         return None;
@@ -165,7 +172,7 @@ const PRIOR: (f64, f64) = (1.0, 4.0);
 const FLOOR: f64 = 0.02;
 
 #[derive(Debug)]
-pub(crate) struct Bandit<const OPERATORS: usize> {
+pub struct Bandit<const OPERATORS: usize> {
     /// Weighted successes and trials of each operator.
     counts: [(f64, f64); OPERATORS],
 }
@@ -177,7 +184,7 @@ impl<const OPERATORS: usize> Default for Bandit<OPERATORS> {
 }
 
 impl<const OPERATORS: usize> Bandit<OPERATORS> {
-    pub(crate) fn choose(&self, rng: &mut ChaCha8Rng) -> usize {
+    pub fn choose(&self, rng: &mut ChaCha8Rng) -> usize {
         let weights = self.counts.map(|(successes, trials)| successes / trials + FLOOR);
         let mut ticket = rng.random::<f64>() * weights.iter().sum::<f64>();
         let hit = weights.iter().position(|weight| {
@@ -188,7 +195,8 @@ impl<const OPERATORS: usize> Bandit<OPERATORS> {
         hit.unwrap_or(OPERATORS - 1)
     }
 
-    pub(crate) fn reward(&mut self, operator: usize, success: bool) {
+    /// Learns whether an operator's child was a success.
+    pub fn reward(&mut self, operator: usize, success: bool) {
         let (successes, trials) = &mut self.counts[operator];
         *successes = *successes * KEEP + f64::from(u8::from(success));
         *trials = *trials * KEEP + 1.0;

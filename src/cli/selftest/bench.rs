@@ -2,8 +2,13 @@
 
 use std::sync::Arc;
 
+use evo_device::device::Device;
+use evo_device::open::open;
+use evo_protocol::binary::{HEADER_END, KernelSource};
+use evo_protocol::envelope::ErrorCode;
+use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::Verdict;
-use evo_space::genome::Configuration;
+use evo_space::genome::{Configuration, ContentHash};
 use evo_space::value::Value;
 
 use crate::cli::device_lane;
@@ -32,15 +37,6 @@ impl<'a> SelftestBench<'a> {
         file: &'a SpaceFile,
         setup: &'a DeviceSetup,
         seed: u64,
-    ) -> Result<SelftestBench<'a>, CliError> {
-        SelftestBench::start_with(file, setup, seed, LaneLimits::default())
-    }
-
-    /// The same with limits of the caller's own.
-    pub fn start_with(
-        file: &'a SpaceFile,
-        setup: &'a DeviceSetup,
-        seed: u64,
         limits: LaneLimits,
     ) -> Result<SelftestBench<'a>, CliError> {
         let kernel = session::kernel_of(file)?;
@@ -66,17 +62,8 @@ impl<'a> SelftestBench<'a> {
         Configuration::new(pairs.collect())
     }
 
-    /// Compiles a configuration into a job. The inner error is the variant's own verdict.
-    pub fn job(
-        &self,
-        configuration: &Configuration,
-        deep: bool,
-    ) -> Result<Result<Job, Box<Verdict>>, CliError> {
-        self.job_with(&self.setup.farm, configuration, deep)
-    }
-
-    /// The same with compilers of the caller's own.
-    pub fn job_with(
+    /// Compiles a configuration into a job, by these compilers. The inner error is the variant's own verdict.
+    pub fn job_by(
         &self,
         farm: &FarmOptions,
         configuration: &Configuration,
@@ -95,4 +82,43 @@ impl<'a> SelftestBench<'a> {
         let job = single::job(&self.recipe, genome, configuration.clone(), deep, compile)?;
         Ok(job.map(|(_, job)| job).map_err(|refused| Box::new(refused.verdict)))
     }
+
+    /// The same by the device's own compilers.
+    pub fn job(
+        &self,
+        configuration: &Configuration,
+        deep: bool,
+    ) -> Result<Result<Job, Box<Verdict>>, CliError> {
+        self.job_by(&self.setup.farm, configuration, deep)
+    }
+}
+
+/// Opens the device in this process, for checks that call it themselves.
+pub fn open_device(setup: &DeviceSetup) -> Result<Box<dyn Device>, CliError> {
+    let cubin = device_lane::support_cubin(setup)?;
+    open(&setup.choice.spec, cubin.as_deref(), device_lane::rooms(setup.sandbox)?)
+        .map_err(|error| CliError::environment(error.to_string()).with_code(ErrorCode::NoDevice))
+}
+
+/// Compiles kernels that checks launch: their image, which has the hash of their text as that of its variant.
+pub fn probe_image(
+    setup: &DeviceSetup,
+    text: &str,
+    entries: Vec<String>,
+) -> Result<(Vec<u8>, ContentHash), CliError> {
+    let hash = ContentHash::of(text.as_bytes());
+    let symbol = format!("extern \"C\" __device__ const char evo_variant_hash[] = \"{hash}\";\n");
+    let source = KernelSource {
+        text: format!("{symbol}{HEADER_END}{text}"),
+        options: Vec::new(),
+        entries,
+        file_name: "probes.cu".into(),
+        variant_hash: hash.clone(),
+        instrumented: false,
+        constants: Specialization::default(),
+    };
+    let binary = compile_one(&setup.farm, source)?.map_err(|verdict| {
+        CliError::harness(format!("the probe kernels do not compile: {}", verdict.message))
+    })?;
+    Ok((std::fs::read(&binary.path)?, hash))
 }

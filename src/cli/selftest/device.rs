@@ -1,39 +1,55 @@
 //! `evo selftest device`: every call of the `Device` trait against known answers.
 
+use std::time::Instant;
+
 use evo_device::device::{
     BoundArgument, BoundLaunch, BufferId, CopiedPart, Device, ModuleId, PlainErrors, SampleOrder, Tolerance,
     VariableState,
 };
-use evo_protocol::device::{DeviceError, DeviceKind};
+use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind};
 use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
 use evo_space::genome::ContentHash;
 
+use super::bench::{open_device, probe_image};
 use super::checks::SelftestReport;
+use crate::cli::error::CliError;
+use crate::cli::session::DeviceSetup;
+use crate::timing::stats;
 
 /// Kernels that the checks launch.
-pub const PROBES: &str = include_str!("probes.cu");
+const PROBES: &str = include_str!("probes.cu");
 /// Entry points in `PROBES`.
-pub const ENTRIES: [&str; 6] = ["affine", "increment", "stray", "shared_sum", "remember", "crash"];
+const ENTRIES: [&str; 6] = ["affine", "increment", "stray", "shared_sum", "remember", "crash"];
 
 type Answer = Result<String, String>;
 
-/// Runs all checks on an open device; `binary` is `PROBES` compiled with `hash` as its variant hash.
-/// The last check poisons a CUDA context, so the process should end afterwards.
-pub fn run(device: &mut dyn Device, binary: &[u8], hash: &ContentHash) -> SelftestReport {
+/// Runs all checks. The last one poisons a CUDA context, so the process should end afterwards.
+pub fn run(setup: &DeviceSetup) -> Result<(DeviceInfo, SelftestReport), CliError> {
+    let entries: Vec<String> = ENTRIES.iter().map(|entry| entry.to_string()).collect();
+    let (image, hash) = probe_image(setup, PROBES, entries.clone())?;
+    let mut device = open_device(setup)?;
     let mut report = SelftestReport::default();
+    overheads(device.as_mut(), &mut report);
+    calls(device.as_mut(), (&image, &hash), &entries, &mut report);
+    Ok((device.info().clone(), report))
+}
+
+/// `binary` is `PROBES` compiled with `hash` as its variant hash.
+fn calls(
+    device: &mut dyn Device,
+    (binary, hash): (&[u8], &ContentHash),
+    entries: &[String],
+    report: &mut SelftestReport,
+) {
     report.add("copy_round_trip", round_trip(device));
     report.add("fill_and_count", fill_and_count(device));
     report.add("hash", hashes(device));
     report.add("compare", compares(device));
-    let entries: Vec<String> = ENTRIES.iter().map(|entry| entry.to_string()).collect();
-    let module = match device.load(binary, &entries) {
+    let module = match device.load(binary, entries) {
         Ok(module) => module,
-        Err(error) => {
-            report.add("load", Err(error.to_string()));
-            return report;
-        }
+        Err(error) => return report.add("load", Err(error.to_string())),
     };
     report.add("echo", echo(device, module, hash));
     report.add("module_variables", module_variables(device, module));
@@ -52,7 +68,6 @@ pub fn run(device: &mut dyn Device, binary: &[u8], hash: &ContentHash) -> Selfte
         report.skip("guard_zones", "the host's guards are unmapped pages; its own tests fault on them");
         report.skip("sticky_error", "a crash ends a host worker; its own tests show it");
     }
-    report
 }
 
 fn text(error: DeviceError) -> String {
@@ -475,4 +490,54 @@ fn sticky_error(device: &mut dyn Device, module: ModuleId) -> Answer {
             Ok(error.message)
         }
     }
+}
+
+/// Times the gates' own work on an open device: buffers of 16 MiB, as a 2048² fp32 matrix has.
+fn overheads(device: &mut dyn Device, report: &mut SelftestReport) {
+    let bytes = 16u64 << 20;
+    let mut buffers = Vec::new();
+    for name in ["a", "b", "c"] {
+        match device.allocate(name, bytes) {
+            Ok(buffer) => buffers.push(buffer),
+            Err(error) => return report.add("allocate", Err(error.to_string())),
+        }
+    }
+    let (a, b) = (buffers[0], buffers[1]);
+    report.add("poison_16_mib", timed(device, |device| device.fill(a, 0x7fc1_7fc1)));
+    report.add("copy_16_mib", timed(device, |device| device.copy(a, b)));
+    report.add("hash_16_mib", timed(device, |device| device.hash(a).map(drop)));
+    report
+        .add("count_poison_16_mib", timed(device, |device| device.count_pattern(a, DType::F32, 1).map(drop)));
+    report.add("check_guards_3_buffers", timed(device, |device| device.check_guards().map(drop)));
+    report.add("arm_guards_3_buffers", timed(device, |device| device.arm_guards(0x7fff_7fff)));
+    for buffer in buffers {
+        let _ = device.free(buffer);
+    }
+}
+
+fn timed(
+    device: &mut dyn Device,
+    mut call: impl FnMut(&mut dyn Device) -> Result<(), DeviceError>,
+) -> Result<String, String> {
+    let mut samples = Vec::new();
+    // The first is a warm-up, which does not count.
+    for _ in 0..=20 {
+        let began = Instant::now();
+        call(device).and_then(|()| device.synchronize()).map_err(text)?;
+        samples.push(began.elapsed().as_secs_f64() * 1e6);
+    }
+    Ok(spread(samples.split_off(1), "µs"))
+}
+
+/// Samples as a person reads them.
+pub fn spread(mut samples: Vec<f64>, unit: &str) -> String {
+    samples.sort_by(f64::total_cmp);
+    let last = samples.len() - 1;
+    format!(
+        "median {:.1} {unit} (min {:.1}, max {:.1}, n {})",
+        stats::median(&samples),
+        samples[0],
+        samples[last],
+        samples.len()
+    )
 }

@@ -1,44 +1,79 @@
-//! `evo selftest`: evo's checks of itself on this machine's device, kept in `evidence/`.
+//! `evo selftest`: whether evo judges rightly on this machine's device, kept in `evidence/`.
 //!
-//! Continuous integration has no GPU, so these commands and their output show that the CUDA device works.
+//! Continuous integration has no GPU, so this command and its output show that the CUDA device works. What asks whether a
+//! change has broken the judge is in `crates/evo-selftest/`, on the same checks and the same bench.
 
-/// The lines by which a space file declares a buffer.
-macro_rules! buffer {
-    ($name:literal, $dtype:literal, $shape:literal, $role:literal) => {
-        concat!(
-            "[[arguments]]\nname = \"",
-            $name,
-            "\"\ndtype = \"",
-            $dtype,
-            "\"\nshape = [",
-            $shape,
-            "]\nrole = \"",
-            $role,
-            "\"\n"
-        )
-    };
-}
-
-/// The lines by which a space file declares a number of elements.
-macro_rules! count {
-    ($name:literal, $value:literal) => {
-        concat!("[[arguments]]\nname = \"", $name, "\"\ndtype = \"i32\"\nvalue = \"", $value, "\"\n")
-    };
-}
-
-mod alarms;
 mod bench;
 mod checks;
-mod command;
-mod crash;
 mod device;
 mod faults;
-mod gates;
-mod latency;
-mod ptx;
-mod references;
 
-pub use alarms::serve as serve_plain;
-pub use command::run;
-pub use faults::{FaultLook, SANITIZED, SanitizedFault};
-pub use gates::sources as gate_fixtures;
+use evo_protocol::device::DeviceInfo;
+use serde_json::json;
+
+use super::answer::Answer;
+use super::args::{SelftestArgs, SelftestSubject};
+use super::call::Call;
+use super::error::CliError;
+use super::exit_code::ExitCode;
+use super::session::{self, DeviceSetup};
+use super::{output, seed};
+
+pub use bench::{SelftestBench, open_device, probe_image};
+pub use checks::{SelftestCheck, SelftestReport};
+pub use device::spread;
+pub use faults::{FaultLook, ProcessLine, SANITIZED, SanitizedFault, processes};
+
+/// Runs the command: 0 when nothing failed, 1 otherwise.
+pub fn run(arguments: &SelftestArgs, call: &Call) -> Result<Answer, CliError> {
+    arguments.limits.begin(call)?;
+    // Another order and other inputs each time: a fault may spoil its neighbor only in some orders.
+    let seed = arguments.seed.map_or_else(seed::random, Ok)?;
+    call.chose(None, seed);
+    let setup = session::setup(&arguments.device, None)?.fenced(arguments.sandbox);
+    let (info, report) = match (arguments.subject, arguments.sanitize) {
+        (SelftestSubject::Device, true) => {
+            return Err(CliError::usage("`--sanitize` is for `evo selftest faults`"));
+        }
+        (SelftestSubject::Faults, true) => return sanitized(&setup, arguments, seed),
+        (SelftestSubject::Device, false) => device::run(&setup)?,
+        (SelftestSubject::Faults, false) => {
+            output::say(&format!("seed {seed}: repeat with --seed {seed}"));
+            faults::run(&setup, arguments.only.as_deref(), seed)?
+        }
+    };
+    let exit = if report.passed() { ExitCode::Done } else { ExitCode::Failed };
+    if arguments.json {
+        let answer = json!({ "device": info, "passed": report.passed(), "checks": report.checks });
+        return Ok(Answer::object(exit, &answer));
+    }
+    let legend = match arguments.subject {
+        SelftestSubject::Faults => {
+            "VENLD: verdict, evidence, neighbor, leftovers, delay; ! where one is wrong\n"
+        }
+        SelftestSubject::Device => "",
+    };
+    output::stdout(&format!("{}{legend}{}", title(&info), report.table()))?;
+    Ok(exit.into())
+}
+
+fn title(info: &DeviceInfo) -> String {
+    format!("{} ({})\n", info.name, info.driver)
+}
+
+/// Which check of compute-sanitizer finds which fault. Rows are told while they come; the table is printed last.
+fn sanitized(setup: &DeviceSetup, arguments: &SelftestArgs, seed: u64) -> Result<Answer, CliError> {
+    let (info, tool, rows) = faults::sanitize(setup, arguments.only.as_deref(), seed, |row| {
+        output::say(&format!("{} {:.1} s", row.fault, row.elapsed_ms / 1e3));
+    })?;
+    let passed = rows.iter().all(|row| row.passed != Some(false));
+    let exit = if passed { ExitCode::Done } else { ExitCode::Failed };
+    let (name, version) = (tool.kind.name(), tool.version.to_string());
+    if arguments.json {
+        let tool = json!({ "name": name, "version": version });
+        let answer = json!({ "device": info, "seed": seed, "tool": tool, "passed": passed, "rows": rows });
+        return Ok(Answer::object(exit, &answer));
+    }
+    output::stdout(&format!("{name} {version} on {}{}", title(&info), faults::table(&rows)))?;
+    Ok(exit.into())
+}

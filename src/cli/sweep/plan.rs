@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use evo_protocol::device::DeviceKind;
-use evo_search::registry::{self, StrategyOptions};
+use evo_search::registry;
 use evo_search::strategy::Strategy;
 use evo_space::space::SearchSpace;
 
@@ -212,8 +212,7 @@ impl SweepPlan {
     }
 
     pub fn strategy(&self) -> Result<Box<dyn Strategy + '_>, CliError> {
-        let options = StrategyOptions { seed: self.seed, population: self.population.get() as usize };
-        Ok(registry::create(&self.strategy, self.subject.space(), options)?)
+        Ok(registry::create(&self.strategy, self.subject.space(), self.seed)?)
     }
 
     pub fn options(&self) -> Options {

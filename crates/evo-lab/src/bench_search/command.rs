@@ -5,8 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use rayon::prelude::*;
 
 use super::data::{self, ScoredSpace};
-use super::own_time::OwnTime;
-use super::results::{PerRun, SpaceResult, StrategyResult};
+use super::results::{OwnTime, PerRun, SpaceResult, StrategyResult};
 use super::runs::Runs;
 use super::{json, judged, synthetic, table};
 use crate::args::BenchSearchArgs;

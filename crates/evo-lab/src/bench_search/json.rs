@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::data::ScoredSpace;
-use super::own_time;
-use super::results::{PerRun, SpaceResult, StrategyResult};
+use super::results::{PerRun, SpaceResult, StrategyResult, own_time_object};
 use crate::args::BenchSearchArgs;
 use crate::score::TargetReached;
 
@@ -40,7 +39,7 @@ fn strategy(result: &StrategyResult) -> Value {
     json!({
         "score": result.aggregate.map(|all| all.score),
         "spread": result.aggregate.map(|all| all.spread),
-        "own_time": own_time::object(&result.time),
+        "own_time": own_time_object(&result.time),
         "spaces": spaces.collect::<serde_json::Map<_, _>>(),
     })
 }
@@ -53,7 +52,7 @@ fn on_space(on: &SpaceResult) -> Value {
         "runs": on.score.runs,
         "within_5_percent": within_5,
         "within_1_percent": within_1,
-        "own_time": own_time::object(&on.time),
+        "own_time": own_time_object(&on.time),
         "per_run": per_run(on.per_run),
         "lanes": on.on_lanes(|played| played.busy).map(|busy| json!({
             "busy": busy,

@@ -8,7 +8,6 @@ mod command;
 mod data;
 mod json;
 mod judged;
-mod own_time;
 mod parallel;
 mod results;
 mod runs;

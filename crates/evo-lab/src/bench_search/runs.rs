@@ -1,7 +1,7 @@
 //! All runs of all strategies on all spaces, several at a time.
 
 use evo_engine::replay::Recording;
-use evo_search::registry::{self, StrategyOptions};
+use evo_search::registry;
 use evo_search::strategy::PriorStudy;
 
 use super::data::ScoredSpace;
@@ -55,7 +55,7 @@ fn one(
 ) -> Result<SimulatedRun, SimulationError> {
     let seed = arguments.seed.wrapping_add(run as u64);
     let options = SimulationOptions {
-        strategy: StrategyOptions { seed, population: arguments.population as usize },
+        seed,
         flight: match (arguments.lanes, arguments.in_flight) {
             (Some(lanes), _) => PlayedFlight::Lanes(lanes),
             (None, Some(most)) => PlayedFlight::Pipeline(most),

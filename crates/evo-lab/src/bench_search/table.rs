@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::own_time;
-use super::results::{SpaceResult, StrategyResult};
+use super::results::{SpaceResult, StrategyResult, own_time_text};
 use crate::score::TargetReached;
 
 /// The whole answer.
@@ -31,7 +30,7 @@ fn strategy(result: &StrategyResult) -> String {
             text,
             "{name:width$}  {:>7}  {reached}  {:>20}",
             number(score.score),
-            own_time::text(time)
+            own_time_text(time)
         );
     }
     for on in &result.spaces {
@@ -79,7 +78,7 @@ fn comparison(results: &[StrategyResult]) -> String {
             number(spread),
             stuck[0],
             stuck[1],
-            own_time::text(&result.time)
+            own_time_text(&result.time)
         );
     }
     text + "\n"

@@ -2,14 +2,9 @@
 //! finding the optimum at once scores 1.
 //!
 //! Source: Willemsen et al., "A Methodology for Comparing Auto-Tuning Optimization Algorithms". `yardstick`
-//! decides how long a search is watched and what random search is expected to find in that time (`cubic`
-//! smooths this baseline). `run_progress` puts a run on the clock. `typical` turns many runs into one curve
-//! (`isotonic` fits it). `scores` compares the curve with the baseline.
+//! decides how long a search is watched and what random search is expected to find in that time. `run_progress` puts
+//! a run on the clock. `typical` turns many runs into one curve. `scores` compares the curve with the baseline.
 
-mod cubic;
-#[cfg(test)]
-mod example;
-mod isotonic;
 mod run_progress;
 mod scores;
 mod typical;

@@ -78,7 +78,7 @@ impl RunProgress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::score::example::ten;
+    use crate::score::yardstick::ten;
 
     #[test]
     fn the_clock_counts_overhead_failures_and_repeats() {

@@ -78,7 +78,7 @@ fn mean(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::score::example::ten;
+    use crate::score::yardstick::ten;
 
     fn check(runs: &[&[u32]]) -> SpaceScore {
         let yardstick = Yardstick::new(ten()).unwrap();

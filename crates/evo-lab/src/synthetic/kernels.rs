@@ -3,8 +3,8 @@
 
 use evo_protocol::verdict::VerdictClass;
 
-use super::definition::{Definition, Losses};
 use super::point::{Point, excess, list, octaves, shortage, unless};
+use super::space::{Definition, Losses};
 
 /// Registers of one multiprocessor, and its warps.
 const REGISTERS: f64 = 65_536.0;

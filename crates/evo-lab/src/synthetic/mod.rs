@@ -6,11 +6,9 @@
 //! is ever negative, and at one planted valid point every loss is 0, so that no point can be faster. There is no
 //! noise and no seed: a point always takes the same time or fails in the same way.
 //!
-//! `point` reads a point's parameters and has the terms that losses are made of. `definition` is a space as it is
-//! written down; `kernels` and `shapes` hold the definitions. `space` opens one by name, `run` lets a strategy
-//! search it.
+//! `point` reads a point's parameters and has the terms that losses are made of. `kernels` and `shapes` hold the
+//! spaces as they are written down, `space` opens one by name, `run` lets a strategy search it.
 
-mod definition;
 mod kernels;
 mod point;
 mod run;

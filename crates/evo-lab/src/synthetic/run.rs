@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use evo_search::registry::{StrategyOptions, UnknownStrategy};
+use evo_search::registry::UnknownStrategy;
 use evo_search::strategy::Proposal;
 
 use super::space::{OPTIMUM_NS, Synthetic};
@@ -13,7 +13,7 @@ use crate::strategies;
 /// How a run goes.
 #[derive(Clone, Copy, Debug)]
 pub struct SyntheticOptions {
-    pub strategy: StrategyOptions,
+    pub seed: u64,
     /// Proposals in flight: this many are asked for before the strategy is told of the oldest.
     pub batch: usize,
     /// The budget; failed evaluations count.
@@ -45,7 +45,7 @@ pub fn run(
 ) -> Result<SyntheticRun, UnknownStrategy> {
     // Creating the strategy counts as its own time before the first proposal.
     let mut own = Instant::now();
-    let mut search = strategies::create(strategy, &synthetic.space, options.strategy)?;
+    let mut search = strategies::create(strategy, &synthetic.space, options.seed)?;
     let (mut run, mut flight) = (SyntheticRun::default(), VecDeque::<Proposal>::new());
     let mut best = f64::INFINITY;
     while run.best.len() < options.evaluations {

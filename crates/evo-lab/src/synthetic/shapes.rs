@@ -1,7 +1,7 @@
 //! Synthetic spaces that each pose one difficulty of search in pure form.
 
-use super::definition::{Definition, Losses};
 use super::point::{Point, list, octaves, scatter, unless};
+use super::space::{Definition, Losses};
 
 /// `name_0 = values`, … up to `count`.
 fn repeated(name: &str, count: usize, values: &str) -> String {

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use evo_protocol::verdict::VerdictClass;
-use evo_search::registry::{self, StrategyOptions};
 use evo_space::Neighborhood;
 use evo_space::genome::Genome;
 use evo_space::sample::seeded;
@@ -12,6 +11,7 @@ use num_bigint::BigUint;
 
 use super::point::Point;
 use super::*;
+use crate::strategies;
 
 /// The set, opened once for all tests.
 static ALL: LazyLock<Vec<Synthetic>> =
@@ -22,7 +22,7 @@ fn each(check: impl Fn(&Synthetic)) {
 }
 
 fn options(seed: u64, evaluations: usize) -> SyntheticOptions {
-    SyntheticOptions { strategy: StrategyOptions { seed, population: 16 }, batch: 4, evaluations }
+    SyntheticOptions { seed, batch: 4, evaluations }
 }
 
 #[test]
@@ -112,11 +112,9 @@ fn hill_climbing_ends_at_the_planted_point_or_above() {
 #[test]
 fn every_strategy_searches_them_to_the_end_of_the_budget() {
     each(|synthetic| {
-        for name in registry::names().chain(["surrogate_trees", "surrogate_process"]) {
+        for name in strategies::names().chain(["surrogate_trees", "surrogate_process"]) {
             let what = format!("{name} on {}", synthetic.name());
-            let mut strategy =
-                registry::create_any(name, &synthetic.space, StrategyOptions { seed: 3, population: 8 })
-                    .unwrap();
+            let mut strategy = strategies::create(name, &synthetic.space, 3).unwrap();
             let mut seen = HashSet::new();
             while seen.len() < 24 {
                 let batch = strategy.ask(4);

@@ -1,4 +1,4 @@
-//! Built-in references of the device beside the plain functions, for `evo selftest references`.
+//! Built-in references of the device beside the plain functions, for `evo-selftest references`.
 
 use evo_device::device::{BufferId, Device, Tolerance};
 use evo_protocol::device::DeviceError;

@@ -1,4 +1,4 @@
-//! What the device does to elements beside the functions that define it, for `evo selftest references`.
+//! What the device does to elements beside the functions that define it, for `evo-selftest references`.
 
 use evo_device::device::{BufferId, Device};
 use evo_protocol::device::DeviceError;

@@ -298,7 +298,7 @@ fn earlier(own: Option<u64>, other: Option<u64>) -> Option<u64> {
 pub fn disagreement(case: &str, what: &str) -> DeviceError {
     let text = format!(
         "the device and the processor do not agree on the reference's answer to `{case}`: {what}\n\
-         hint: `evo selftest references` compares both"
+         hint: `evo-selftest references` compares both"
     );
     DeviceError::plain(VerdictKind::HarnessError, text)
 }

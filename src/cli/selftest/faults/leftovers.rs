@@ -78,21 +78,23 @@ fn own_group(all: &[ProcessLine], own: u32) -> u32 {
 
 /// A process, as `/proc/PID/stat` has it.
 #[derive(Debug, PartialEq, Eq)]
-struct ProcessLine {
-    pid: u32,
-    state: char,
-    parent: u32,
-    group: u32,
+pub struct ProcessLine {
+    pub pid: u32,
+    pub state: char,
+    pub parent: u32,
+    pub group: u32,
+    /// When, which tells it from a later one with the same number.
+    pub started: u64,
 }
 
 /// Every process of this machine; none where there is no `/proc`.
-fn processes() -> Vec<ProcessLine> {
+pub fn processes() -> Vec<ProcessLine> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let stat = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("stat")).ok();
     entries.flatten().filter_map(stat).filter_map(|line| parse(&line)).collect()
 }
 
-/// `pid (name) state parent group …`; a name may hold anything, `)` and spaces too.
+/// `pid (name) state parent group …` and the start as the 22nd; a name may hold anything, `)` and spaces too.
 fn parse(line: &str) -> Option<ProcessLine> {
     let (pid, rest) = line.split_once(" (")?;
     let mut words = rest.rsplit_once(") ")?.1.split(' ');
@@ -101,6 +103,7 @@ fn parse(line: &str) -> Option<ProcessLine> {
         state: words.next()?.chars().next()?,
         parent: words.next()?.parse().ok()?,
         group: words.next()?.parse().ok()?,
+        started: words.nth(16)?.parse().ok()?,
     })
 }
 
@@ -122,8 +125,8 @@ mod tests {
 
     #[test]
     fn names_of_processes_hold_anything() {
-        let line = "17 (a) b (c) S 4 9 9 0 -1 4194560";
-        assert_eq!(parse(line), Some(ProcessLine { pid: 17, state: 'S', parent: 4, group: 9 }));
+        let line = "17 (a) b (c) S 4 9 9 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 777 99";
+        assert_eq!(parse(line), Some(ProcessLine { pid: 17, state: 'S', parent: 4, group: 9, started: 777 }));
         assert_eq!(parse("17 sleep"), None);
     }
 

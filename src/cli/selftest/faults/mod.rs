@@ -1,21 +1,388 @@
-//! `evo selftest faults`: broken variants between good ones, in random order. Each must get its own verdict
-//! with its cause in words and within its time, leave nothing behind, and the good one after it must be judged
-//! as if nothing had happened. Some variants are honest and odd: they must pass.
+//! `evo selftest faults`: broken variants between good ones, in random order, on a lane and in the same way as a sweep. Each
+//! must get its own verdict with its cause in words and within its time, leave nothing behind, and the good one after it
+//! must be judged as if nothing had happened. Some variants are honest and odd: they must pass.
 //!
-//! The catalogue numbers every known way to be bad. Each number has a row that is played, or a reason why no
-//! device can play it; `docs/FAULTS.md` is made from these tables.
+//! `docs/FAULTS.md` has the catalogue, which numbers every known way to be bad, and what of it cannot be played.
 
-mod absent;
-mod catalogue;
-mod heads;
 mod leftovers;
 mod neighbor;
-#[cfg(test)]
-mod page;
-mod play;
-mod row;
 mod rows;
 mod sanitized;
 
-pub use play::{run, sanitize};
-pub use sanitized::{FaultLook, SANITIZED, SanitizedFault, SanitizedRow, table};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use evo_protocol::device::{DeviceInfo, DeviceKind};
+use evo_protocol::evaluation::Recovery;
+use evo_protocol::verdict::Verdict;
+use evo_protocol::worker::BinaryRef;
+use evo_space::genome::ContentHash;
+use evo_space::value::Value;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+use serde_json::json;
+
+use self::leftovers::LeftoverWatch;
+use self::neighbor::GoodNeighbor;
+use self::rows::FaultOutcome::{Open, Passes};
+use self::rows::{FAULTS, FaultRow, FaultSetup, FaultWords, HEADS, OUTSIDE, SHORT_COMPILE, SMALL_COMPILE};
+use self::sanitized::SanitizedRow;
+use super::bench::SelftestBench;
+use super::checks::{SelftestCheck, SelftestReport};
+use crate::cli::device_lane;
+use crate::cli::error::CliError;
+use crate::cli::host_twin::HostTwin;
+use crate::cli::sanitize::tool_on;
+use crate::cli::session::{self, DeviceSetup};
+use crate::compile::FarmOptions;
+use crate::inspect::twin::HostLook;
+use crate::kernel::catalog;
+use crate::supervise::deadline::Deadlines;
+use crate::supervise::job::{Job, Standing};
+use crate::supervise::lane::LaneLimits;
+use crate::timing::stats::below;
+use crate::tool::FoundTool;
+
+pub use self::leftovers::{ProcessLine, processes};
+pub use self::sanitized::{FaultLook, SANITIZED, SanitizedFault, table};
+
+/// Spaces and their rows, in the order in which they are played.
+const SPACES: &[(&str, &[&[FaultWords]])] = &[("faults", &[FAULTS, OUTSIDE]), ("faults_heads", &[HEADS])];
+
+/// What a variant may print here; a sweep gives it sixteen times as much.
+const OUTPUT_MAX: u64 = 1 << 20;
+/// The number of no machine, as a shared object has it.
+const ELF_MACHINE_NONE: [u8; 2] = [0xff, 0xff];
+/// The host's deadline of a launch here; a sweep waits five times as long.
+const HOST_LAUNCH: Duration = Duration::from_secs(2);
+
+/// For one check of one fault: the checks of an honest kernel took a second at most (H200, 2026-11-23), and a fault
+/// that does not end takes all of it.
+const SANITIZE_LIMIT: Duration = Duration::from_secs(15);
+
+/// Of the inputs that the host device makes for its look.
+const TWIN_SEED: u64 = 1;
+
+/// Plays the rows whose name contains `only` or that have this number, or all. What is compiled goes to a folder that ends with the
+/// self-test.
+pub fn run(
+    setup: &DeviceSetup,
+    only: Option<&str>,
+    seed: u64,
+) -> Result<(DeviceInfo, SelftestReport), CliError> {
+    let cache = tempfile::tempdir()?;
+    let farm = FarmOptions { cache: cache.path().to_path_buf(), ..setup.farm.clone() };
+    let setup = DeviceSetup { farm, step_max: None, ..setup.clone() };
+    let (mut info, mut report) = (None, SelftestReport::default());
+    let wanted =
+        |name: &str, numbers: &[&str]| only.is_none_or(|only| name.contains(only) || numbers.contains(&only));
+    for (space, lists) in SPACES {
+        let rows = lists.iter().copied().flatten().map(|words| FaultRow::of(*words));
+        let rows: Vec<FaultRow> = rows.filter(|row| wanted(row.name, &row.catalogue)).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let file = catalog::open(space)?;
+        let mut bench = SelftestBench::start(&file, &setup, seed, limits(setup.choice.kind))?;
+        info = Some(bench.lane.info().clone());
+        let mut stage = FaultStage::begin(&mut bench, &setup)?;
+        let (median, fastest, slowest) = stage.good.first();
+        let first = [median, fastest, slowest].map(|ns| format!("{:.2}", ns / 1e3));
+        report.add(space, Ok(format!("good variant: {} µs (min {}, max {})", first[0], first[1], first[2])));
+        for row in shuffled(rows, seed) {
+            stage.play(&row, &mut report)?;
+        }
+    }
+    match info {
+        Some(info) => Ok((info, report)),
+        None => {
+            let only = only.unwrap_or_default();
+            Err(CliError::usage(format!("no fault has `{only}` in its name or as its number")).with_hint(
+                "docs/FAULTS.md lists the faults, and those that nothing can play; without `--only` all are played",
+            ))
+        }
+    }
+}
+
+/// Has compute-sanitizer look at the faults that it may see, whose name contains `only` or which have this number.
+pub fn sanitize(
+    setup: &DeviceSetup,
+    only: Option<&str>,
+    seed: u64,
+    told: impl FnMut(&SanitizedRow),
+) -> Result<(DeviceInfo, FoundTool, Vec<SanitizedRow>), CliError> {
+    let kind = setup.choice.kind;
+    let tool = tool_on(kind, None)?;
+    let has_number =
+        |name: &str, number: &str| rows::page().any(|row| row.name == name && row.number == number);
+    let wanted = |name: &str| only.is_none_or(|only| name.contains(only) || has_number(name, only));
+    let faults: Vec<SanitizedFault> = SANITIZED.iter().filter(|row| wanted(row.name)).copied().collect();
+    if faults.is_empty() {
+        let only = only.unwrap_or_default();
+        return Err(CliError::usage(format!("no fault with `{only}` is looked at by compute-sanitizer"))
+            .with_hint("docs/sanitize.md lists those that are; without `--only` all of them are looked at"));
+    }
+    let cache = tempfile::tempdir()?;
+    let farm = FarmOptions { cache: cache.path().to_path_buf(), ..setup.farm.clone() };
+    let setup = DeviceSetup { farm, step_max: None, ..setup.clone() };
+    let file = catalog::open("faults")?;
+    let bench = SelftestBench::start(&file, &setup, seed, limits(kind))?;
+    let options = device_lane::lane_options(&setup, None, Some(session::kernel_of(&file)?))?;
+    let look = FaultLook { kind, tool: &tool, options: &options, limit: SANITIZE_LIMIT };
+    let job = |fault: &SanitizedFault| {
+        let configuration = bench.configuration(&[("FAULT", Value::from(fault.name))]);
+        bench.job(&configuration, false)
+    };
+    let rows = look.rows(&faults, job, told)?;
+    Ok((bench.lane.info().clone(), tool, rows))
+}
+
+fn limits(kind: DeviceKind) -> LaneLimits {
+    let short = Deadlines::tiny(kind).with_launched(HOST_LAUNCH);
+    let deadlines = (kind == DeviceKind::Host).then_some(short);
+    LaneLimits { deadlines, output_bytes_max: OUTPUT_MAX, ..LaneLimits::default() }
+}
+
+/// Rows in the order of a seed.
+fn shuffled(mut rows: Vec<FaultRow>, seed: u64) -> Vec<FaultRow> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    for last in (1..rows.len()).rev() {
+        rows.swap(last, below(&mut random, last + 1));
+    }
+    rows
+}
+
+/// A lane with a good variant that has shown what it is.
+struct FaultStage<'a, 'b> {
+    bench: &'a mut SelftestBench<'b>,
+    setup: &'a DeviceSetup,
+    good: GoodNeighbor,
+    watch: LeftoverWatch,
+    /// Binaries that are tampered with.
+    folder: tempfile::TempDir,
+}
+
+/// What became of a fault.
+struct Judged {
+    verdict: Verdict,
+    recovery: Option<Recovery>,
+    took: Duration,
+}
+
+impl<'a, 'b> FaultStage<'a, 'b> {
+    fn begin(
+        bench: &'a mut SelftestBench<'b>,
+        setup: &'a DeviceSetup,
+    ) -> Result<FaultStage<'a, 'b>, CliError> {
+        let good = GoodNeighbor::begin(bench)?;
+        let watch = LeftoverWatch::begin(&setup.farm.cache);
+        Ok(FaultStage { bench, setup, good, watch, folder: tempfile::tempdir()? })
+    }
+
+    fn play(&mut self, row: &FaultRow, report: &mut SelftestReport) -> Result<(), CliError> {
+        let kind = self.setup.choice.kind;
+        let outcome = row.outcome(kind);
+        if let Open(why) = outcome {
+            report.skip(row.name, &format!("open: {why}"));
+            return Ok(());
+        }
+        let Judged { mut verdict, recovery, took } = self.judge(row, matches!(outcome, Passes))?;
+        if verdict.is_pass() && row.setup == FaultSetup::Plain {
+            // As a finalist's is; it holds up nobody on the device.
+            verdict = self.twin_verdict(row).unwrap_or(verdict);
+        }
+        let label = verdict.label();
+        let named =
+            |wanted: &[&str]| wanted.iter().any(|want| label == *want || verdict.kind.as_str() == *want);
+        let (right, told) = match row.verdicts(kind) {
+            Some(wanted) => (named(wanted), row.says.iter().any(|word| verdict.message.contains(word))),
+            None => (verdict.is_pass(), true),
+        };
+        // The neighbor comes first: what a fault leaves on the device must not be waited for.
+        let neighbor = self.good.judge(&mut self.bench.lane);
+        let left_behind = self.watch.find();
+        let limit = row.delay_max(kind);
+        let within = neighbor.as_ref().is_ok_and(|time| time.within);
+        // `docs/FAULTS.md` says what must hold for each.
+        let cells = [
+            ("verdict", right),
+            ("evidence", told),
+            ("neighbor", within),
+            ("leftovers", left_behind.is_empty()),
+            ("delay", took <= limit),
+        ];
+        let delay_ms = took.as_secs_f64() * 1e3;
+        let mut message = format!("{label} in {delay_ms:.0} ms");
+        if let Some(recovery) = recovery {
+            message.push_str(&format!(", {} {:.0} ms", recovery.level.as_str(), recovery.elapsed_ms));
+        }
+        match &neighbor {
+            Err(error) => message.push_str(&format!(", NEIGHBOR FAILED: {error}")),
+            Ok(time) => message.push_str(&format!(", neighbor {:.2}×", time.ratio)),
+        }
+        let failed: Vec<&str> = cells.iter().filter(|(_, right)| !right).map(|(name, _)| *name).collect();
+        if !failed.is_empty() {
+            message.push_str(&format!(", WRONG: {}", failed.join(", ")));
+        }
+        if !left_behind.is_empty() {
+            message.push_str(&format!(", left behind: {}", left_behind.join(", ")));
+        }
+        message.push_str(&format!("; {}", verdict.message));
+        let mark =
+            |(name, right): (&str, bool)| if right { name[..1].to_ascii_uppercase() } else { "!".into() };
+        let check = SelftestCheck {
+            name: row.name.into(),
+            passed: Some(failed.is_empty()),
+            message,
+            marks: cells.map(mark).concat(),
+            ..SelftestCheck::default()
+        };
+        let [verdict, evidence, neighbor_right, leftovers, delay] = cells.map(|(_, right)| right);
+        report.push(check.with(&json!({ "fault": {
+            "catalogue": row.catalogue, "does": row.does, "verdict": verdict, "evidence": evidence,
+            "neighbor": neighbor_right, "leftovers": leftovers, "delay": delay, "label": label,
+            "neighbor_ratio": neighbor.ok().map(|time| time.ratio), "delay_ms": delay_ms,
+            "delay_max_ms": limit.as_secs_f64() * 1e3, "recovery": recovery, "left_behind": left_behind,
+        }})));
+        Ok(())
+    }
+
+    /// What the host device says of a row that a GPU lets pass.
+    fn twin_verdict(&self, row: &FaultRow) -> Option<Verdict> {
+        let DeviceSetup { choice, sandbox, .. } = self.setup;
+        let twin = HostTwin::beside(choice.kind, self.bench.file(), *sandbox, TWIN_SEED)?;
+        let configuration = self.bench.configuration(&[("FAULT", Value::from(row.name))]);
+        twin.look(&configuration, SANITIZE_LIMIT).fault().cloned()
+    }
+
+    /// The path of a sweep first; what passes there is judged as a finalist.
+    fn judge(&mut self, row: &FaultRow, honest: bool) -> Result<Judged, CliError> {
+        let began = Instant::now();
+        let standing = match row.setup {
+            FaultSetup::Incumbent => self.good.standing.clone(),
+            _ => Standing::default(),
+        };
+        let mut recovery = None;
+        let mut verdict = match self.job(row, false)? {
+            Err(verdict) => *verdict,
+            Ok(job) => {
+                let result = self.bench.lane.evaluate(&job, &standing);
+                recovery = result.recovery;
+                result.verdict
+            }
+        };
+        if verdict.is_pass() && row.setup != FaultSetup::CompilerOnly {
+            verdict = match self.job(row, true)? {
+                Err(verdict) => *verdict,
+                Ok(job) => {
+                    // An honest variant's time has been judged; seconds of more samples would add nothing.
+                    let job = if honest { job.gates_only() } else { job };
+                    let result = self.bench.lane.evaluate(&job, &standing);
+                    recovery = result.recovery;
+                    result.verdict
+                }
+            };
+        }
+        Ok(Judged { verdict, recovery, took: began.elapsed() })
+    }
+
+    fn job(&mut self, row: &FaultRow, deep: bool) -> Result<Result<Job, Box<Verdict>>, CliError> {
+        if row.setup.is_outside() {
+            return self.tampered(row.setup);
+        }
+        let configuration = self.bench.configuration(&[("FAULT", Value::from(row.name))]);
+        let farm = &self.setup.farm;
+        let farm = match row.setup {
+            FaultSetup::ShortCompile => FarmOptions { deadline: SHORT_COMPILE, ..farm.clone() },
+            FaultSetup::SmallCompile => FarmOptions { memory_bytes: SMALL_COMPILE, ..farm.clone() },
+            _ => farm.clone(),
+        };
+        self.bench.job_by(&farm, &configuration, deep)
+    }
+
+    /// The good variant with something wrong around it.
+    fn tampered(&mut self, setup: FaultSetup) -> Result<Result<Job, Box<Verdict>>, CliError> {
+        let mut job = self.good.job();
+        match setup {
+            FaultSetup::StaleBinary => {
+                job.candidate.builds[0].variant_hash = ContentHash::of(b"another variant")
+            }
+            FaultSetup::ForeignBinary if self.setup.choice.kind == DeviceKind::Cuda => {
+                let own = &self.setup.choice.arch;
+                let other = if own.starts_with("sm_8") { "sm_90" } else { "sm_80" };
+                let farm = FarmOptions { arch: other.into(), ..self.setup.farm.clone() };
+                let good = self.bench.configuration(&[]);
+                return self.bench.job_by(&farm, &good, false);
+            }
+            FaultSetup::ForeignBinary => {
+                let build = &mut job.candidate.builds[0];
+                build.binary = self.foreign(&build.binary)?;
+            }
+            _ => job.timed.iter_mut().for_each(|plan| plan.bytes = plan.bytes.map(|bytes| bytes * 1000.0)),
+        }
+        Ok(Ok(job))
+    }
+
+    /// A shared object with another machine in its header, in a file of its own.
+    fn foreign(&self, binary: &BinaryRef) -> Result<BinaryRef, CliError> {
+        let path: PathBuf =
+            binary.path.clone().ok_or_else(|| CliError::harness("a binary without a file"))?;
+        let mut bytes = std::fs::read(path)?;
+        // `e_machine` of an ELF header, 64 bits wide or 32.
+        if let Some(machine) = bytes.get_mut(18..20) {
+            machine.copy_from_slice(&ELF_MACHINE_NONE);
+        }
+        let path = self.folder.path().join("foreign.so");
+        std::fs::write(&path, &bytes)?;
+        Ok(BinaryRef { hash: ContentHash::of(&bytes), path: Some(path) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// Every number of the catalogue has a row that is played, or a reason and a test that there is.
+    #[test]
+    fn the_page_of_faults_is_played_or_says_why_not() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let page = fs::read_to_string(root.join("docs/FAULTS.md")).unwrap();
+        let words = SPACES.iter().flat_map(|(_, lists)| lists.iter().copied().flatten());
+        let names: BTreeSet<&str> = words.map(|words| FaultRow::of(*words).name).collect();
+        assert_eq!(rows::page().map(|row| row.name).collect::<BTreeSet<_>>(), names);
+        let mut numbers: BTreeSet<&str> = rows::page().map(|row| row.number).collect();
+        for line in page.lines().filter(|line| line.contains("| *not played*: ")) {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            assert!(numbers.insert(cells[1]), "{line}");
+            if let Some((_, test)) = cells[3].rsplit_once("; `") {
+                let (file, test) = test.trim_end_matches('`').split_once("`: `").expect(line);
+                let text = fs::read_to_string(root.join(file)).unwrap();
+                assert!(text.contains(&format!("fn {test}()")), "{file} has no `{test}`");
+            }
+        }
+        assert_eq!(numbers.len(), 75);
+        assert_eq!(
+            page.matches("\n| ").count() - 6,
+            rows::page().count() + page.matches("| *not played*: ").count()
+        );
+    }
+
+    /// A value that nobody plays would look tested.
+    #[test]
+    fn every_value_of_the_spaces_is_a_row() {
+        for (space, lists) in SPACES {
+            let file = catalog::open(space).unwrap();
+            let inside = lists.iter().copied().flatten().filter(|(_, _, setup)| !setup.is_outside());
+            let mut named: BTreeSet<&str> = inside.map(|(name, ..)| *name).collect();
+            named.insert("none");
+            let parameter = file.space.parameters().iter().find(|one| &*one.name == "FAULT").unwrap();
+            let values: Vec<String> = parameter.values.iter().map(Value::to_string).collect();
+            assert_eq!(values.iter().map(String::as_str).collect::<BTreeSet<_>>(), named, "{space}");
+        }
+    }
+}

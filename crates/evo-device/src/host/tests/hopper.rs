@@ -1,5 +1,5 @@
 //! `evo/ptx_sm90.cuh` on this device: what its functions demand, and when their effects are seen.
-//! What they compute is checked by `evo selftest ptx` on every device.
+//! What they compute is checked by `evo-selftest ptx` on every device.
 
 use evo_protocol::verdict::VerdictKind;
 

@@ -1,5 +1,5 @@
 //! `evo/ptx.cuh` on this device: what its functions demand, and that copies land when they are waited for.
-//! What they compute is checked by `evo selftest ptx` on every device.
+//! What they compute is checked by `evo-selftest ptx` on every device.
 
 use evo_protocol::verdict::VerdictKind;
 

@@ -17,7 +17,7 @@
 //
 // D may be C. Accumulation: with S = |c| + sum |a b|, |d - exact| <= K * 2^-22 * S in fp32 and (K / 4) * 2^-11 * S in
 // fp16, plus one unit of the smallest subnormal for each term; in S a subnormal a or b counts as the smallest normal
-// number. Sums of which all parts are exact are exact. The order of addition is the hardware's. (`evo selftest ptx`
+// number. Sums of which all parts are exact are exact. The order of addition is the hardware's. (`evo-selftest ptx`
 // checks this.)
 #ifndef EVO_PTX_CUH
 #define EVO_PTX_CUH

@@ -1,0 +1,320 @@
+//! The answers of the kernels that ship, computed in fp64 with plain loops over the definition, and how far from
+//! them an honest kernel may be.
+//!
+//! None of this is used by the gates: they have references, tolerances and comparisons of their own
+//! (`crates/evo-worker/src/judge/`), and a fault there must not hide here. Error bounds are the textbook's (Higham, *Accuracy and
+//! Stability of Numerical Algorithms*, 2nd ed., §3.1 and §4.2), for sums in any order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::Rng;
+
+/// Unit roundoff of f32 and of f16.
+const UNIT_F32: f64 = 1.0 / (1u64 << 24) as f64;
+const UNIT_F16: f64 = 1.0 / (1u64 << 11) as f64;
+/// Half of the distance between subnormal halves.
+const TINY_F16: f64 = 1.0 / (1u64 << 25) as f64;
+/// Error of an exponential in units of the last place, and of what follows it; the fast one has this much.
+const EXP_ULPS: f64 = 32.0;
+
+/// Steps of loops that are made for one answer, a multiplication or the like each. All of a product of 2,048 × 2,048
+/// × 2,048 would be 256 times as many, for each of 2,000 configurations.
+const STEPS: usize = 1 << 27;
+
+/// Elements of an answer, and how far from them an honest kernel may be.
+#[derive(Debug, Default)]
+pub struct PlainAnswer {
+    /// Where the elements stand in the output.
+    pub places: Vec<usize>,
+    pub values: Vec<f64>,
+    pub bounds: Vec<f64>,
+    /// Elements of the whole output.
+    pub total: usize,
+}
+
+impl PlainAnswer {
+    fn push(&mut self, place: usize, value: f64, bound: f64) {
+        self.places.push(place);
+        self.values.push(value);
+        self.bounds.push(bound);
+    }
+}
+
+/// Pushes the elements of one unit.
+type Compute<'a> = Box<dyn Fn(usize, &mut PlainAnswer) + 'a>;
+
+/// An output in units that are computed one by one.
+struct Units<'a> {
+    count: usize,
+    /// Elements of one.
+    width: usize,
+    steps: usize,
+    compute: Compute<'a>,
+}
+
+/// What a kernel computes from its inputs, by argument name, and the problem's sizes: all of it, or the first, the last and
+/// as many drawn units as [`STEPS`] allow. `None`: no kernel of this name ships with evo.
+pub fn answer(
+    kernel: &str,
+    inputs: &BTreeMap<&str, Vec<f64>>,
+    sizes: &BTreeMap<String, i64>,
+    random: &mut ChaCha8Rng,
+) -> Option<PlainAnswer> {
+    let units = units(kernel, inputs, sizes)?;
+    let mut answer = PlainAnswer { total: units.count * units.width, ..PlainAnswer::default() };
+    for unit in chosen(units.count, STEPS / units.steps.max(1), random) {
+        (units.compute)(unit, &mut answer);
+    }
+    Some(answer)
+}
+
+/// Which of `count` units are computed, where there is time for `most`.
+fn chosen(count: usize, most: usize, random: &mut ChaCha8Rng) -> BTreeSet<usize> {
+    if count <= most.max(2) {
+        return (0..count).collect();
+    }
+    let drawn = (2..most).map(|_| (random.next_u64() % count as u64) as usize);
+    drawn.chain([0, count - 1]).collect()
+}
+
+fn units<'a>(
+    kernel: &str,
+    inputs: &'a BTreeMap<&str, Vec<f64>>,
+    sizes: &BTreeMap<String, i64>,
+) -> Option<Units<'a>> {
+    let size = |name: &str| sizes.get(name).map_or(0, |size| *size as usize);
+    let input = |name: &str| inputs.get(name).map_or(&[][..], Vec::as_slice);
+    Some(match kernel {
+        "gemm" | "gemm_mma" => {
+            let extents = [size("M"), size("N"), size("K")];
+            gemm(input("a"), input("b"), extents, kernel == "gemm_mma")
+        }
+        "reduction" => reduction(input("x")),
+        "rmsnorm" => rmsnorm(input("x"), input("w"), size("COLS")),
+        "softmax" => softmax(input("x"), size("COLS")),
+        "transpose" => transpose(input("x"), size("ROWS"), size("COLS")),
+        "attention_simt" | "attention_mma" => {
+            let heads = Heads {
+                batch: size("B"),
+                queries: size("SQ"),
+                keys: size("SKV"),
+                heads: size("HQ"),
+                heads_kv: size("HKV"),
+                causal: size("CAUSAL") != 0,
+                halved: kernel == "attention_mma",
+            };
+            attention([input("q"), input("k"), input("v")], heads)
+        }
+        _ => return None,
+    })
+}
+
+/// An element each. `halved`: the answer is rounded to a half.
+fn gemm<'a>(a: &'a [f64], b: &'a [f64], [m, n, depth]: [usize; 3], halved: bool) -> Units<'a> {
+    let compute = move |unit: usize, answer: &mut PlainAnswer| {
+        let (row, column) = (unit / n, unit % n);
+        let (mut sum, mut magnitude) = (0.0, 0.0);
+        for k in 0..depth {
+            let product = a[row * depth + k] * b[k * n + column];
+            sum += product;
+            magnitude += product.abs();
+        }
+        // Tensor cores cut off what they add, so each term may cost a whole unit.
+        let (terms, rounding) = match halved {
+            true => (2.0 * (depth + 1) as f64, sum.abs() * UNIT_F16 + TINY_F16),
+            false => ((depth + 1) as f64, 0.0),
+        };
+        answer.push(unit, sum, 1.01 * rounding + terms * UNIT_F32 * magnitude);
+    };
+    // A column's elements are far apart in memory.
+    Units { count: m * n, width: 1, steps: 4 * depth, compute: Box::new(compute) }
+}
+
+/// Thousands of threads share the sum, so no chain is longer than the root of the length allows for.
+fn reduction(x: &[f64]) -> Units<'_> {
+    let compute = move |unit: usize, answer: &mut PlainAnswer| {
+        let (mut sum, mut magnitude) = (0.0, 0.0);
+        for value in x {
+            sum += value;
+            magnitude += value.abs();
+        }
+        answer.push(unit, sum, (2.0 * (x.len() as f64).sqrt() + 32.0) * UNIT_F32 * magnitude);
+    };
+    Units { count: 1, width: 1, steps: x.len(), compute: Box::new(compute) }
+}
+
+fn rmsnorm<'a>(x: &'a [f64], w: &'a [f64], columns: usize) -> Units<'a> {
+    let compute = move |unit: usize, answer: &mut PlainAnswer| {
+        let row = &x[unit * columns..(unit + 1) * columns];
+        let mut square = 0.0;
+        for value in row {
+            square += value * value;
+        }
+        let norm = (square / columns as f64 + 1e-6).sqrt();
+        for (column, (value, weight)) in row.iter().zip(w).enumerate() {
+            let exact = value / norm * weight;
+            answer.push(unit * columns + column, exact, exact.abs() * (UNIT_F16 + 1e-5) + TINY_F16);
+        }
+    };
+    rows(x.len(), columns, 4, Box::new(compute))
+}
+
+fn softmax(x: &[f64], columns: usize) -> Units<'_> {
+    let compute = move |unit: usize, answer: &mut PlainAnswer| {
+        let row = &x[unit * columns..(unit + 1) * columns];
+        let mut largest = f64::NEG_INFINITY;
+        for value in row {
+            largest = largest.max(*value);
+        }
+        let mut sum = 0.0;
+        for value in row {
+            sum += (value - largest).exp();
+        }
+        for (column, value) in row.iter().enumerate() {
+            let exact = (value - largest).exp() / sum;
+            let ulps = EXP_ULPS + 2.0 * (value - largest).abs() + (columns as f64).sqrt();
+            let bound = exact * ulps * UNIT_F32 + f64::from(f32::MIN_POSITIVE);
+            answer.push(unit * columns + column, exact, bound);
+        }
+    };
+    rows(x.len(), columns, 20, Box::new(compute))
+}
+
+/// Units that are rows of the input and of the output, with so many steps for an element.
+fn rows<'a>(elements: usize, columns: usize, steps: usize, compute: Compute<'a>) -> Units<'a> {
+    Units { count: elements / columns.max(1), width: columns, steps: steps * columns, compute }
+}
+
+fn transpose(x: &[f64], rows: usize, columns: usize) -> Units<'_> {
+    let compute = move |unit: usize, answer: &mut PlainAnswer| {
+        let (column, row) = (unit / rows, unit % rows);
+        answer.push(unit, x[row * columns + column], 0.0);
+    };
+    Units { count: rows * columns, width: 1, steps: 4, compute: Box::new(compute) }
+}
+
+/// Extents of an attention problem.
+struct Heads {
+    batch: usize,
+    queries: usize,
+    keys: usize,
+    heads: usize,
+    heads_kv: usize,
+    causal: bool,
+    /// Weights are rounded to halves before they meet the values.
+    halved: bool,
+}
+
+/// Width of a head in the space that ships.
+const WIDTH: usize = 64;
+
+/// A query each. Softmax of q·k over √width, times v; with a mask, the last query sees all keys, the one before it all
+/// but one, and a query without keys gives 0.
+fn attention<'a>([q, k, v]: [&'a [f64]; 3], own: Heads) -> Units<'a> {
+    let (count, steps) = (own.batch * own.heads * own.queries, 4 * own.keys * WIDTH);
+    let compute = move |unit: usize, answer: &mut PlainAnswer| {
+        let (pair, query) = (unit / own.queries, unit % own.queries);
+        let (batch, head) = (pair / own.heads, pair % own.heads);
+        let shared = batch * own.heads_kv + head * own.heads_kv / own.heads;
+        let hidden = if own.causal { own.queries - 1 - query } else { 0 };
+        let visible = own.keys.saturating_sub(hidden);
+        let at = unit * WIDTH;
+        let mut weights = Vec::new();
+        for key in 0..visible {
+            let mut dot = 0.0;
+            for d in 0..WIDTH {
+                dot += q[at + d] * k[(shared * own.keys + key) * WIDTH + d];
+            }
+            weights.push(dot / (WIDTH as f64).sqrt());
+        }
+        let largest = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let mut sum = 0.0;
+        for weight in &mut weights {
+            *weight = (*weight - largest).exp();
+            sum += *weight;
+        }
+        for d in 0..WIDTH {
+            let (mut value, mut magnitude, mut all) = (0.0, 0.0, 0.0);
+            for (key, weight) in weights.iter().enumerate() {
+                let element = v[(shared * own.keys + key) * WIDTH + d];
+                let term = weight / sum * element;
+                value += term;
+                magnitude += term.abs();
+                all += element.abs();
+            }
+            let inside = (EXP_ULPS + own.keys as f64) * UNIT_F32 * magnitude;
+            let weights =
+                if own.halved && sum > 0.0 { UNIT_F16 * magnitude + TINY_F16 / sum * all } else { 0.0 };
+            answer.push(at + d, value, value.abs() * UNIT_F16 + TINY_F16 + 2.0 * inside + 1.01 * weights);
+        }
+    };
+    Units { count, width: WIDTH, steps, compute: Box::new(compute) }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_chacha::rand_core::SeedableRng;
+
+    use super::*;
+
+    fn random() -> ChaCha8Rng {
+        ChaCha8Rng::seed_from_u64(1)
+    }
+
+    fn sizes(pairs: &[(&str, i64)]) -> BTreeMap<String, i64> {
+        pairs.iter().map(|(name, size)| (name.to_string(), *size)).collect()
+    }
+
+    #[test]
+    fn small_cases_by_hand() {
+        let of = |kernel, inputs: &[(&'static str, &[f64])], own: &[(&str, i64)]| {
+            let inputs = inputs.iter().map(|(name, values)| (*name, values.to_vec())).collect();
+            answer(kernel, &inputs, &sizes(own), &mut random()).unwrap().values
+        };
+        let (a, b) = ([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]);
+        let product = of("gemm", &[("a", &a), ("b", &b)], &[("M", 2), ("N", 2), ("K", 2)]);
+        assert_eq!(product, [19.0, 22.0, 43.0, 50.0]);
+        assert_eq!(of("reduction", &[("x", &a)], &[]), [10.0]);
+        let turned = of("transpose", &[("x", &[1.0, 2.0, 3.0])], &[("ROWS", 1), ("COLS", 3)]);
+        assert_eq!(turned, [1.0, 2.0, 3.0]);
+        let turned = of("transpose", &[("x", &a)], &[("ROWS", 2), ("COLS", 2)]);
+        assert_eq!(turned, [1.0, 3.0, 2.0, 4.0]);
+        let even = of("softmax", &[("x", &[3.0, 3.0])], &[("COLS", 2)]);
+        assert_eq!(even, [0.5, 0.5]);
+        let normed = of("rmsnorm", &[("x", &[3.0, -3.0]), ("w", &[1.0, 2.0])], &[("COLS", 2)]);
+        assert!((normed[0] - 1.0).abs() < 1e-6 && (normed[1] + 2.0).abs() < 1e-6);
+        assert!(answer("nobody", &BTreeMap::new(), &sizes(&[]), &mut random()).is_none());
+    }
+
+    #[test]
+    fn a_mask_shows_the_first_query_one_key() {
+        let own = [("B", 1), ("HQ", 1), ("HKV", 1), ("SQ", 2), ("SKV", 2), ("CAUSAL", 1)];
+        let q = vec![0.0; 2 * WIDTH];
+        let v: Vec<f64> = (0..2 * WIDTH).map(|i| if i < WIDTH { 1.0 } else { 3.0 }).collect();
+        let inputs = BTreeMap::from([("q", q.clone()), ("k", q), ("v", v)]);
+        let values = answer("attention_simt", &inputs, &sizes(&own), &mut random()).unwrap().values;
+        assert_eq!((values[0], values[WIDTH]), (1.0, 2.0));
+    }
+
+    #[test]
+    fn of_a_long_answer_the_ends_and_some_between_are_computed() {
+        assert_eq!(chosen(5, 9, &mut random()), (0..5).collect());
+        assert_eq!(chosen(2, 0, &mut random()), (0..2).collect());
+        let some = chosen(1_000_000, 100, &mut random());
+        assert!((90..=100).contains(&some.len()) && some.contains(&0) && some.contains(&999_999));
+        assert_ne!(some, chosen(1_000_000, 100, &mut ChaCha8Rng::seed_from_u64(2)));
+        // A product of which a tenth can be afforded; each element is where it belongs.
+        let (m, n, depth) = (2, 3, 2);
+        let (a, b): (Vec<f64>, Vec<f64>) = ((0..4).map(f64::from).collect(), (0..6).map(f64::from).collect());
+        let inputs = BTreeMap::from([("a", a), ("b", b)]);
+        let own = sizes(&[("M", m), ("N", n), ("K", depth)]);
+        let all = answer("gemm", &inputs, &own, &mut random()).unwrap();
+        assert_eq!((all.total, &all.places), (6, &(0..6).collect()));
+        let mut two = PlainAnswer::default();
+        for unit in chosen(6, 2, &mut random()) {
+            (units("gemm", &inputs, &own).unwrap().compute)(unit, &mut two);
+        }
+        assert_eq!((two.places, two.values), (vec![0, 5], vec![all.values[0], all.values[5]]));
+    }
+}

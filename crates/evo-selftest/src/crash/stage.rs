@@ -1,0 +1,245 @@
+//! The folder of the self-test: a small space, a cache and studies of its own, and evo started in it.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+use evo::journal::error::JournalError;
+use evo::journal::reader;
+use evo::journal::record::JournalRecord;
+use evo::process;
+use evo_protocol::verdict::VerdictKind;
+use tempfile::TempDir;
+
+/// A run that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Right, wrong, out of bounds and uncompilable variants, each of them three times.
+const SPACE: &str = r#"
+[kernel]
+name = "crash"
+source = "crash.cu"
+[parameters]
+BLOCK = { values = [32, 64, 96], default = 32 }
+CASE = { values = [0, 1, 2, 3], default = 0, help = "1 is wrong, 2 does not compile, 3 writes out of bounds" }
+[[arguments]]
+name = "x"
+dtype = "f32"
+shape = ["N"]
+role = "input"
+[[arguments]]
+name = "y"
+dtype = "f32"
+shape = ["N"]
+role = "output"
+[[arguments]]
+name = "n"
+dtype = "i32"
+value = "N"
+[[launches]]
+entry = "crash"
+grid = ["ceil_div(N, BLOCK)"]
+block = ["BLOCK"]
+[[problems]]
+name = "small"
+sizes = { N = 4096 }
+[check]
+reference = { source = "naive.cu", entry = "naive", grid = ["ceil_div(N, 64)"], block = [64] }
+tiny = [ { N = 1 }, { N = "BLOCK + 1" } ]
+"#;
+
+const KERNEL: &str = r#"
+#if CASE == 2
+#error "this variant does not compile"
+#endif
+extern "C" __global__ void crash(const float *x, float *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2.0f * x[i] + (CASE == 1 ? 1.0f : 0.0f);
+    if (CASE == 3 && i == 0) y[n] = 1.0f;
+}
+"#;
+
+const NAIVE: &str = r#"
+extern "C" __global__ void naive(const float *x, float *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2.0f * x[i];
+}
+"#;
+
+/// Configurations and what became of them; how fast a right one was depends on the machine.
+pub type Verdicts = BTreeMap<String, String>;
+
+/// Where the self-test plays.
+pub struct CrashStage {
+    folder: TempDir,
+    program: PathBuf,
+}
+
+impl CrashStage {
+    /// A folder with the space in it.
+    pub fn new() -> io::Result<CrashStage> {
+        let folder = tempfile::Builder::new().prefix("evo-crash-").tempdir()?;
+        for (name, text) in [("crash.toml", SPACE), ("naive.cu", NAIVE)] {
+            fs::write(folder.path().join(name), text)?;
+        }
+        Ok(CrashStage { folder, program: process::worker_program()? })
+    }
+
+    /// The cache, whose path marks every process of this self-test.
+    pub fn cache(&self) -> PathBuf {
+        self.folder.path().join("cache")
+    }
+
+    /// Prepares a study: its sources differ from those of all others, so that they are compiled again.
+    pub fn prepare(&self, study: &str) -> io::Result<()> {
+        fs::write(self.folder.path().join("crash.cu"), format!("// {study}\n{KERNEL}"))
+    }
+
+    /// Begins or continues the study.
+    pub fn start(&self, study: &str, seed: u64) -> io::Result<Sweep> {
+        let mut command = Command::new(&self.program);
+        command.args(["sweep", "crash.toml", "--device", "host", "--strategy", "exhaustive", "--json"]);
+        command.args(["--finalists", "0", "--jobs", "2", "--resume=or-begin", "--no-prior"]);
+        command.args(["--study", study, "--seed", &seed.to_string()]);
+        command.current_dir(self.folder.path()).env("EVO_CACHE_DIR", self.cache());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        Sweep::of(process::spawn(command)?)
+    }
+
+    /// The study's folder.
+    pub fn study(&self, study: &str) -> PathBuf {
+        self.folder.path().join("evidence").join(study)
+    }
+
+    /// What the study's journal says, read as it is on the disk.
+    pub fn journal(&self, study: &str) -> Result<StudyState, JournalError> {
+        let path = self.study(study).join("journal.jsonl");
+        match path.exists() {
+            true => Ok(StudyState::of(&reader::read(&path)?.records)),
+            false => Ok(StudyState::default()),
+        }
+    }
+
+    /// What is left of files that were being written: by compilers, by the cache, in the study's folder.
+    pub fn scratch(&self, study: &str) -> Vec<PathBuf> {
+        let list = |path: &Path| -> Vec<PathBuf> {
+            fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+        };
+        let hidden =
+            |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        let mut left: Vec<PathBuf> =
+            list(&self.cache()).into_iter().flat_map(|version| list(&version.join("tmp"))).collect();
+        left.extend(list(&self.study(study)).into_iter().filter(hidden));
+        left
+    }
+}
+
+/// A study as its journal has it.
+#[derive(Debug, Default)]
+pub struct StudyState {
+    pub verdicts: Verdicts,
+    /// Configurations with more than one verdict.
+    pub doubled: Vec<String>,
+    /// Configurations without a verdict.
+    pub not_final: Vec<String>,
+}
+
+impl StudyState {
+    fn of(records: &[JournalRecord]) -> StudyState {
+        let mut state = StudyState::default();
+        for record in records {
+            match record {
+                JournalRecord::Evaluation(one) => {
+                    let name = one.configuration.to_string();
+                    let kind = one.verdict.kind;
+                    let right = matches!(kind, VerdictKind::Pass | VerdictKind::TooSlow | VerdictKind::Noisy);
+                    let verdict = if right { "right".to_string() } else { one.verdict.label() };
+                    state.not_final.retain(|other| *other != name);
+                    if state.verdicts.insert(name.clone(), verdict).is_some() {
+                        state.doubled.push(name);
+                    }
+                }
+                JournalRecord::NotFinal(one) => state.not_final.push(one.configuration.to_string()),
+                _ => {}
+            }
+        }
+        state
+    }
+}
+
+/// A running sweep whose events are counted.
+pub struct Sweep {
+    child: Child,
+    events: Arc<AtomicUsize>,
+    reader: Option<JoinHandle<()>>,
+    began: Instant,
+}
+
+impl Sweep {
+    fn of(mut child: Child) -> io::Result<Sweep> {
+        let stdout = child.stdout.take().ok_or_else(|| io::Error::other("evo has no stdout"))?;
+        let events = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&events);
+        // The progress of the lanes comes by the clock: it is not counted.
+        let is_event = |line: &String| !line.starts_with("{\"event\":\"lanes\"");
+        let reader = std::thread::spawn(move || {
+            let lines = BufReader::new(stdout).lines().map_while(Result::ok);
+            lines.filter(is_event).for_each(|_| {
+                count.fetch_add(1, Ordering::SeqCst);
+            });
+        });
+        Ok(Sweep { child, events, reader: Some(reader), began: Instant::now() })
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for an event; whether it came before the end of the run.
+    pub fn wait_for(&mut self, event: usize) -> io::Result<bool> {
+        while self.events.load(Ordering::SeqCst) < event {
+            if self.has_ended()? {
+                return Ok(false);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(true)
+    }
+
+    pub fn has_ended(&mut self) -> io::Result<bool> {
+        Ok(self.child.try_wait()?.is_some())
+    }
+
+    /// Waits for the end of the run; an error if it does not come.
+    pub fn finish(mut self) -> io::Result<ExitStatus> {
+        while !self.has_ended()? {
+            if self.began.elapsed() > PATIENCE {
+                return Err(io::Error::other(format!("the sweep hangs: {} s", PATIENCE.as_secs())));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.child.wait()
+    }
+
+    /// SIGKILL for evo alone.
+    pub fn kill(mut self) -> io::Result<()> {
+        self.child.kill()?;
+        self.child.wait().map(drop)
+    }
+}
+
+impl Drop for Sweep {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Every check inside the gates left out in turn, and the fixture that then slips through.
+//!
+//! `rows` lists the checks with their fixtures, `tasks` has the space files of the fixtures.
+
+mod rows;
+mod tasks;
+
+use std::collections::BTreeMap;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use evo::cli::device_lane;
+use evo::cli::error::CliError;
+use evo::cli::selftest::{SelftestCheck, SelftestReport};
+use evo::cli::session::{self, DeviceSetup};
+use evo::compile::{CompileFarm, FarmOptions, compile_one};
+use evo::engine::prepared::PreparedKernel;
+use evo::engine::recipe::KernelRecipe;
+use evo::engine::single;
+use evo::kernel::render::{render, render_reference, render_single_reference};
+use evo::kernel::spec::SpaceFile;
+use evo::supervise::deadline::Deadlines;
+use evo::supervise::job::{Job, Standing};
+use evo::supervise::lane::{Lane, LaneLimits};
+use evo_protocol::binary::{CompileOutcome, KernelSource};
+use evo_protocol::check::{CheckSet, GateCheck};
+use evo_protocol::device::DeviceKind;
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict};
+use evo_space::diagnostic::nearest;
+use evo_space::genome::{Configuration, ContentHash};
+use evo_space::value::Value;
+use serde_json::json;
+
+use self::rows::{CheckWorth, GateRow, Handling, ROWS, RowPlan};
+use crate::order::Order;
+
+/// A launch of a fixture that should not end.
+const LAUNCHED: Duration = Duration::from_millis(400);
+/// What a fixture that prints too much may print.
+const OUTPUT_BYTES: u64 = 32 << 10;
+/// A rival that is faster than any kernel, nanoseconds.
+const RIVAL_NS: f64 = 10.0;
+
+/// Plays the rows one after the other: a fixture with all checks, then with its check left out.
+pub(crate) fn run(order: &Order, report: &mut SelftestReport) -> Result<serde_json::Value, CliError> {
+    let rows: Vec<&GateRow> = ROWS.iter().filter(|row| order.wants(row.check.as_str())).collect();
+    if rows.is_empty() {
+        let only = order.only.as_deref().unwrap_or_default();
+        let near = nearest(only, ROWS.iter().map(|row| row.check.as_str()));
+        let hint =
+            near.map_or("without `--only` all of them run".into(), |near| format!("did you mean `{near}`?"));
+        return Err(order.names_nothing("check", hint));
+    }
+    let bench = GateBench::start(order, &rows)?;
+    let info = serde_json::to_value(bench.lane.info())?;
+    bench.play(&rows, report)?;
+    Ok(info)
+}
+
+/// A verdict on a fixture, and the gate that gave it.
+#[derive(Clone, Debug)]
+struct GateFinding {
+    verdict: Verdict,
+    gate: Option<Gate>,
+}
+
+impl GateFinding {
+    fn of(verdict: Verdict, gates: &[GateReport]) -> GateFinding {
+        let failed = gates.iter().find(|report| report.state == GateState::Fail);
+        GateFinding { gate: failed.map(|report| report.gate), verdict }
+    }
+
+    /// What is lost without the check.
+    fn worth(&self, without: &GateFinding) -> CheckWorth {
+        if without.verdict.is_pass() {
+            CheckWorth::Needed
+        } else if self.verdict.label() != without.verdict.label() {
+            CheckWorth::NamesCause
+        } else if self.gate < without.gate {
+            CheckWorth::RefusesEarly
+        } else {
+            CheckWorth::Nothing
+        }
+    }
+}
+
+fn configuration(row: &GateRow, file: &SpaceFile) -> Configuration {
+    let pairs = file.space.parameters().iter().map(|parameter| {
+        let is_fixture = &*parameter.name == "FIXTURE";
+        let value = if is_fixture { Value::from(row.fixture) } else { parameter.default_value().clone() };
+        (parameter.name.clone(), value)
+    });
+    Configuration::new(pairs.collect())
+}
+
+/// The sources of everything that may be compiled for a row.
+fn row_sources(row: &GateRow, kind: DeviceKind) -> Result<Vec<KernelSource>, CliError> {
+    let file = row.task.open(row.fixture)?;
+    let kernel = session::kernel_of(&file)?;
+    let Ok(source) = render(kernel, &configuration(row, &file)) else {
+        return Ok(Vec::new());
+    };
+    let instrumented = KernelSource { instrumented: true, ..source.clone() };
+    let second = (kind == DeviceKind::Host && row.slips_through()).then_some(instrumented);
+    let references = render_reference(kernel).into_iter().chain(render_single_reference(kernel));
+    Ok(references.chain([source]).chain(second).collect())
+}
+
+/// The sources of all fixtures that run on a kind of device.
+pub fn sources(kind: DeviceKind) -> Result<Vec<KernelSource>, CliError> {
+    let rows = ROWS.iter().filter(|row| row.runs_on(kind));
+    let sources: Result<Vec<_>, CliError> = rows.map(|row| row_sources(row, kind)).collect();
+    Ok(sources?.into_iter().flatten().collect())
+}
+
+/// A device, its compilers and what they have made, by source.
+struct GateBench<'a> {
+    setup: &'a DeviceSetup,
+    lane: Lane,
+    seed: u64,
+    built: BTreeMap<ContentHash, CompileOutcome>,
+}
+
+impl<'a> GateBench<'a> {
+    /// Starts the device and compiles the fixtures of these rows side by side.
+    fn start(order: &'a Order, rows: &[&GateRow]) -> Result<GateBench<'a>, CliError> {
+        let (setup, seed) = (&order.setup, order.seed);
+        let mut sources = BTreeMap::new();
+        for row in rows.iter().filter(|row| row.runs_on(setup.choice.kind)) {
+            let own = row_sources(row, setup.choice.kind)?;
+            sources.extend(own.into_iter().map(|source| (key(&source), source)));
+        }
+        let (sender, receiver) = mpsc::channel();
+        // Nobody listens any more only where this function was left by an error.
+        let on_done = Box::new(move |ticket: u64, outcome| drop(sender.send((ticket, outcome))));
+        let farm = CompileFarm::start(setup.farm.clone(), on_done)?;
+        let keys: Vec<ContentHash> = sources.keys().cloned().collect();
+        for (ticket, source) in sources.into_values().enumerate() {
+            farm.submit(ticket as u64, source);
+        }
+        let mut built = BTreeMap::new();
+        for _ in 0..keys.len() {
+            let answer = receiver.recv();
+            let (ticket, outcome) = answer.map_err(|_| CliError::harness("the compile farm ended early"))?;
+            built.insert(keys[ticket as usize].clone(), outcome);
+        }
+        let lane = device_lane::lane(setup, None, None)?;
+        Ok(GateBench { setup, lane, seed, built })
+    }
+
+    fn play(mut self, rows: &[&GateRow], report: &mut SelftestReport) -> Result<(), CliError> {
+        for row in rows {
+            let name = row.check.as_str();
+            match row.plan(self.setup.choice.kind) {
+                RowPlan::Absent(why) => {
+                    report.skip(name, &format!("{}: not on this device: {why}", row.fixture))
+                }
+                RowPlan::Shows(least) => report.push(self.check(row, least, None)?),
+                RowPlan::Behind(other, why) => {
+                    report.push(self.check(row, CheckWorth::Needed, Some((other, why)))?)
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a row's check is worth at least that much, where another one is left out in both runs.
+    fn check(
+        &mut self,
+        row: &GateRow,
+        least: CheckWorth,
+        behind: Option<(GateCheck, &str)>,
+    ) -> Result<SelftestCheck, CliError> {
+        let began = Instant::now();
+        let other = behind.map(|(other, _)| other);
+        let all = other.map_or_else(CheckSet::default, |other| CheckSet::without(other, None));
+        let with = self.judge(row, all)?;
+        let without = self.judge(row, CheckSet::without(row.check, other))?;
+        let labels = [&with, &without].map(|finding| finding.verdict.label());
+        let refused =
+            row.verdicts.iter().any(|want| labels[0] == *want || with.verdict.kind.as_str() == *want);
+        let worth = with.worth(&without);
+        let state = match behind {
+            _ if !refused => "NOT REFUSED".to_string(),
+            Some((other, _)) if worth != CheckWorth::Nothing => {
+                format!("{} behind {}", worth.as_str(), other.as_str())
+            }
+            _ => worth.as_str().to_string(),
+        };
+        let passed = refused && worth <= least;
+        let more = match behind {
+            _ if !refused => format!("expected {}: {}", row.verdicts.join(" or "), with.verdict.message),
+            Some((_, why)) if passed => why.to_string(),
+            Some((_, why)) => format!("{why}; without both checks: {}", without.verdict.message),
+            None => without.verdict.message.clone(),
+        };
+        let is_clear = passed && without.verdict.is_pass();
+        let more = if more.is_empty() || is_clear { more } else { format!("\n        {more}") };
+        let message =
+            format!("{:<16} {:<30} without it {:<30} {state}{more}", row.fixture, labels[0], labels[1]);
+        let check = SelftestCheck { name: row.check.as_str().into(), message, ..SelftestCheck::default() };
+        let check = SelftestCheck { passed: Some(passed), ..check };
+        Ok(check.with(&json!({
+            "gate": row.check.gate().as_str(), "fixture": row.fixture, "with_check": labels[0],
+            "without_check": labels[1], "state": state, "elapsed_ms": began.elapsed().as_secs_f64() * 1e3,
+        })))
+    }
+
+    /// Judges a row's fixture by these checks.
+    fn judge(&mut self, row: &GateRow, checks: CheckSet) -> Result<GateFinding, CliError> {
+        let mut job = match self.job(row, checks)? {
+            Ok(job) => job,
+            Err(refused) => return Ok(GateFinding::of(refused.verdict, &refused.gates)),
+        };
+        // The instrumented build stays: a contender becomes a finalist before it can rank.
+        job.deep = row.handling == Handling::Finalist;
+        let (mut standing, mut limits) = (Standing::default(), None);
+        let own = LaneLimits { spare: false, ..LaneLimits::default() };
+        match row.handling {
+            Handling::Contender | Handling::Finalist => {}
+            Handling::OtherBinary => {
+                job.candidate.builds[0].variant_hash = ContentHash::of(b"another variant")
+            }
+            Handling::FastRival => {
+                let times = job.timed.iter().map(|plan| (plan.name.clone(), RIVAL_NS));
+                standing = Standing::new(times.collect(), RIVAL_NS);
+            }
+            Handling::NewWorker => limits = Some(own),
+            Handling::ShortDeadlines => {
+                let deadlines = Deadlines::tiny(self.setup.choice.kind).with_launched(LAUNCHED);
+                limits = Some(LaneLimits { deadlines: Some(deadlines), ..own });
+            }
+            Handling::LittleOutput => limits = Some(LaneLimits { output_bytes_max: OUTPUT_BYTES, ..own }),
+        }
+        let judgement = match limits {
+            Some(limits) => {
+                device_lane::lane_within(self.setup, None, None, limits)?.evaluate(&job, &standing)
+            }
+            None => self.lane.evaluate(&job, &standing),
+        };
+        Ok(GateFinding::of(judgement.verdict, &judgement.gates))
+    }
+
+    fn job(&self, row: &GateRow, checks: CheckSet) -> Result<Result<Job, Box<Evaluation>>, CliError> {
+        let file = row.task.open(row.fixture)?;
+        let kernel = session::kernel_of(&file)?;
+        let problems = session::problems(kernel, self.setup.choice.kind, &[])?;
+        let farm = FarmOptions { checks, ..self.setup.farm.clone() };
+        let compile = |source: &KernelSource| -> Result<CompileOutcome, CliError> {
+            match self.built.get(&key(source)) {
+                // A source that a guard refused says nothing about a judgement without that guard.
+                Some(outcome) if outcome.is_ok() || checks.are_all() => Ok(outcome.clone()),
+                _ => Ok(compile_one(&farm, source.clone())?),
+            }
+        };
+        let compiled = |source: KernelSource| -> Result<_, CliError> {
+            let binary = compile(&source)?.map_err(|verdict| {
+                CliError::harness(format!("a reference does not compile: {}", verdict.message))
+            })?;
+            Ok((binary, source.entries))
+        };
+        let reference = render_reference(kernel).map(compiled).transpose()?;
+        let single = render_single_reference(kernel).map(|source| compile(&source)).transpose()?;
+        let single = single.and_then(Result::ok);
+        let info = self.lane.info();
+        let recipe = KernelRecipe::new(kernel, info.limits.clone(), &problems, reference, self.seed);
+        let recipe = recipe.with_single(single.as_ref());
+        let recipe = recipe.on_device(info).on_kind(info.kind).judged_by(checks);
+        let configuration = configuration(row, &file);
+        let genome = file.space.genome(&configuration);
+        let genome = genome.ok_or_else(|| CliError::harness("a fixture is not a value of its task"))?;
+        // An instrumented build comes with a deep job.
+        let deep = row.slips_through();
+        let answer = single::job(&recipe, genome, configuration, deep, |prepared: &PreparedKernel| {
+            let all = prepared.sources.iter().map(&compile);
+            Ok::<_, CliError>(all.collect::<Result<Vec<_>, _>>()?.into_iter().collect())
+        })?;
+        Ok(answer.map(|(_, job)| job))
+    }
+}
+
+fn key(source: &KernelSource) -> ContentHash {
+    let build: &[u8] = if source.instrumented { b"instrumented" } else { b"plain" };
+    ContentHash::of_parts([build, source.text.as_bytes(), source.options.join("\n").as_bytes()])
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_protocol::verdict::VerdictKind;
+
+    use super::*;
+
+    #[test]
+    fn a_check_is_worth_what_is_lost_without_it() {
+        let named = |cause: &str, gate| GateFinding {
+            verdict: Verdict::new(VerdictKind::WrongAnswer, "").with_cause(cause),
+            gate: Some(gate),
+        };
+        let pass = GateFinding { verdict: Verdict::pass(), gate: None };
+        let with = named("bias", Gate::TinyShapes);
+        assert_eq!(with.worth(&pass), CheckWorth::Needed);
+        assert_eq!(with.worth(&named("value", Gate::TinyShapes)), CheckWorth::NamesCause);
+        assert_eq!(with.worth(&named("bias", Gate::FullShapes)), CheckWorth::RefusesEarly);
+        assert_eq!(with.worth(&named("bias", Gate::TinyShapes)), CheckWorth::Nothing);
+    }
+}

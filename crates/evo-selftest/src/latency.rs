@@ -1,0 +1,84 @@
+//! What supervision costs on this machine. Published, because a tool that claims to survive hung kernels should say how
+//! long that takes.
+
+use std::time::Instant;
+
+use evo::cli::device_lane;
+use evo::cli::error::CliError;
+use evo::cli::selftest::{SelftestBench, SelftestReport, spread};
+use evo::cli::session::DeviceSetup;
+use evo::supervise::job::Standing;
+use evo_space::value::Value;
+
+/// Repetitions of each latency.
+const REPEATS: usize = 5;
+
+/// Measures worker start, recovery from a hang and the A/A noise floor.
+pub fn run(
+    bench: &mut SelftestBench<'_>,
+    setup: &DeviceSetup,
+    report: &mut SelftestReport,
+) -> Result<(), CliError> {
+    report.add("worker_start", worker_start(setup));
+    report.add("sigkill_to_usable_1_block", recovery(bench, true)?);
+    report.add("sigkill_to_usable_full_grid", recovery(bench, false)?);
+    report.add("noise_floor", noise_floor(bench)?);
+    Ok(())
+}
+
+/// From `exec` to an open device.
+fn worker_start(setup: &DeviceSetup) -> Result<String, String> {
+    let mut samples = Vec::new();
+    for _ in 0..REPEATS {
+        let began = Instant::now();
+        let lane = device_lane::lane(setup, None, None).map_err(|error| error.to_string())?;
+        samples.push(began.elapsed().as_secs_f64() * 1e3);
+        drop(lane);
+    }
+    Ok(spread(samples, "ms"))
+}
+
+/// From the missed deadline of an endless kernel to a passed health check in the next process. The first
+/// tiny shape is one block; without tiny shapes the kernel spins on the whole grid, and an incumbent of
+/// a microsecond keeps the deadline short.
+fn recovery(bench: &mut SelftestBench<'_>, tiny: bool) -> Result<Result<String, String>, CliError> {
+    let spin = bench.configuration(&[("FAULT", Value::from("spin"))]);
+    let mut job = match bench.job(&spin, true)? {
+        Ok(job) => job,
+        Err(verdict) => return Ok(Err(verdict.message)),
+    };
+    if !tiny {
+        job.tiny.clear();
+    }
+    let times = job.timed.iter().map(|plan| (plan.name.clone(), 1e3)).collect();
+    let standing = Standing::new(times, 1e3);
+    let mut samples = Vec::new();
+    for _ in 0..REPEATS {
+        let result = bench.lane.evaluate(&job, &standing);
+        let verdict = result.verdict;
+        match result.recovery {
+            Some(recovery) => samples.push(recovery.elapsed_ms),
+            None => {
+                return Ok(Err(format!("an endless kernel gave {}: {}", verdict.label(), verdict.message)));
+            }
+        }
+    }
+    Ok(Ok(spread(samples, "ms")))
+}
+
+fn noise_floor(bench: &mut SelftestBench<'_>) -> Result<Result<String, String>, CliError> {
+    let good = bench.configuration(&[]);
+    let job = match bench.job(&good, true)? {
+        Ok(job) => job,
+        Err(verdict) => return Ok(Err(verdict.message)),
+    };
+    Ok(match bench.lane.noise_floor(&job, 1) {
+        Ok(noise) => Ok(format!(
+            "{:.3} % (single block pairs {:.3} %), A against A on `{}`",
+            noise.floor * 100.0,
+            noise.block_floor * 100.0,
+            job.timed[0].name
+        )),
+        Err(error) => Err(error.to_string()),
+    })
+}

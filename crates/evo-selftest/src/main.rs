@@ -1,0 +1,7 @@
+//! The `evo-selftest` program.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    evo_selftest::main()
+}

@@ -1,0 +1,128 @@
+//! Instructions that move bits: `ldmatrix`, `stmatrix`, `cp.async`, bulk copies, the barriers between warps, memory of other
+//! blocks.
+
+use super::probe::{Probe, compare, floats, halves, words};
+
+/// Blocks of a launch, a case each.
+const BLOCKS: usize = 16;
+
+/// The element of a matrix that register `matrix` of a lane holds in half `part`: its row and column.
+fn element(lane: usize, part: usize, transposed: bool) -> (usize, usize) {
+    let (g, t) = (lane / 4, lane % 4);
+    if transposed { (2 * t + part, g) } else { (g, 2 * t + part) }
+}
+
+/// `ldmatrix` of matrices whose 32 rows of 8 elements come in order.
+pub fn loads(probe: &mut Probe<'_>) -> Result<String, String> {
+    let (count, transposed) = (probe.named("_x", 1), probe.entry.ends_with("_trans"));
+    let rows: Vec<u16> = (0..BLOCKS * 256).map(|_| probe.numbers.below(1 << 16) as u16).collect();
+    let out = probe.run([BLOCKS, 32], &[&rows.as_slice()], &[BLOCKS * 32 * 16])?;
+    // Four registers a lane, of which as many are loaded as there are matrices.
+    let found = words(&out[0]).into_iter().enumerate().filter(|(at, _)| at % 4 < count);
+    compare("register", found.map(|(_, own)| own), |at| {
+        let (block, lane, matrix) = (at / (32 * count), at / count % 32, at % count);
+        let half = |part: usize| {
+            let (row, column) = element(lane, part, transposed);
+            u32::from(rows[block * 256 + (8 * matrix + row) * 8 + column])
+        };
+        half(0) | half(1) << 16
+    })?;
+    Ok(format!("{} registers to the bit", BLOCKS * 32 * count))
+}
+
+/// `stmatrix`; rows that none of the matrices has stay zero.
+pub fn stores(probe: &mut Probe<'_>) -> Result<String, String> {
+    let (count, transposed) = (probe.named("_x", 1), probe.entry.ends_with("_trans"));
+    let registers = probe.numbers.words(BLOCKS * 128);
+    let out = probe.run([BLOCKS, 32], &[&registers.as_slice()], &[BLOCKS * 32 * 16])?;
+    let mut expected = vec![0u16; BLOCKS * 256];
+    for at in 0..BLOCKS * 32 * count {
+        let (block, lane, matrix) = (at / (32 * count), at / count % 32, at % count);
+        for part in 0..2 {
+            let (row, column) = element(lane, part, transposed);
+            let word = registers[(block * 32 + lane) * 4 + matrix];
+            expected[block * 256 + (8 * matrix + row) * 8 + column] = (word >> (16 * part)) as u16;
+        }
+    }
+    let found = halves(&out[0]);
+    compare("element", found, |at| expected[at])?;
+    Ok(format!("{} elements to the bit", expected.len()))
+}
+
+/// `cp.async` in pieces of some bytes; with `zfill` a lane reads only some of each.
+pub fn copies(probe: &mut Probe<'_>) -> Result<String, String> {
+    let (bytes, zfill) =
+        (probe.named("_ca_", 0).max(probe.named("_cg_", 0)), probe.entry.ends_with("_zfill"));
+    let input: Vec<u8> = (0..BLOCKS * 512).map(|_| probe.numbers.below(256) as u8).collect();
+    let read: Vec<u32> = (0..BLOCKS * 32).map(|_| probe.numbers.below(1 << 16)).collect();
+    let out = probe.run([BLOCKS, 32], &[&input.as_slice(), &read.as_slice()], &[input.len()])?.swap_remove(0);
+    compare("byte", out, |at| {
+        let used = if zfill { read[at / 16] as usize % (bytes + 1) } else { bytes };
+        if at % bytes < used { input[at] } else { 0 }
+    })?;
+    Ok(format!("{} bytes to the bit", input.len()))
+}
+
+/// Words that one launch gives back at other places: word `at` is what word `from(at)` was.
+fn permuted(
+    probe: &mut Probe<'_>,
+    threads: usize,
+    count: usize,
+    from: impl Fn(usize) -> usize,
+) -> Result<(), String> {
+    let input = probe.numbers.words(BLOCKS * count);
+    let out = probe.run([BLOCKS, threads], &[&input.as_slice()], &[input.len() * 4])?;
+    compare("word", words(&out[0]), |at| input[from(at)])
+}
+
+/// A ring of copies, each step of which waits for the oldest group.
+pub fn copy_groups(probe: &mut Probe<'_>) -> Result<String, String> {
+    permuted(probe, 32, 9 * 128, |at| at / 128 * 128 + (31 - at / 4 % 32) * 4 + at % 4)?;
+    Ok("9 steps of a ring of 3 stages".into())
+}
+
+/// Warps that hand data over by two named barriers.
+pub fn barriers(probe: &mut Probe<'_>) -> Result<String, String> {
+    permuted(probe, 128, 8 * 64, |at| at / 64 * 64 + 63 - at % 64)?;
+    Ok("8 rounds of two writing and two reading warps".into())
+}
+
+/// A ring of stages that one warp fills and three warps read.
+pub fn bulk_ring(probe: &mut Probe<'_>) -> Result<String, String> {
+    permuted(probe, 128, 11 * 128, |at| at / 128 * 128 + (31 - at / 4 % 32) * 4 + at % 4)?;
+    Ok("11 steps of a ring of 3 stages".into())
+}
+
+/// Stores of a tile that threads have turned around.
+pub fn bulk_stores(probe: &mut Probe<'_>) -> Result<String, String> {
+    permuted(probe, 64, 256, |at| at / 256 * 256 + (63 - at / 4 % 64) * 4 + at % 4)?;
+    Ok(format!("{} words to the bit", BLOCKS * 256))
+}
+
+/// Registers handed over, and lanes elected.
+pub fn registers(probe: &mut Probe<'_>) -> Result<String, String> {
+    let input = probe.numbers.words(BLOCKS * 256);
+    let out = probe.run([BLOCKS, 256], &[&input.as_slice()], &[input.len() * 4])?;
+    compare("word", words(&out[0]), |at| input[at].wrapping_add(1))?;
+    Ok("two warpgroups".into())
+}
+
+/// Memory and barriers of the blocks of clusters of one and of four.
+pub fn clusters(probe: &mut Probe<'_>) -> Result<String, String> {
+    for size in [1, 4] {
+        let input: Vec<f32> = (0..BLOCKS * 64).map(|_| probe.numbers.normal() as f32).collect();
+        probe.cluster = Some([size as u32, 1, 1]);
+        let ran = probe.run([BLOCKS, 64], &[&input.as_slice()], &[input.len() * 4]);
+        probe.cluster = None;
+        // What a block gets was written by the one before it, which had read from its own next one.
+        for (at, own) in floats(&ran?[0]).into_iter().enumerate() {
+            let (block, thread) = (at / 64, at % 64);
+            let next = block / size * size + (block % size + 2) % size;
+            let expected = 2.0 * input[next * 64 + 63 - thread];
+            if own != expected {
+                return Err(format!("clusters of {size}: number {at} is {own}, not {expected}"));
+            }
+        }
+    }
+    Ok("clusters of 1 and of 4".into())
+}

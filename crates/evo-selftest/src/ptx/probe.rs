@@ -1,0 +1,178 @@
+//! A device with the probe kernels: buffers from values, a launch, values back; and where the values come from.
+
+use evo_device::device::{BoundArgument, BoundLaunch, Device, ModuleId};
+use evo_protocol::device::DeviceError;
+use evo_protocol::tensor_map::TensorMap;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+/// The module of the probes on an open device.
+pub struct Probe<'a> {
+    device: &'a mut dyn Device,
+    module: ModuleId,
+    /// The kernel that is launched.
+    pub entry: &'static str,
+    pub numbers: DrawnNumbers,
+    /// Blocks of a cluster in launches from now on.
+    pub cluster: Option<[u32; 3]>,
+    /// Their dynamic shared memory.
+    pub shared_bytes: u32,
+    /// Their first argument: a map of the buffer at this place among inputs and outputs.
+    pub map: Option<(usize, TensorMap)>,
+    /// Whether a launch has left the device unusable in this process.
+    pub is_lost: bool,
+}
+
+/// Bytes of plain numbers, as devices have them.
+pub trait AsBytes {
+    fn as_bytes(&self) -> Vec<u8>;
+}
+
+macro_rules! as_bytes {
+    ($($number:ty)*) => {
+        $(impl AsBytes for &[$number] {
+            fn as_bytes(&self) -> Vec<u8> {
+                self.iter().flat_map(|value| value.to_le_bytes()).collect()
+            }
+        })*
+    };
+}
+as_bytes!(u8 u16 u32 f32);
+
+impl<'a> Probe<'a> {
+    pub fn new(device: &'a mut dyn Device, module: ModuleId) -> Probe<'a> {
+        let numbers = DrawnNumbers(ChaCha8Rng::seed_from_u64(0));
+        Probe {
+            device,
+            module,
+            entry: "",
+            numbers,
+            cluster: None,
+            shared_bytes: 0,
+            map: None,
+            is_lost: false,
+        }
+    }
+
+    /// The number that the kernel's name has behind `mark`, or `otherwise`.
+    pub fn named(&self, mark: &str, otherwise: usize) -> usize {
+        let digits = self.entry.split_once(mark).map_or("", |(_, rest)| rest);
+        digits
+            .split(|letter: char| !letter.is_ascii_digit())
+            .next()
+            .unwrap_or("")
+            .parse()
+            .unwrap_or(otherwise)
+    }
+
+    /// Runs `blocks` blocks of `threads` on these inputs, then the outputs of so many bytes; gives the outputs.
+    pub fn run(
+        &mut self,
+        [blocks, threads]: [usize; 2],
+        inputs: &[&dyn AsBytes],
+        outputs: &[usize],
+    ) -> Result<Vec<Vec<u8>>, String> {
+        self.answers([blocks, threads], inputs, outputs).map_err(|error| {
+            self.is_lost |= error.sticky;
+            error.to_string()
+        })
+    }
+
+    fn answers(
+        &mut self,
+        [blocks, threads]: [usize; 2],
+        inputs: &[&dyn AsBytes],
+        outputs: &[usize],
+    ) -> Result<Vec<Vec<u8>>, DeviceError> {
+        let mut buffers = Vec::new();
+        for input in inputs {
+            let bytes = input.as_bytes();
+            let buffer = self.device.allocate("in", bytes.len() as u64)?;
+            self.device.write(buffer, &bytes)?;
+            buffers.push(buffer);
+        }
+        for bytes in outputs {
+            let buffer = self.device.allocate("out", *bytes as u64)?;
+            self.device.fill(buffer, 0x5a5a_5a5a)?;
+            buffers.push(buffer);
+        }
+        let map = self.map.clone();
+        let map = map.map(|(place, map)| BoundArgument::TensorMap { buffer: buffers[place], map });
+        let pointers = buffers.iter().map(|buffer| BoundArgument::Buffer(*buffer));
+        let launch = BoundLaunch {
+            entry: self.entry.into(),
+            grid: [blocks as u32, 1, 1],
+            block: [threads as u32, 1, 1],
+            shared_bytes: self.shared_bytes,
+            cluster: self.cluster,
+            cooperative: false,
+            programmatic: false,
+            l2_persist: None,
+            arguments: map.into_iter().chain(pointers).collect(),
+        };
+        self.device.launch(self.module, &[launch])?;
+        self.device.synchronize()?;
+        let answers = buffers[inputs.len()..].iter().map(|buffer| self.device.read(*buffer));
+        let answers = answers.collect::<Result<Vec<_>, _>>()?;
+        for buffer in buffers {
+            self.device.free(buffer)?;
+        }
+        Ok(answers)
+    }
+}
+
+/// Finds the first element that is not what a loop says.
+pub fn compare<T: PartialEq + std::fmt::LowerHex>(
+    what: &str,
+    found: impl IntoIterator<Item = T>,
+    expected: impl Fn(usize) -> T,
+) -> Result<(), String> {
+    match found.into_iter().enumerate().find(|(at, own)| *own != expected(*at)) {
+        Some((at, own)) => Err(format!("{what} {at} is {own:#x}, not {:#x}", expected(at))),
+        None => Ok(()),
+    }
+}
+
+/// The numbers of a buffer.
+pub fn words(bytes: &[u8]) -> Vec<u32> {
+    let four = |four: &[u8]| u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
+    bytes.chunks_exact(4).map(four).collect()
+}
+
+/// The same as floats.
+pub fn floats(bytes: &[u8]) -> Vec<f32> {
+    words(bytes).into_iter().map(f32::from_bits).collect()
+}
+
+/// The same as halves of either type.
+pub fn halves(bytes: &[u8]) -> Vec<u16> {
+    bytes.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect()
+}
+
+/// Numbers drawn from a seed.
+pub struct DrawnNumbers(pub ChaCha8Rng);
+
+impl DrawnNumbers {
+    /// Uniform in [0, 1).
+    fn unit(&mut self) -> f64 {
+        f64::from(self.0.next_u32()) / 4_294_967_296.0
+    }
+
+    pub fn below(&mut self, end: u32) -> u32 {
+        self.0.next_u32() % end
+    }
+
+    /// Uniform in [-1, 1).
+    pub fn signed(&mut self) -> f64 {
+        2.0 * self.unit() - 1.0
+    }
+
+    /// Roughly normal: the sum of twelve uniform numbers has variance one.
+    pub fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
+    }
+
+    pub fn words(&mut self, count: usize) -> Vec<u32> {
+        (0..count).map(|_| self.0.next_u32()).collect()
+    }
+}
