@@ -143,10 +143,13 @@ pub enum Command {
     )]
     Restore(RestoreArgs),
     /// Write a study as report.md, final_summary.md and report.html
-    #[command(after_help = "Example: evo report\n         evo report gemm-cuda --to shared/gemm")]
+    #[command(
+        after_help = "Example: evo report\n         evo report gemm-cuda --to shared/gemm\n         evo report gemm-cuda --watch"
+    )]
     Report(ReportArgs),
     /// Serve the page of a study on this machine, and keep it up to date
     #[command(
+        hide = true,
         after_help = "Example: evo watch\n         evo watch gemm-cuda --port 8080\n\nOnly this machine can read it, and only with the token in the address that is printed. Ctrl-C ends it."
     )]
     Watch(WatchArgs),

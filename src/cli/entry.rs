@@ -18,7 +18,7 @@ use super::one_args::TestOneArgs;
 use super::{
     bench, cache, compile, completions, crosscheck, evaluate, explain, export, gate, grid, guard, history,
     import, init, invert, leaderboard, man, mcp, micro, output, preflight, profile, render, report, request,
-    restore, sanitize, selftest, space, sweep, test_one, watch, worker,
+    restore, sanitize, selftest, space, sweep, test_one, worker,
 };
 use crate::process::{keep_with, worker_program};
 
@@ -198,7 +198,7 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Summary(arguments) => history::summary(arguments, call),
         Command::Restore(arguments) => restore::run(arguments, call),
         Command::Report(arguments) => report::run(arguments, call),
-        Command::Watch(arguments) => watch::run(arguments),
+        Command::Watch(arguments) => report::run(&arguments.preset(), call),
         Command::Preflight(arguments) => preflight::run(arguments),
         Command::Selftest(arguments) => selftest::run(arguments, call),
         Command::Cache(arguments) => cache::run(arguments),

@@ -17,6 +17,7 @@ use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::output;
+use super::watch;
 use crate::engine::candidate::{RestoreRequest, restored};
 use crate::journal::champions::output_folder;
 use crate::journal::gates::GateRun;
@@ -30,8 +31,7 @@ use crate::kernel::label::is_label;
 use crate::kernel::spec::SpaceFile;
 use crate::report::standing::beside_peers;
 use crate::report::study_report::{
-    LoadedStudy, PAGE, PageKind, PeerTime, REPORT, ReportMaterial, SUMMARY, SourcePair, SourceText, page,
-    report_markdown, summary_markdown,
+    LoadedStudy, ReportMaterial, SourcePair, SourceText, StudyModel, StudyView,
 };
 
 /// How a file begins that evo may replace.
@@ -49,12 +49,13 @@ pub enum SourceWish {
 /// Runs the command.
 pub fn run(arguments: &ReportArgs, call: &Call) -> Result<Answer, CliError> {
     let chosen = choose(&arguments.out, arguments.study.as_deref())?;
+    if arguments.watch {
+        return watch::run(chosen, arguments.port);
+    }
     let material = gather(&chosen, SourceWish::Look)?;
-    let texts = [
-        (REPORT, report_markdown(&material)),
-        (SUMMARY, summary_markdown(&material)),
-        (PAGE, rendered(&material)?),
-    ];
+    let model = StudyModel::of(&material);
+    let render = |view: StudyView| Ok((view.file_name(), rendered(&model, view)?));
+    let texts = StudyView::FILES.into_iter().map(render).collect::<Result<Vec<_>, CliError>>()?;
     let made;
     let folder = match &arguments.to {
         None => &chosen.folder,
@@ -88,14 +89,15 @@ pub fn after_sweep(out: &OwnFolder, name: &str) -> Result<String, CliError> {
     let folder = open(out)?;
     let around = OwnFolder::open(out.path()).ok();
     let material = gather(&ChosenStudy { folder: open(out)?, out: around }, SourceWish::Leave)?;
-    check_place(&folder, PAGE)?;
-    write(&folder, PAGE, &rendered(&material)?)?;
-    Ok(folder.place(PAGE).display().to_string())
+    let name = StudyView::Page.file_name();
+    check_place(&folder, name)?;
+    write(&folder, name, &rendered(&StudyModel::of(&material), StudyView::Page)?)?;
+    Ok(folder.place(name).display().to_string())
 }
 
-fn rendered(material: &ReportMaterial) -> Result<String, CliError> {
-    page(material, PageKind::File)
-        .map_err(|error| CliError::harness(format!("the page does not render: {error}")))
+pub fn rendered(model: &StudyModel<'_>, view: StudyView) -> Result<String, CliError> {
+    view.render(model)
+        .map_err(|error| CliError::harness(format!("`{}` does not render: {error:#}", view.file_name())))
 }
 
 /// Everything that a report of this study shows.
@@ -112,34 +114,12 @@ pub fn gather(chosen: &ChosenStudy, wish: SourceWish) -> Result<ReportMaterial, 
             material.iterations = lines.lines.into_iter().filter(|own| own.kernel == header.kernel).collect();
             material.gates = gates.lines.into_iter().filter(|own| own.kernel == header.kernel).collect();
         }
-        if let Some(standing) = beside_peers(out, &header.kernel, &header.device.name) {
-            material.peers = peers(&standing);
-            material.peers_from = standing["folder"].as_str().map(String::from);
-        }
+        material.peers = beside_peers(out, &header.kernel, &header.device.name);
     }
     if wish == SourceWish::Look {
         material.sources = sources(&material);
     }
     Ok(material)
-}
-
-fn peers(standing: &Value) -> Vec<PeerTime> {
-    let text = |value: &Value| value.as_str().unwrap_or("unknown").to_string();
-    let problems = standing["problems"].as_object().into_iter().flatten();
-    let told = problems.map(|(problem, own)| PeerTime {
-        problem: problem.clone(),
-        peer: text(&own["peer"]),
-        peer_p50_ns: own["peer_p50_ns"].as_f64(),
-        peer_p90_ns: own["peer_p90_ns"].as_f64(),
-        own: text(&own["implementation"]),
-        own_p50_ns: own["p50_ns"].as_f64(),
-        own_p90_ns: own["p90_ns"].as_f64(),
-        ratio: own["ratio_to_best_peer"].as_f64(),
-        ratio_low: own["ratio_low"].as_f64(),
-        ratio_high: own["ratio_high"].as_f64(),
-        decision: text(&own["decision"]),
-    });
-    told.collect()
 }
 
 /// The sources of winner and baseline, rendered again where that gives what was measured.
@@ -275,12 +255,19 @@ pub struct ReportArgs {
     /// Write to this folder, which is made [default: the study's own]
     #[arg(long, value_name = "FOLDER")]
     pub to: Option<PathBuf>,
+    /// Serve the page on this machine and keep it up to date instead of writing files; only with the token in the
+    /// address that is printed can it be read, and Ctrl-C ends it
+    #[arg(long, conflicts_with_all = ["to", "json"])]
+    pub watch: bool,
+    /// Port on 127.0.0.1 for --watch [default: one that is free]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, requires = "watch")]
+    pub port: u16,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
 }
 
-/// `evo watch`
+/// `evo watch`: a preset of `evo report --watch`.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
     /// A study's name in --out, or the path of its folder [default: the study that was written last]
@@ -291,6 +278,14 @@ pub struct WatchArgs {
     /// Port on 127.0.0.1 [default: one that is free]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub port: u16,
+}
+
+impl WatchArgs {
+    pub fn preset(&self) -> ReportArgs {
+        let WatchArgs { study, out, port } = self;
+        let (study, out) = (study.clone(), out.clone());
+        ReportArgs { study, out, port: *port, to: None, watch: true, json: false }
+    }
 }
 
 /// Studies that a hint names.

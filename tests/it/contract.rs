@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::json_schema;
 use crate::support::{BRIEF, answer, evo, scale};
 
 /// `y = 2 x`. The default configuration is wrong where `FAULT` says so.
@@ -306,6 +307,9 @@ fn the_leaderboard_keeps_its_version() {
     let stored = fs::read_to_string(folder.path().join("evidence/leaderboard.json")).unwrap();
     let stored: Value = serde_json::from_str(&stored).unwrap();
     assert!(stored.as_object().unwrap().iter().all(|(name, value)| board[name] == *value));
+    let schema = answer::schema("leaderboard-file");
+    assert_eq!(json_schema::fault(&schema, &stored), None, "{stored}");
+    assert_eq!(json_schema::unlisted(&schema, &stored, "leaderboard"), None);
 }
 
 #[test]

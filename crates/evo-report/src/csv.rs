@@ -3,20 +3,58 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use evo_protocol::evaluation::{Evaluation, Expectation};
+use evo_protocol::evaluation::Evaluation;
 use evo_space::text::printable;
+use serde_json::Value;
 
-/// The table of a study's evaluations.
+use crate::study_report::{COLUMNS, Row, parameter_head};
+
+/// The table of a study's evaluations: the columns of `COLUMNS`, the parameters after `origin`, and the median of each
+/// problem in each timing mode.
 pub fn table(evaluations: &[Evaluation]) -> Vec<u8> {
+    let columns: Vec<_> = COLUMNS.iter().filter_map(|column| Some((column.name, column.file?))).collect();
+    let split = columns.iter().position(|(name, _)| *name == "origin").map_or(0, |at| at + 1);
+    let (before, after) = columns.split_at(split);
+    let names = |columns: &[(&'static str, _)]| columns.iter().map(|(name, _)| *name).collect::<Vec<&str>>();
+    let parameters = evaluations.iter().take(1).flat_map(|evaluation| evaluation.configuration.iter());
+    let parameters = parameters.map(|(name, _)| parameter_head(name, columns.iter().map(|(name, _)| *name)));
+    let measurements = evaluations.iter().flat_map(|evaluation| &evaluation.measurements);
+    let timed: BTreeSet<(&str, &str)> =
+        measurements.map(|timed| (timed.problem.as_str(), timed.mode.as_str())).collect();
+    let mut head: Vec<String> = names(before).into_iter().map(String::from).collect();
+    head.extend(parameters.map(Cow::into_owned));
+    head.extend(names(after).into_iter().map(String::from));
+    head.extend(timed.iter().map(|(problem, mode)| format!("{problem}:{mode}_p50_ns")));
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let cells =
-        |texts: Vec<String>| texts.iter().map(|text| cell(text).into_owned()).collect::<Vec<String>>();
-    // Writing into memory cannot fail: every row has the header's length.
-    let _ = writer.write_record(cells(header(evaluations)));
-    for evaluation in evaluations {
-        let _ = writer.write_record(cells(row(evaluation, &modes(evaluations))));
+    let mut write = |texts: Vec<String>| {
+        // Writing into memory cannot fail: every row has the header's length.
+        let _ = writer.write_record(texts.iter().map(|text| cell(text).into_owned()));
+    };
+    write(head);
+    for row in Row::all(evaluations) {
+        let evaluation = row.evaluation;
+        let median = |(problem, mode): &(&str, &str)| {
+            let mut measurements = evaluation.measurements.iter();
+            measurements
+                .find(|timed| timed.problem == *problem && timed.mode.as_str() == *mode)
+                .map_or(String::new(), |timed| timed.p50_ns.to_string())
+        };
+        let texts = before.iter().map(|(_, value)| text(&value(&row)));
+        let texts = texts.chain(evaluation.configuration.iter().map(|(_, value)| value.to_string()));
+        let texts = texts.chain(after.iter().map(|(_, value)| text(&value(&row))));
+        write(texts.chain(timed.iter().map(median)).collect());
     }
     writer.into_inner().unwrap_or_default()
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        number => {
+            number.as_f64().filter(|_| number.is_f64()).map_or(number.to_string(), |value| value.to_string())
+        }
+    }
 }
 
 /// A text as the cell of a table that a spreadsheet may open: control characters are written out, and what would be
@@ -27,86 +65,6 @@ pub fn cell(text: &str) -> Cow<'_, str> {
         return Cow::Owned(format!("'{shown}"));
     }
     shown
-}
-
-/// Problem and mode of every measurement in the study.
-fn modes(evaluations: &[Evaluation]) -> BTreeSet<(String, &'static str)> {
-    let measurements = evaluations.iter().flat_map(|evaluation| &evaluation.measurements);
-    measurements.map(|one| (one.problem.clone(), one.mode.as_str())).collect()
-}
-
-fn header(evaluations: &[Evaluation]) -> Vec<String> {
-    let mut names: Vec<String> = ["number", "generation", "origin"].map(String::from).into();
-    if let Some(first) = evaluations.first() {
-        names.extend(first.configuration.iter().map(|(name, _)| name.to_string()));
-    }
-    let fixed = [
-        "verdict",
-        "cause",
-        "message",
-        "objective_ns",
-        "registers",
-        "shared_static_bytes",
-        "spill_bytes",
-        "compile_ms",
-        "device_ms",
-        "at_ms",
-        "duplicate_of",
-        "taken_over_from",
-        "source_hash",
-        "binary_hash",
-        "code_hash",
-        "expected_ns",
-        "expected_low_ns",
-        "expected_high_ns",
-        "expected_risk",
-    ];
-    names.extend(fixed.map(String::from));
-    names.extend(modes(evaluations).into_iter().map(|(problem, mode)| format!("{problem}:{mode}_p50_ns")));
-    names
-}
-
-fn row(evaluation: &Evaluation, modes: &BTreeSet<(String, &'static str)>) -> Vec<String> {
-    let mut cells =
-        vec![evaluation.number.to_string(), evaluation.generation.to_string(), evaluation.origin.clone()];
-    cells.extend(evaluation.configuration.iter().map(|(_, value)| value.to_string()));
-    let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-    let text = |value: &Option<evo_space::genome::ContentHash>| {
-        value.as_ref().map(|hash| hash.to_string()).unwrap_or_default()
-    };
-    let most = |of: fn(&evo_protocol::binary::EntryResources) -> Option<u64>| {
-        evaluation.resources.iter().filter_map(of).max().map(|value| value.to_string()).unwrap_or_default()
-    };
-    cells.extend([
-        evaluation.verdict.kind.to_string(),
-        evaluation.verdict.cause.clone().unwrap_or_default(),
-        evaluation.verdict.message.clone(),
-        number(evaluation.objective_ns),
-        most(|entry| entry.registers.map(u64::from)),
-        most(|entry| entry.shared_static_bytes),
-        most(|entry| Some(entry.spill_store_bytes? + entry.spill_load_bytes?)),
-        format!("{:.3}", evaluation.compile_ms),
-        format!("{:.3}", evaluation.device_ms),
-        evaluation.at_ms.map(|at| at.to_string()).unwrap_or_default(),
-        evaluation.duplicate_of.map(|number| number.to_string()).unwrap_or_default(),
-        evaluation.taken_over_from.as_ref().map(|source| source.study.clone()).unwrap_or_default(),
-        text(&evaluation.source_hash),
-        text(&evaluation.binary_hash),
-        text(&evaluation.code_hash),
-    ]);
-    let expected = |of: fn(&Expectation) -> f64| number(evaluation.expected.as_ref().map(of));
-    cells.extend([
-        expected(|one| one.objective_ns),
-        expected(|one| one.low_ns),
-        expected(|one| one.high_ns),
-        expected(|one| one.risk),
-    ]);
-    for (problem, mode) in modes {
-        let found =
-            evaluation.measurements.iter().find(|one| one.problem == *problem && one.mode.as_str() == *mode);
-        cells.push(number(found.map(|one| one.p50_ns)));
-    }
-    cells
 }
 
 #[cfg(test)]

@@ -1,25 +1,38 @@
 //! Everything an observer may see. Progress, journal and logs read these; adding an output touches
-//! no line of the engine.
+//! no line of the engine. As JSON they are the lines of `--json`.
 
 use std::collections::BTreeMap;
 
 use evo_protocol::evaluation::{Evaluation, RecoveryLevel};
 use evo_space::genome::Configuration;
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
 use evo_journal::budget::StopReason;
 use evo_journal::record::LaneAccount;
 
 /// Something happened in a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The study begins; `total` evaluations are expected, if that is known.
-    Started { study: String, device: String, seed: u64, valid: u128, total: Option<u64>, earlier: Earlier },
+    Started {
+        study: String,
+        device: String,
+        seed: u64,
+        /// In decimal: it may exceed 64 bits.
+        #[serde(serialize_with = "decimal")]
+        valid: u128,
+        total: Option<u64>,
+        #[serde(flatten)]
+        earlier: Earlier,
+    },
     /// A configuration went to the compilers.
     Compiling { number: u64, configuration: Configuration },
     /// It is on the device.
     Evaluating { number: u64 },
     /// It has its verdict.
-    Finished { evaluation: Box<Evaluation>, best: bool },
+    Finished { best: bool, evaluation: Box<Evaluation> },
     /// It has no verdict, because evo or the machine failed; `--resume` tries it again.
     NotFinal { evaluation: Box<Evaluation> },
     /// A generation's slice is complete.
@@ -37,9 +50,17 @@ pub enum Event {
         left_seconds: Option<f64>,
     },
     /// What each of several lanes is doing.
-    LaneProgress { lanes: Vec<LaneProgress> },
+    LaneProgress {
+        #[serde(serialize_with = "lane_objects")]
+        lanes: Vec<LaneProgress>,
+    },
     /// A worker was replaced.
-    Recovered { worker: usize, level: RecoveryLevel, elapsed_ms: f64 },
+    Recovered {
+        worker: usize,
+        #[serde(rename = "code")]
+        level: RecoveryLevel,
+        elapsed_ms: f64,
+    },
     /// Finalists are being confirmed; 0 is the baseline with the noise floor.
     Confirming {
         finalist: usize,
@@ -74,17 +95,40 @@ pub enum LaneActivity {
 }
 
 /// What earlier runs of a study found.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Earlier {
+    #[serde(rename = "resumed")]
     pub evaluations: u64,
-    /// Objective in nanoseconds and configuration of the best.
-    pub best: Option<(f64, Configuration)>,
-    /// Objective of the default configuration, nanoseconds.
-    pub default_ns: Option<f64>,
-    /// How often each verdict was given.
-    pub verdicts: BTreeMap<String, u64>,
     /// Results of other studies, which are not evaluations of this one.
     pub taken_over: u64,
+    /// Objective in nanoseconds and configuration of the best.
+    #[serde(rename = "best_ns", serialize_with = "objective")]
+    pub best: Option<(f64, Configuration)>,
+    /// Objective of the default configuration, nanoseconds.
+    #[serde(skip)]
+    pub default_ns: Option<f64>,
+    /// How often each verdict was given.
+    #[serde(skip)]
+    pub verdicts: BTreeMap<String, u64>,
+}
+
+fn decimal<S: Serializer>(value: &u128, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+fn objective<S: Serializer>(best: &Option<(f64, Configuration)>, serializer: S) -> Result<S::Ok, S::Error> {
+    best.as_ref().map(|(objective_ns, _)| objective_ns).serialize(serializer)
+}
+
+fn lane_objects<S: Serializer>(lanes: &[LaneProgress], serializer: S) -> Result<S::Ok, S::Error> {
+    let lanes = lanes.iter().map(|LaneProgress { account, busy, .. }| {
+        json!({
+            "lane": account.lane, "name": account.name, "device_uuid": account.device_uuid,
+            "evaluations": account.evaluations, "busy": busy, "restarts": account.restarts,
+            "ratio": account.ratio, "pooled": account.pooled, "out": account.out,
+        })
+    });
+    serializer.collect_seq(lanes)
 }
 
 /// Receives events in order.

@@ -7,7 +7,7 @@ use evo_protocol::known::{Known, told};
 use evo_space::text::counted;
 use serde_json::{Map, Value, json};
 
-use super::standing;
+use super::standing::{self, Standing};
 use evo_journal::ladder::{LadderStep, Rung, StepKind};
 
 /// Objects and why some of their fields are null, by dotted path below `result`.
@@ -27,7 +27,7 @@ const NO_PEERS: &str =
     "`evo bench --peer …` compares with peers, and no such run of this kernel on this device is kept";
 
 /// The result of `evo history`; `peers` is where each of the ladders stands beside peers.
-pub fn history(rungs: &[&Rung], peers: &[Option<Value>], notes: &[String]) -> Reasoned {
+pub fn history(rungs: &[&Rung], peers: &[Option<Standing>], notes: &[String]) -> Reasoned {
     let mut reasons = BTreeMap::new();
     let mut steps: Vec<(&Rung, &LadderStep)> =
         rungs.iter().flat_map(|rung| rung.steps.iter().map(|step| (*rung, step))).collect();
@@ -39,7 +39,7 @@ pub fn history(rungs: &[&Rung], peers: &[Option<Value>], notes: &[String]) -> Re
     }
     let mut standing = Vec::new();
     for (at, rung) in rungs.iter().enumerate() {
-        let peers = peers.get(at).cloned().flatten();
+        let peers = peers.get(at).and_then(Option::as_ref);
         standing.push(stand(rung, peers, &format!("standing.{at}"), &mut reasons));
     }
     (json!({ "entries": entries, "standing": standing, "notes": notes }), reasons)
@@ -89,7 +89,7 @@ fn candidate(step: &LadderStep) -> Value {
 }
 
 /// Where a kernel stands.
-fn stand(rung: &Rung, peers: Option<Value>, path: &str, reasons: &mut BTreeMap<String, String>) -> Value {
+fn stand(rung: &Rung, peers: Option<&Standing>, path: &str, reasons: &mut BTreeMap<String, String>) -> Value {
     let best = rung.best().map(|step| entry(rung, step, &format!("{path}.best"), reasons));
     let mut null = |name: &str, why: &str| reasons.insert(format!("result.{path}.{name}"), why.to_string());
     if best.is_none() {
@@ -109,7 +109,7 @@ fn stand(rung: &Rung, peers: Option<Value>, path: &str, reasons: &mut BTreeMap<S
 }
 
 /// The ladders for people.
-pub fn history_text(rungs: &[&Rung], peers: &[Option<Value>]) -> String {
+pub fn history_text(rungs: &[&Rung], peers: &[Option<Standing>]) -> String {
     let mut text = String::new();
     for (at, rung) in rungs.iter().enumerate() {
         text += &format!(

@@ -4,7 +4,6 @@ use evo_protocol::evaluation::Evaluation;
 use evo_search::insight::Insight;
 use serde_json::{Value, json};
 
-use crate::event::Event;
 use evo_journal::leaderboard::verdict_mix;
 use evo_journal::record::StudyHeader;
 use evo_journal::replay::History;
@@ -63,56 +62,4 @@ pub fn generation(generation: u32, slice: &[Evaluation]) -> Vec<u8> {
         "verdicts": verdict_mix(slice),
         "evaluations": slice,
     }))
-}
-
-/// One event as one JSON object.
-pub fn event(event: &Event) -> Value {
-    match event {
-        Event::Started { study, device, seed, valid, total, earlier } => json!({
-            "event": "started", "study": study, "device": device, "seed": seed, "valid": valid.to_string(),
-            "total": total, "resumed": earlier.evaluations, "taken_over": earlier.taken_over,
-            "best_ns": earlier.best.as_ref().map(|(objective, _)| objective),
-        }),
-        Event::Compiling { number, configuration } => json!({
-            "event": "compiling", "number": number, "configuration": configuration,
-        }),
-        Event::Evaluating { number } => json!({ "event": "evaluating", "number": number }),
-        Event::Finished { evaluation, best } => json!({
-            "event": "finished", "best": best, "evaluation": evaluation,
-        }),
-        Event::NotFinal { evaluation } => json!({ "event": "not_final", "evaluation": evaluation }),
-        Event::Generation { generation, best_ns } => json!({
-            "event": "generation", "generation": generation, "best_ns": best_ns,
-        }),
-        Event::Lanes {
-            compile_busy,
-            device_busy,
-            compile_queue,
-            device_queue,
-            compile_jobs,
-            confirm_seconds,
-            left_seconds,
-        } => json!({
-            "event": "lanes", "compile_busy": compile_busy, "device_busy": device_busy,
-            "compile_queue": compile_queue, "device_queue": device_queue, "compile_jobs": compile_jobs,
-            "confirm_seconds": confirm_seconds, "left_seconds": left_seconds,
-        }),
-        Event::LaneProgress { lanes } => json!({
-            "event": "lane_progress",
-            "lanes": lanes.iter().map(|lane| json!({
-                "lane": lane.account.lane, "name": lane.account.name, "device_uuid": lane.account.device_uuid,
-                "evaluations": lane.account.evaluations, "busy": lane.busy,
-                "restarts": lane.account.restarts, "ratio": lane.account.ratio,
-                "pooled": lane.account.pooled, "out": lane.account.out,
-            })).collect::<Vec<_>>(),
-        }),
-        Event::Recovered { worker, level, elapsed_ms } => json!({
-            "event": "recovered", "worker": worker, "code": level, "elapsed_ms": elapsed_ms,
-        }),
-        Event::Confirming { finalist, of, left_seconds } => json!({
-            "event": "confirming", "finalist": finalist, "of": of, "left_seconds": left_seconds,
-        }),
-        Event::Notice { message } => json!({ "event": "notice", "message": message }),
-        Event::Stopped { reason } => json!({ "event": "stopped", "reason": reason }),
-    }
 }

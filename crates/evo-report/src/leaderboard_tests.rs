@@ -48,15 +48,8 @@ fn evaluation(number: u64, time: f64) -> Evaluation {
     let configuration = Configuration::new(vec![pair("BLOCK_M", 16 << number), pair("VEC", 4)]);
     let report = |gate: &Gate| GateReport { state: GateState::Pass, ..GateReport::not_run(*gate, "") };
     let hash = ContentHash::of(&number.to_le_bytes());
+    let origin = if number == 0 { "default" } else { "random" };
     Evaluation {
-        number,
-        generation: 0,
-        configuration_hash: configuration.hash(),
-        configuration,
-        origin: if number == 0 { "default" } else { "random" }.into(),
-        expected: None,
-        aimed_at: None,
-        verdict: Verdict::pass(),
         gates: Gate::ALL[..8].iter().map(report).collect(),
         measurements: vec![measurement(TimingMode::Hot, time), measurement(TimingMode::Cold, time * 1.5)],
         objective_ns: Some(time),
@@ -70,17 +63,9 @@ fn evaluation(number: u64, time: f64) -> Evaluation {
         source_hash: Some(hash.clone()),
         binary_hash: Some(hash.clone()),
         code_hash: Some(hash),
-        facts: None,
-        duplicate_of: None,
-        key: None,
-        taken_over_from: None,
         compile_ms: 1.0,
         device_ms: 1.0,
-        recovery: None,
-        lane: None,
-        device_uuid: None,
-        lane_ratio: None,
-        at_ms: None,
+        ..fake::evaluation(number, configuration, origin, Verdict::pass())
     }
 }
 
@@ -501,29 +486,6 @@ fn sections_of_others_stay_and_an_unreadable_file_is_put_aside() {
 }
 
 #[test]
-fn the_file_follows_its_published_schema() {
-    let schema: Value = evo_protocol::schema::file("leaderboard-file").unwrap().to_value();
-    let mut board = Leaderboard::empty("2026-01-01T00:00:00Z".into());
-    merge(&mut board, example());
-    let value = serde_json::to_value(&board).unwrap();
-    assert_eq!(complaints(&schema, &schema, &value, "$"), Vec::<String>::new());
-    // The check itself notices a missing key and a wrong type.
-    let mut broken = value.clone();
-    broken["sections"][0]["champion"].as_object_mut().unwrap().remove("repro");
-    broken["sections"][0]["kernel"] = Value::from(1);
-    assert_eq!(complaints(&schema, &schema, &broken, "$").len(), 2);
-    // A key that the schema does not know would be an unpublished promise.
-    for (name, place) in
-        [("LeaderboardSection", ""), ("RankedEntry", "/champion"), ("StudySummary", "/study")]
-    {
-        let known = schema["$defs"][name]["properties"].as_object().unwrap();
-        let written = value.pointer(&format!("/sections/0{place}")).unwrap().as_object().unwrap();
-        let unknown: Vec<_> = written.keys().filter(|key| !known.contains_key(*key)).collect();
-        assert!(unknown.is_empty(), "{name}: {unknown:?}");
-    }
-}
-
-#[test]
 fn the_version_of_the_verdicts_is_written_and_older_files_mean_the_first() {
     let header = StudyHeader { verdict_version: VERDICT_VERSION + 1, ..fake::header() };
     let mut history = history();
@@ -540,53 +502,18 @@ fn the_version_of_the_verdicts_is_written_and_older_files_mean_the_first() {
     assert_eq!(older.verdict_version, 1);
 }
 
-/// What a value violates of the keywords that our schema uses.
-fn complaints(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    if let Some(name) = schema["$ref"].as_str() {
-        let target = root.pointer(name.trim_start_matches('#')).expect("a definition");
-        found.extend(complaints(root, target, value, place));
-    }
-    let kind = match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_i64() || number.is_u64() => "integer",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
-    let fits = |wanted: &str| wanted == kind || (wanted == "number" && kind == "integer");
-    let allowed: Vec<&str> = match &schema["type"] {
-        Value::String(one) => vec![one],
-        Value::Array(all) => all.iter().filter_map(Value::as_str).collect(),
-        _ => Vec::new(),
-    };
-    if !allowed.is_empty() && !allowed.iter().any(|wanted| fits(wanted)) {
-        found.push(format!("{place}: {kind} is not {allowed:?}"));
-    }
-    for alternatives in ["anyOf", "oneOf"].iter().filter_map(|key| schema[*key].as_array()) {
-        if alternatives.iter().all(|one| !complaints(root, one, value, place).is_empty()) {
-            found.push(format!("{place}: {value} is none of the alternatives"));
-        }
-    }
-    if schema.get("const").is_some_and(|only| only != value) {
-        found.push(format!("{place}: {value} is not {}", schema["const"]));
-    }
-    if schema["enum"].as_array().is_some_and(|all| !all.contains(value)) {
-        found.push(format!("{place}: {value} is not in the list"));
-    }
-    for key in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        if value.get(key).is_none() {
-            found.push(format!("{place}: `{key}` is missing"));
-        }
-    }
-    for (key, item) in value.as_object().into_iter().flatten() {
-        let rule = schema["properties"].get(key).unwrap_or(&schema["additionalProperties"]);
-        found.extend(complaints(root, rule, item, &format!("{place}.{key}")));
-    }
-    for (position, item) in value.as_array().into_iter().flatten().enumerate() {
-        found.extend(complaints(root, &schema["items"], item, &format!("{place}[{position}]")));
-    }
-    found
+#[test]
+fn a_pace_has_the_unit_in_which_it_is_something() {
+    let paces = [12.34, 0.06, 0.0005, 0.0].map(|pace| crate::text::rate(pace, " evaluations"));
+    assert_eq!(paces, ["12.3 evaluations/s", "3.6 evaluations/min", "1.8 evaluations/h", "0 evaluations/s"]);
+}
+
+#[test]
+fn a_parameter_called_like_a_column_is_told_apart() {
+    let mut section = example();
+    let configuration = |value: i64| Configuration::new(vec![("time".into(), value.into())]);
+    section.champion.configuration = configuration(1);
+    section.runners_up.iter_mut().for_each(|entry| entry.configuration = configuration(2));
+    let text = crate::text::section(&section, 100);
+    assert!(text.contains("\n  #  parameter:time      time  speed"), "{text}");
 }

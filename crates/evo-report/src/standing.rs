@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-
 use evo_journal::own_folder::OwnFolder;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The folder of all benchmarks, below the output folder.
 const BENCHES: &str = "bench";
@@ -14,11 +14,43 @@ const FILE_MAX: u64 = 1 << 26;
 /// Benchmarks of a device that are looked at, the newest names first.
 const LOOKED_AT: usize = 100;
 
+/// A kernel beside the best of other people's implementations.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Standing {
+    /// Of the benchmark, below the output folder.
+    pub folder: String,
+    pub at: Value,
+    pub problems: BTreeMap<String, PeerTime>,
+}
+
+/// The best row of ours on a problem, and the fastest peer in the same run. Times are nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PeerTime {
+    pub implementation: Value,
+    pub peer: Value,
+    pub p50_ns: Option<f64>,
+    pub p90_ns: Option<f64>,
+    pub peer_p50_ns: Option<f64>,
+    pub peer_p90_ns: Option<f64>,
+    #[serde(flatten)]
+    pub ratio: PeerRatio,
+}
+
+/// Our time over the peer's, paired, with its 95 % interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PeerRatio {
+    pub ratio_to_best_peer: Option<f64>,
+    pub ratio_low: Option<f64>,
+    pub ratio_high: Option<f64>,
+    /// `faster`, `slower`, `same` or `ambiguous`.
+    pub decision: Option<String>,
+}
+
 /// The newest comparison of a kernel with peers on a device of this name, below the output folder; none where there is
 /// none that can be read.
-pub fn beside_peers(out: &OwnFolder, kernel: &str, device: &str) -> Option<Value> {
+pub fn beside_peers(out: &OwnFolder, kernel: &str, device: &str) -> Option<Standing> {
     let benches = out.folder(BENCHES).ok()?;
-    let mut newest: Option<(String, Value)> = None;
+    let mut newest: Option<(String, Standing)> = None;
     for name in benches.names().ok()? {
         let Ok(folder) = benches.folder(&name) else { continue };
         let mut runs = folder.names().unwrap_or_default();
@@ -46,7 +78,7 @@ fn read(folder: &OwnFolder, run: &str) -> Option<Value> {
 }
 
 /// The best row of ours for each problem that was compared; none where no problem was.
-fn standing(file: &Value, place: &str) -> Option<Value> {
+fn standing(file: &Value, place: &str) -> Option<Standing> {
     let listed = |name: &str| file[name].as_array().map(Vec::as_slice).unwrap_or_default();
     let peers: Vec<&Value> = listed("implementations").iter().filter(|own| own["kind"] == "peer").collect();
     let is_peer = |row: &Value| peers.iter().any(|own| own["name"] == row["implementation"]);
@@ -61,37 +93,33 @@ fn standing(file: &Value, place: &str) -> Option<Value> {
             problems.insert(problem, (row, ratio));
         }
     }
-    let told = problems.iter().filter_map(|(problem, (row, _))| {
-        let peers = right().filter(|own| own["problem"] == **problem && is_peer(own));
+    let compared = problems.iter().filter_map(|(problem, (row, _))| {
+        let peers = right().filter(|other| other["problem"] == **problem && is_peer(other));
         let peer = peers.min_by(|a, b| time(a).total_cmp(&time(b)))?;
-        let value = json!({
-            "implementation": row["implementation"],
-            "peer": peer["implementation"],
-            "p50_ns": row["modes"][mode]["p50_ns"],
-            "p90_ns": row["modes"][mode]["p90_ns"],
-            "peer_p50_ns": peer["modes"][mode]["p50_ns"],
-            "peer_p90_ns": peer["modes"][mode]["p90_ns"],
-            "ratio_to_best_peer": row["ratio_to_best_peer"],
-            "ratio_low": row["ratio_low"],
-            "ratio_high": row["ratio_high"],
-            "decision": row["decision"],
-        });
-        Some((problem.to_string(), value))
+        let number = |row: &Value, name: &str| row["modes"][mode][name].as_f64();
+        let times = PeerTime {
+            implementation: row["implementation"].clone(),
+            peer: peer["implementation"].clone(),
+            p50_ns: number(row, "p50_ns"),
+            p90_ns: number(row, "p90_ns"),
+            peer_p50_ns: number(peer, "p50_ns"),
+            peer_p90_ns: number(peer, "p90_ns"),
+            ratio: PeerRatio::deserialize(*row).ok()?,
+        };
+        Some((problem.to_string(), times))
     });
-    let told: serde_json::Map<String, Value> = told.collect();
-    (!told.is_empty()).then(|| json!({ "folder": place, "at": file["at"], "problems": told }))
+    let problems: BTreeMap<String, PeerTime> = compared.collect();
+    (!problems.is_empty()).then(|| Standing { folder: place.into(), at: file["at"].clone(), problems })
 }
 
 /// The standing for people, a line each.
-pub fn text(standing: &Value) -> String {
-    let problems = standing["problems"].as_object().into_iter().flatten();
-    let lines = problems.map(|(problem, own)| {
-        let ratio = own["ratio_to_best_peer"].as_f64().unwrap_or(f64::NAN);
-        let word = |name: &str| own[name].as_str().unwrap_or("?");
+pub fn text(standing: &Standing) -> String {
+    let lines = standing.problems.iter().map(|(problem, times)| {
+        let (peer, ratio) = (times.peer.as_str().unwrap_or("?"), &times.ratio);
         format!(
-            "beside peers: {problem} takes {ratio:.3} of the time of {} ({})\n",
-            word("peer"),
-            word("decision")
+            "beside peers: {problem} takes {:.3} of the time of {peer} ({})\n",
+            ratio.ratio_to_best_peer.unwrap_or(f64::NAN),
+            ratio.decision.as_deref().unwrap_or("?")
         )
     });
     lines.collect()
@@ -99,6 +127,8 @@ pub fn text(standing: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn bench(at: &str, ratio: Option<f64>) -> Value {
@@ -130,12 +160,11 @@ mod tests {
         write("2026-01-03-c", &bench("2026-01-03T00:00:00Z", None));
         write("2026-01-04-d", &json!({ "kernel": 1 }));
         let own = seen("scale", "d").unwrap();
-        assert_eq!(
-            (&own["folder"], &own["at"]),
-            (&json!("bench/d/2026-01-02-b"), &json!("2026-01-02T00:00:00Z"))
-        );
-        let problem = &own["problems"]["p"];
-        assert_eq!((&problem["peer"], &problem["ratio_to_best_peer"]), (&json!("torch/b"), &json!(0.9)));
+        let times = json!({ "implementation": "own", "peer": "torch/b", "p50_ns": 8.0, "p90_ns": null,
+            "peer_p50_ns": 10.0, "peer_p90_ns": null, "ratio_to_best_peer": 0.9, "ratio_low": 0.9,
+            "ratio_high": 0.9, "decision": "faster" });
+        let (folder, at) = ("bench/d/2026-01-02-b", "2026-01-02T00:00:00Z");
+        assert_eq!(json!(own), json!({ "folder": folder, "at": at, "problems": { "p": times } }));
         assert_eq!(text(&own), "beside peers: p takes 0.900 of the time of torch/b (faster)\n");
         assert_eq!((seen("other", "d"), seen("scale", "e")), (None, None));
     }

@@ -14,7 +14,8 @@ use evo_space::genome::Configuration;
 use evo_space::text::counted;
 
 use super::portfolio::portfolio;
-use super::table::{FittedTable, Keep};
+use super::study_report::parameter_head;
+use super::table::{FittedTable, Keep, UNKNOWN};
 use super::width::wrapped;
 use evo_journal::leaderboard::verdict_mix;
 use evo_journal::rank::is_noisy;
@@ -35,6 +36,17 @@ pub fn time(nanoseconds: f64) -> String {
         _ => 1,
     };
     format!("{value:.digits$} {unit}")
+}
+
+/// A pace in the unit in which it is not `0.0`: `12.3 evaluations/s`, `4.0 evaluations/min`.
+pub fn rate(per_second: f64, what: &str) -> String {
+    let (value, unit) = match per_second {
+        value if value <= 0.0 => return format!("0{what}/s"),
+        value if value >= 0.1 => (value, "s"),
+        value if value * 60.0 >= 0.1 => (value * 60.0, "min"),
+        value => (value * 3600.0, "h"),
+    };
+    format!("{value:.1}{what}/{unit}")
 }
 
 /// The whole board, at most `width` characters wide where lines can be broken.
@@ -157,61 +169,91 @@ pub fn compared_ns(section: &LeaderboardSection, entry: &RankedEntry) -> f64 {
     entry.speedup.map_or(entry.objective_ns, |speed| baseline_ns / speed)
 }
 
-/// The ranked entries. What tells most about a variant is dropped last.
-fn ranking(section: &LeaderboardSection, entries: &[&RankedEntry]) -> FittedTable {
-    // Throughputs belong to an entry's samples, and follow the time that is shown.
-    let scale = |entry: &RankedEntry| entry.objective_ns / compared_ns(section, entry);
-    let cells =
-        |of: &dyn Fn(&RankedEntry) -> String| entries.iter().map(|entry| of(entry)).collect::<Vec<_>>();
-    let mut table = FittedTable::default();
-    table.add("#", Keep::Always, cells(&|entry| entry.rank.to_string()));
-    add_parameters(&mut table, entries.iter().map(|entry| &entry.configuration));
-    table.add("time", Keep::Always, cells(&|entry| time(compared_ns(section, entry))));
-    let speed = |entry: &RankedEntry| entry.speedup.map_or("-".into(), |speed| format!("{speed:.2}×"));
-    table.add("speed", Keep::Rank(8), cells(&speed));
-    let interval = |entry: &RankedEntry| match (entry.speedup_low, entry.speedup_high) {
+/// A column of the ranked table.
+struct RankedColumn {
+    head: &'static str,
+    keep: Keep,
+    text: fn(&LeaderboardSection, &RankedEntry) -> String,
+}
+
+const fn column(
+    head: &'static str,
+    keep: Keep,
+    text: fn(&LeaderboardSection, &RankedEntry) -> String,
+) -> RankedColumn {
+    RankedColumn { head, keep, text }
+}
+
+/// What tells most about a variant is dropped last. The parameters stand after the rank.
+const RANKED: [RankedColumn; 10] = [
+    column("#", Keep::Always, |_, entry| entry.rank.to_string()),
+    column("time", Keep::Always, |section, entry| time(compared_ns(section, entry))),
+    column("speed", Keep::Rank(8), |_, entry| {
+        entry.speedup.map_or(UNKNOWN.into(), |speed| format!("{speed:.2}×"))
+    }),
+    column("95 %", Keep::Rank(6), |_, entry| match (entry.speedup_low, entry.speedup_high) {
         (Some(low), Some(high)) => format!("{low:.2}–{high:.2}"),
-        _ => "-".to_string(),
-    };
-    table.add("95 %", Keep::Rank(6), cells(&interval));
-    let number = |of: fn(&ProblemResult) -> Option<f64>, digits: usize| {
-        cells(&|entry| {
-            best(entry, of).map_or("-".into(), |value| format!("{:.digits$}", value * scale(entry)))
-        })
-    };
-    table.add("TFLOP/s", Keep::Rank(5), number(|one| one.tflops, 3));
-    table.add("GB/s", Keep::Rank(3), number(|one| one.gigabytes_per_second, 2));
-    let roof = |entry: &RankedEntry| {
-        let share = best(entry, |one| one.roofline_share);
-        share.map_or("-".into(), |share| format!("{:.0} %", share * scale(entry) * 100.0))
-    };
-    table.add("roof", Keep::Rank(4), cells(&roof));
-    table.add("regs", Keep::Rank(2), cells(&|entry| most(entry, |one| one.registers.map(u64::from))));
-    let spilled = |one: &EntryResources| Some(one.spill_store_bytes? + one.spill_load_bytes?);
-    table.add("spill", Keep::Rank(1), cells(&|entry| most(entry, spilled)));
-    let remark = |entry: &RankedEntry| remark(entry, entry.number == section.baseline.number);
-    table.add("", Keep::Rank(7), cells(&remark));
+        _ => UNKNOWN.to_string(),
+    }),
+    column("TFLOP/s", Keep::Rank(5), |section, entry| {
+        best(section, entry, |result| result.tflops).map_or(UNKNOWN.into(), |value| format!("{value:.3}"))
+    }),
+    column("GB/s", Keep::Rank(3), |section, entry| {
+        best(section, entry, |result| result.gigabytes_per_second)
+            .map_or(UNKNOWN.into(), |value| format!("{value:.2}"))
+    }),
+    column("roof", Keep::Rank(4), |section, entry| {
+        best(section, entry, |result| result.roofline_share)
+            .map_or(UNKNOWN.into(), |share| format!("{:.0} %", share * 100.0))
+    }),
+    column("regs", Keep::Rank(2), |_, entry| most(entry, |demand| demand.registers.map(u64::from))),
+    column("spill", Keep::Rank(1), |_, entry| {
+        most(entry, |demand| Some(demand.spill_store_bytes? + demand.spill_load_bytes?))
+    }),
+    column("", Keep::Rank(7), |section, entry| remark(entry, entry.number == section.baseline.number)),
+];
+
+fn ranking(section: &LeaderboardSection, entries: &[&RankedEntry]) -> FittedTable {
+    let mut table = FittedTable::default();
+    for (at, column) in RANKED.iter().enumerate() {
+        let cells = entries.iter().map(|entry| (column.text)(section, entry)).collect();
+        table.add(column.head, column.keep, cells);
+        if at == 0 {
+            let heads = RANKED.iter().map(|column| column.head).collect::<Vec<_>>();
+            add_parameters(&mut table, entries.iter().map(|entry| &entry.configuration), &heads);
+        }
+    }
     table
 }
 
 /// A column for each parameter.
-fn add_parameters<'a>(table: &mut FittedTable, configurations: impl Iterator<Item = &'a Configuration>) {
+fn add_parameters<'a>(
+    table: &mut FittedTable,
+    configurations: impl Iterator<Item = &'a Configuration>,
+    heads: &[&str],
+) {
     let rows: Vec<&Configuration> = configurations.collect();
     let Some(first) = rows.first() else { return };
     for (name, _) in first.iter() {
         let cell = |row: &&Configuration| row.get(name).map(ToString::to_string).unwrap_or_default();
-        table.add(name, Keep::Parameter, rows.iter().map(cell).collect());
+        let head = parameter_head(name, heads.iter().copied());
+        table.add(&head, Keep::Parameter, rows.iter().map(cell).collect());
     }
 }
 
-/// The best problem's number.
-fn best(entry: &RankedEntry, of: fn(&ProblemResult) -> Option<f64>) -> Option<f64> {
-    entry.results.iter().filter_map(of).max_by(f64::total_cmp)
+/// The best problem's number. Throughputs belong to an entry's samples, and follow the time that is shown.
+fn best(
+    section: &LeaderboardSection,
+    entry: &RankedEntry,
+    of: fn(&ProblemResult) -> Option<f64>,
+) -> Option<f64> {
+    let scale = entry.objective_ns / compared_ns(section, entry);
+    entry.results.iter().filter_map(of).max_by(f64::total_cmp).map(|value| value * scale)
 }
 
 /// The largest demand of any entry point.
 fn most(entry: &RankedEntry, of: fn(&EntryResources) -> Option<u64>) -> String {
-    entry.resources.iter().filter_map(of).max().map_or("-".to_string(), |value| value.to_string())
+    entry.resources.iter().filter_map(of).max().map_or(UNKNOWN.to_string(), |value| value.to_string())
 }
 
 const AMBIGUOUS: &str = "ambiguous";
@@ -329,7 +371,7 @@ pub fn unconfirmed(evaluations: &[Evaluation], count: usize, how: &str, width: u
     passing.truncate(count);
     let mut table = FittedTable::default();
     table.add("#", Keep::Always, (1..=passing.len()).map(|rank| rank.to_string()).collect());
-    add_parameters(&mut table, passing.iter().map(|(_, one)| &one.configuration));
+    add_parameters(&mut table, passing.iter().map(|(_, one)| &one.configuration), &["#", how]);
     table.add(how, Keep::Always, passing.iter().map(|(objective, _)| time(*objective)).collect());
     let remarks = passing.iter().map(|(_, one)| {
         let tails = one.gate(Gate::TinyShapes).is_some_and(GateReport::lacks_shapes).then_some(TAILS);
@@ -380,7 +422,8 @@ pub fn lanes_line(end: &RunEnd) -> String {
     let parts = gpu_busy
         .map(|gpu| format!(" (GPU {}, judging {})", percent(gpu), percent((device_busy - gpu).max(0.0))));
     format!(
-        "search {search_seconds:.1} s: {evaluations_per_second:.1}/s, device lane busy {}{}, {} busy {}{}",
+        "search {search_seconds:.1} s: {}, device lane busy {}{}, {} busy {}{}",
+        rate(evaluations_per_second, ""),
         percent(device_busy),
         parts.unwrap_or_default(),
         counted(compile_jobs, "compile process"),

@@ -38,9 +38,9 @@ const load = () => {
 };
 
 // The table of all rows.
-const HEAD = [["number", "evaluation"], ["verdict", "verdict"], ["time", "time"], ["origin", "proposed by"], ["at_s", "at, s"],
-  ["registers", "registers"], ["spill_bytes", "spilled"], ["compile_ms", "compile, ms"], ["configuration", "configuration"],
-  ["message", "what was seen"]];
+const HEAD = [["configuration", "configuration"], ["verdict", "verdict"], ["time", "time"], ["origin", "proposed by"],
+  ["at_s", "at, s"], ["registers", "registers"], ["spill_bytes", "spilled"], ["compile_ms", "compile, ms"],
+  ["message", "what was seen"], ["number", "evaluation"]];
 const key = (row, name) => name === "configuration" ? configuration(row)
   : ["verdict", "origin", "message"].includes(name) ? text(row, name) : cell(row, name);
 const select = () => {
@@ -86,10 +86,10 @@ const draw = () => {
   const body = make("tbody");
   for (const row of view.slice(state.page * PAGE, (state.page + 1) * PAGE)) {
     const tr = make("tr");
-    const cells = [["number", cell(row, "number")], [text(row, "class"), text(row, "verdict")], ["number", shown(row)],
+    const cells = [["code", configuration(row)], [text(row, "class"), text(row, "verdict")], ["number", shown(row)],
       ["", text(row, "origin")], ["number", cell(row, "at_s")], ["number", cell(row, "registers") ?? ""],
-      ["number", cell(row, "spill_bytes") ?? ""], ["number", cell(row, "compile_ms")], ["code", configuration(row)],
-      ["text", text(row, "message")]];
+      ["number", cell(row, "spill_bytes") ?? ""], ["number", cell(row, "compile_ms")], ["text", text(row, "message")],
+      ["number", cell(row, "number")]];
     for (const [name, value] of cells) tr.append(make("td", value, name));
     body.append(tr);
   }
@@ -122,7 +122,8 @@ const csv = () => {
     return /[",\n]/.test(safe) ? '"' + safe.replaceAll('"', '""') + '"' : safe;
   };
   const texts = ["origin", "class", "verdict", "message"];
-  const head = [...data.columns, ...data.parameters.map((own) => own.name)];
+  const parameters = data.parameters.map((own) => data.columns.includes(own.name) ? "parameter:" + own.name : own.name);
+  const head = [...data.columns, ...parameters];
   const lines = view.map((row) => [...data.columns.map((name) => texts.includes(name) ? text(row, name) : cell(row, name)), ...values(row)]);
   return [head, ...lines].map((line) => line.map(field).join(",")).join("\n") + "\n";
 };

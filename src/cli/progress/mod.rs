@@ -43,7 +43,7 @@ struct JsonLines(Call);
 impl Observer for JsonLines {
     fn observe(&mut self, event: &Event) {
         // A reader that went away is not a reason to stop; everything that matters is on the disk.
-        let _ = self.0.line(&crate::report::json::event(event));
+        let _ = self.0.line(&serde_json::json!(event));
     }
 }
 

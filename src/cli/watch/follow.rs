@@ -11,7 +11,8 @@ use crate::journal::error::JournalError;
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::reader::{self, JOURNAL, Journal};
 use crate::journal::record::FORMAT;
-use crate::report::study_report::{LoadedStudy, PageKind, PeerTime, ReportMaterial, page};
+use crate::report::standing::Standing;
+use crate::report::study_report::{LoadedStudy, ReportMaterial, StudyModel, StudyView};
 
 /// How often the journal's length is looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -73,8 +74,7 @@ pub struct Follower {
     journal: Journal,
     /// A copy of the header as `study.json` has it, for a journal that lacks its own.
     copy: String,
-    peers: Vec<PeerTime>,
-    peers_from: Option<String>,
+    peers: Option<Standing>,
 }
 
 impl Follower {
@@ -82,9 +82,8 @@ impl Follower {
     pub fn begin(chosen: ChosenStudy) -> Result<Follower, CliError> {
         let material = report::gather(&chosen, SourceWish::Leave)?;
         let copy = serde_json::json!({ "header": material.study.header }).to_string();
-        let (peers, peers_from) = (material.peers, material.peers_from);
-        let (folder, journal) = (chosen.folder, Journal::default());
-        let mut follower = Follower { folder, journal, copy, peers, peers_from };
+        let (folder, journal, peers) = (chosen.folder, Journal::default(), material.peers);
+        let mut follower = Follower { folder, journal, copy, peers };
         follower.catch_up()?;
         Ok(follower)
     }
@@ -125,9 +124,8 @@ impl Follower {
             study.damage.push(format!("{damaged} damaged lines of the journal are left out"));
         }
         study.keep_insight(&self.folder);
-        let (peers, peers_from) = (self.peers.clone(), self.peers_from.clone());
-        page(&ReportMaterial { peers, peers_from, ..ReportMaterial::of(study) }, PageKind::Live)
-            .map_err(|error| CliError::harness(format!("the page does not render: {error}")))
+        let material = ReportMaterial { peers: self.peers.clone(), ..ReportMaterial::of(study) };
+        report::rendered(&StudyModel::of(&material), StudyView::LivePage)
     }
 
     /// Renders the page again whenever there is more, until a signal ends the process.

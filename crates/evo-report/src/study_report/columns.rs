@@ -1,11 +1,207 @@
-//! The parameters of a study with the values that its evaluations have, in the order of the space.
+//! The columns of evaluations: each once, with its value for `results.csv` and for the rows that the page embeds.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use evo_journal::record::StudyHeader;
-use evo_protocol::evaluation::Evaluation;
+use evo_protocol::binary::EntryResources;
+use evo_protocol::evaluation::{Evaluation, Expectation};
 use evo_space::genome::Configuration;
+use evo_space::text::{printable, shortened};
 use evo_space::value::Value;
+use serde::Serialize;
+use serde_json::{Value as Json, json};
+
+use super::known::{KnownTime, chart_class};
+use super::model::{device_seconds, has_stamps};
+
+/// Characters of a message that the page keeps.
+const MESSAGE: usize = 240;
+
+/// A column of evaluations. Where it is not shown, it has no value.
+pub struct Column {
+    pub name: &'static str,
+    /// In `results.csv`, with the unit in the name and every digit.
+    pub file: Option<fn(&Row<'_>) -> Json>,
+    /// In the page's data, where times are nanoseconds and rounded.
+    pub page: Option<fn(&Row<'_>) -> Json>,
+}
+
+/// An evaluation as a row.
+#[derive(Debug, Serialize)]
+pub struct Row<'a> {
+    #[serde(skip)]
+    pub evaluation: &'a Evaluation,
+    /// From 1.
+    pub order: usize,
+    pub number: u64,
+    pub generation: u32,
+    pub origin: &'a str,
+    /// The verdict's class in charts.
+    pub class: &'static str,
+    pub verdict: String,
+    /// Nanoseconds; a lower bound where `is_bound`.
+    pub time: Option<f64>,
+    pub is_bound: bool,
+    /// Nanoseconds, from the search's model.
+    pub expected: Option<f64>,
+    /// When it was done, seconds of the study's running time; of device time where there are no stamps.
+    pub at_s: f64,
+    pub variant: String,
+    pub message: &'a str,
+}
+
+impl<'a> Row<'a> {
+    pub fn all(evaluations: &'a [Evaluation]) -> Vec<Row<'a>> {
+        let (has_stamps, mut device) = (has_stamps(evaluations), 0.0);
+        let row = |(at, evaluation): (usize, &'a Evaluation)| {
+            device += device_seconds(evaluation);
+            let stamp = evaluation.at_ms.unwrap_or(0) as f64 / 1e3;
+            let known = KnownTime::of(evaluation);
+            let expected = evaluation.expected.map(|expected| expected.objective_ns);
+            Row {
+                evaluation,
+                order: at + 1,
+                number: evaluation.number,
+                generation: evaluation.generation,
+                origin: &evaluation.origin,
+                class: chart_class(evaluation.verdict.kind.class()),
+                verdict: evaluation.verdict.label(),
+                time: known.value(),
+                is_bound: matches!(known, KnownTime::AtLeast(_)),
+                expected: expected.filter(|time| time.is_finite() && *time > 0.0),
+                at_s: if has_stamps { stamp } else { device },
+                variant: evaluation.configuration.to_string(),
+                message: &evaluation.verdict.message,
+            }
+        };
+        evaluations.iter().enumerate().map(row).collect()
+    }
+
+    fn most(&self, of: fn(&EntryResources) -> Option<u64>) -> Json {
+        json!(self.evaluation.resources.iter().filter_map(of).max())
+    }
+
+    fn expectation(&self, of: fn(&Expectation) -> f64) -> Json {
+        json!(self.evaluation.expected.as_ref().map(of))
+    }
+}
+
+const fn both(name: &'static str, value: fn(&Row<'_>) -> Json) -> Column {
+    Column { name, file: Some(value), page: Some(value) }
+}
+
+const fn file(name: &'static str, value: fn(&Row<'_>) -> Json) -> Column {
+    Column { name, file: Some(value), page: None }
+}
+
+const fn page(name: &'static str, value: fn(&Row<'_>) -> Json) -> Column {
+    Column { name, file: None, page: Some(value) }
+}
+
+/// In the order of both files; the parameters stand after `origin` in `results.csv` and at the end on the page.
+pub const COLUMNS: [Column; 31] = [
+    page("order", |row| json!(row.order)),
+    both("number", |row| json!(row.number)),
+    both("generation", |row| json!(row.generation)),
+    both("origin", |row| json!(row.origin)),
+    page("class", |row| json!(row.class)),
+    Column {
+        name: "verdict",
+        file: Some(|row| json!(row.evaluation.verdict.kind)),
+        page: Some(|row| json!(row.verdict)),
+    },
+    page("time", |row| rounded(row.time, 1)),
+    page("is_bound", |row| json!(u8::from(row.is_bound))),
+    page("expected", |row| rounded(row.evaluation.expected.map(|expected| expected.objective_ns), 1)),
+    page("at_s", |row| rounded(Some(row.at_s), 3)),
+    page("compile_ms", |row| rounded(Some(row.evaluation.compile_ms), 1)),
+    page("device_ms", |row| rounded(Some(row.evaluation.device_ms), 1)),
+    file("cause", |row| json!(row.evaluation.verdict.cause)),
+    file("message", |row| json!(row.message)),
+    file("objective_ns", |row| json!(row.evaluation.objective_ns)),
+    both("registers", |row| row.most(|entry| entry.registers.map(u64::from))),
+    file("shared_static_bytes", |row| row.most(|entry| entry.shared_static_bytes)),
+    Column {
+        name: "spill_bytes",
+        file: Some(|row| row.most(|entry| Some(entry.spill_store_bytes? + entry.spill_load_bytes?))),
+        page: Some(|row| row.most(|entry| entry.spill_store_bytes)),
+    },
+    page("message", |row| {
+        let line = row.message.split_whitespace().collect::<Vec<_>>().join(" ");
+        json!(printable(&shortened(&line, MESSAGE)))
+    }),
+    file("compile_ms", |row| json!(format!("{:.3}", row.evaluation.compile_ms))),
+    file("device_ms", |row| json!(format!("{:.3}", row.evaluation.device_ms))),
+    file("at_ms", |row| json!(row.evaluation.at_ms)),
+    file("duplicate_of", |row| json!(row.evaluation.duplicate_of)),
+    file("taken_over_from", |row| json!(row.evaluation.taken_over_from.as_ref().map(|source| &source.study))),
+    file("source_hash", |row| json!(row.evaluation.source_hash)),
+    file("binary_hash", |row| json!(row.evaluation.binary_hash)),
+    file("code_hash", |row| json!(row.evaluation.code_hash)),
+    file("expected_ns", |row| row.expectation(|expected| expected.objective_ns)),
+    file("expected_low_ns", |row| row.expectation(|expected| expected.low_ns)),
+    file("expected_high_ns", |row| row.expectation(|expected| expected.high_ns)),
+    file("expected_risk", |row| row.expectation(|expected| expected.risk)),
+];
+
+/// A number with so many digits behind the point, which keeps the page small.
+fn rounded(value: Option<f64>, digits: i32) -> Json {
+    let factor = 10f64.powi(digits);
+    match value.filter(|value| value.is_finite()).map(|value| (value * factor).round() / factor) {
+        Some(number) if number.fract() == 0.0 && number.abs() < 9e15 => json!(number as i64),
+        other => json!(other),
+    }
+}
+
+/// The heading of a parameter beside columns with these names: a parameter that is called `time` is none of them.
+pub fn parameter_head<'a>(name: &'a str, mut columns: impl Iterator<Item = &'a str>) -> Cow<'a, str> {
+    match columns.any(|column| column == name) {
+        true => Cow::Owned(format!("parameter:{name}")),
+        false => Cow::Borrowed(name),
+    }
+}
+
+/// The rows for the page's script and for whoever downloads them. Values of parameters are positions in
+/// `parameters[].values`, texts positions in `texts`.
+pub(super) fn data(header: &StudyHeader, rows: &[Row<'_>], parameters: &[TriedParameter]) -> Json {
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut texts = Vec::new();
+    let mut shared = |value: Json| match value {
+        Json::String(text) => json!(*places.entry(text).or_insert_with_key(|text| {
+            texts.push(text.clone());
+            texts.len() - 1
+        })),
+        number => number,
+    };
+    let columns: Vec<_> = COLUMNS.iter().filter_map(|column| Some((column.name, column.page?))).collect();
+    let cells = rows.iter().map(|row| {
+        let values = parameters.iter().map(|parameter| parameter.position(&row.evaluation.configuration));
+        let cells = columns.iter().map(|(_, value)| shared(value(row)));
+        cells.chain(values.map(|place| json!(place))).collect::<Json>()
+    });
+    let cells: Json = cells.collect();
+    let parameter = |parameter: &TriedParameter| {
+        let values: Vec<String> = parameter.values.iter().map(ToString::to_string).collect();
+        json!({ "name": parameter.name, "values": values })
+    };
+    json!({
+        "schema": "evo.report_rows",
+        "version": 1,
+        "study": header.study,
+        "kernel": header.kernel,
+        // The command that evaluates a configuration again, without the configuration.
+        "repro": {
+            "before": format!("evo test-one {}", evo_space::text::quote(&header.space)),
+            "after": format!("--device {} --seed {}", header.device.kind.as_str(), header.seed),
+        },
+        "columns": columns.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+        "parameters": parameters.iter().map(parameter).collect::<Vec<_>>(),
+        "texts": texts,
+        "rows": cells,
+    })
+}
 
 /// A parameter and its tried values.
 #[derive(Clone, Debug)]
@@ -19,7 +215,7 @@ impl TriedParameter {
     /// The position of a configuration's value.
     pub fn position(&self, configuration: &Configuration) -> Option<usize> {
         let value = configuration.get(&self.name)?;
-        self.values.iter().position(|own| own == value)
+        self.values.iter().position(|known| known == value)
     }
 }
 
@@ -31,9 +227,9 @@ pub fn tried(header: &StudyHeader, evaluations: &[Evaluation]) -> Vec<TriedParam
         .iter()
         .map(|(name, _)| TriedParameter { name: name.to_string(), values: Vec::new() })
         .collect();
-    for one in evaluations {
+    for evaluation in evaluations {
         for parameter in &mut all {
-            if let Some(value) = one.configuration.get(&parameter.name)
+            if let Some(value) = evaluation.configuration.get(&parameter.name)
                 && !parameter.values.contains(value)
             {
                 parameter.values.push(value.clone());
@@ -47,11 +243,12 @@ pub fn tried(header: &StudyHeader, evaluations: &[Evaluation]) -> Vec<TriedParam
 }
 
 fn order(header: &StudyHeader, parameter: &mut TriedParameter) {
-    let defined = header.definition.iter().flat_map(|own| &own.parameters);
-    let listed = defined.into_iter().find(|own| own.name == parameter.name).map(|own| own.values.as_slice());
+    let defined = header.definition.iter().flat_map(|definition| &definition.parameters);
+    let listed = defined.into_iter().find(|known| known.name == parameter.name);
+    let listed = listed.map(|known| known.values.as_slice());
     let place = |value: &Value| {
         let text = value.to_string();
-        listed.and_then(|values| values.iter().position(|own| *own == text)).unwrap_or(usize::MAX)
+        listed.and_then(|values| values.iter().position(|known| *known == text)).unwrap_or(usize::MAX)
     };
     let by_value = |a: &Value, b: &Value| {
         a.compare(b).unwrap_or_else(|| match (a.as_float(), b.as_float()) {

@@ -134,36 +134,23 @@ fn mean_time(
     Some((time, header.problems.len()))
 }
 
-/// The class of a verdict in a chart: few enough to tell apart by color, and named so in legends.
-pub fn chart_class(class: VerdictClass) -> (&'static str, &'static str) {
-    match class {
-        VerdictClass::Ok => ("ok", "correct"),
-        VerdictClass::Slow => ("slow", "too slow"),
-        VerdictClass::Wrong => ("wrong", "wrong answer"),
-        VerdictClass::Timing => ("timing", "time not believed"),
-        VerdictClass::Crash => ("crash", "crash"),
-        VerdictClass::Hang => ("hang", "hang"),
-        VerdictClass::Compile => ("compile", "compile error"),
-        VerdictClass::Launch => ("launch", "launch refused"),
-        VerdictClass::Reject => ("reject", "rejected before compiling"),
-        VerdictClass::PassedOver => ("passed", "passed over"),
-        VerdictClass::Noisy => ("noisy", "noisy"),
-        VerdictClass::Harness => ("harness", "no verdict"),
-    }
-}
-
-/// All of them, in the order of legends.
-pub const CLASSES: [VerdictClass; 12] = [
-    VerdictClass::Ok,
-    VerdictClass::Slow,
-    VerdictClass::Wrong,
-    VerdictClass::Timing,
-    VerdictClass::Crash,
-    VerdictClass::Hang,
-    VerdictClass::Launch,
-    VerdictClass::Compile,
-    VerdictClass::Reject,
-    VerdictClass::PassedOver,
-    VerdictClass::Noisy,
-    VerdictClass::Harness,
+/// Classes of verdicts in charts, few enough to tell apart by color: their names and their words, in the order of legends.
+pub const CLASSES: [(VerdictClass, &str, &str); 12] = [
+    (VerdictClass::Ok, "ok", "correct"),
+    (VerdictClass::Slow, "slow", "too slow"),
+    (VerdictClass::Wrong, "wrong", "wrong answer"),
+    (VerdictClass::Timing, "timing", "time not believed"),
+    (VerdictClass::Crash, "crash", "crash"),
+    (VerdictClass::Hang, "hang", "hang"),
+    (VerdictClass::Launch, "launch", "launch refused"),
+    (VerdictClass::Compile, "compile", "compile error"),
+    (VerdictClass::Reject, "reject", "rejected before compiling"),
+    (VerdictClass::PassedOver, "passed", "passed over"),
+    (VerdictClass::Noisy, "noisy", "noisy"),
+    (VerdictClass::Harness, "harness", "no verdict"),
 ];
+
+/// The name of a verdict's class in charts.
+pub fn chart_class(class: VerdictClass) -> &'static str {
+    CLASSES.iter().find(|(known, ..)| *known == class).map_or("harness", |(_, name, _)| name)
+}

@@ -1,13 +1,12 @@
 //! A study as its folder holds it, read without a lock: a sweep that is running is not disturbed.
 
-use std::collections::BTreeMap;
-
 use evo_journal::error::JournalError;
 use evo_journal::own_folder::OwnFolder;
 use evo_journal::reader::{self, JOURNAL, Journal};
 use evo_journal::record::{FORMAT, JournalRecord, StudyHeader};
 use evo_journal::replay::History;
 use evo_search::insight::Insight;
+use serde::Serialize;
 use serde_json::Value;
 
 use super::insight_again::{computed, saved};
@@ -22,7 +21,7 @@ const STUDY_MAX: u64 = 1 << 26;
 const NAMED: usize = 5;
 
 /// Something that a run told its journal.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct StudyNote {
     /// UTC, RFC 3339.
     pub at: String,
@@ -35,8 +34,6 @@ pub struct LoadedStudy {
     /// The newest run's.
     pub header: StudyHeader,
     pub history: History,
-    /// By number: when it went to the device, milliseconds of the study's running time.
-    pub started_ms: BTreeMap<u64, u64>,
     pub notes: Vec<StudyNote>,
     pub insight: Option<Insight>,
     /// What cannot be read of the journal, a line each.
@@ -67,21 +64,16 @@ impl LoadedStudy {
     /// What a journal gives, without an insight; `None` where it has no header and the text of `study.json` has no copy.
     pub fn of(journal: Journal, file: &[u8]) -> Option<LoadedStudy> {
         let damage = damage(&journal);
-        let (mut started_ms, mut notes) = (BTreeMap::new(), Vec::new());
-        for record in &journal.records {
-            match record {
-                JournalRecord::Started { number, at_ms: Some(at_ms), .. } => {
-                    started_ms.insert(*number, *at_ms);
-                }
-                JournalRecord::Note { at, message, .. } => {
-                    notes.push(StudyNote { at: at.clone(), message: message.clone() });
-                }
-                _ => {}
+        let note = |record: &JournalRecord| match record {
+            JournalRecord::Note { at, message, .. } => {
+                Some(StudyNote { at: at.clone(), message: message.clone() })
             }
-        }
+            _ => None,
+        };
+        let notes = journal.records.iter().filter_map(note).collect();
         let history = History::replay(journal);
         let header = history.header.clone().or_else(|| read_header(file))?;
-        Some(LoadedStudy { header, history, started_ms, notes, insight: None, damage, profile: None })
+        Some(LoadedStudy { header, history, notes, insight: None, damage, profile: None })
     }
 
     /// Takes the insight from `study.json`, if it is that of these evaluations. Nothing is computed: that takes too long

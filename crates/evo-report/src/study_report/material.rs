@@ -9,26 +9,7 @@ use evo_protocol::leaderboard::LeaderboardSection;
 use super::change::SourcePair;
 use super::known::{KnownTime, baseline, new_bests};
 use super::loaded::LoadedStudy;
-
-/// The best of other people's implementations on one problem, from the newest benchmark with peers.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PeerTime {
-    pub problem: String,
-    /// The peer's name.
-    pub peer: String,
-    pub peer_p50_ns: Option<f64>,
-    pub peer_p90_ns: Option<f64>,
-    /// Ours in the same run.
-    pub own: String,
-    pub own_p50_ns: Option<f64>,
-    pub own_p90_ns: Option<f64>,
-    /// Our time over the peer's, paired, with its 95 % interval.
-    pub ratio: Option<f64>,
-    pub ratio_low: Option<f64>,
-    pub ratio_high: Option<f64>,
-    /// `faster`, `slower`, `same` or `ambiguous`.
-    pub decision: String,
-}
+use crate::standing::Standing;
 
 /// What a report is made of.
 #[derive(Debug)]
@@ -40,10 +21,8 @@ pub struct ReportMaterial {
     pub iterations: Vec<Iteration>,
     /// Runs of `evo gate`, likewise.
     pub gates: Vec<GateRun>,
-    /// Empty where no benchmark with peers was run.
-    pub peers: Vec<PeerTime>,
-    /// Folder of that benchmark.
-    pub peers_from: Option<String>,
+    /// Of the newest benchmark with peers.
+    pub peers: Option<Standing>,
     pub sources: SourcePair,
 }
 
@@ -56,8 +35,7 @@ impl ReportMaterial {
             study,
             iterations: Vec::new(),
             gates: Vec::new(),
-            peers: Vec::new(),
-            peers_from: None,
+            peers: None,
             sources: SourcePair::Unknown { why },
         }
     }

@@ -1,0 +1,292 @@
+//! The files that show a study: templates over its model.
+//!
+//! In `report.html` nothing is loaded from anywhere and no text of a kernel or a compiler can run: a content security
+//! policy names the page's style and script by their hashes and allows nothing else. In the Markdown files every text that
+//! is not marked as safe is escaped, so that no text of a kernel is markup.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use evo_space::text::{counted, printable, quote, shortened};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Serde, Value};
+use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior, context};
+use serde_json::Value as Json;
+use sha2::{Digest, Sha256};
+
+use super::markdown::{block, code, escaped, plain};
+use super::model::StudyModel;
+use super::{chart, columns};
+use crate::text::{rate, time};
+
+const STYLE: &str = include_str!("../../templates/report.css");
+const SCRIPT: &str = include_str!("../../templates/report.js");
+
+/// As many as are shown.
+const FINDINGS: usize = 3;
+
+/// A file that shows a study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StudyView {
+    /// `report.md`: what was tried, step by step.
+    Log,
+    /// `final_summary.md`: what came of it.
+    Summary,
+    /// `report.html`: the same as one page that needs nothing else.
+    Page,
+    /// The page as `evo report --watch` serves it, which says when there is more.
+    LivePage,
+}
+
+impl StudyView {
+    /// What `evo report` writes.
+    pub const FILES: [StudyView; 3] = [StudyView::Log, StudyView::Summary, StudyView::Page];
+
+    pub fn file_name(self) -> &'static str {
+        match self {
+            StudyView::Log => "report.md",
+            StudyView::Summary => "final_summary.md",
+            StudyView::Page | StudyView::LivePage => "report.html",
+        }
+    }
+
+    pub fn render(self, model: &StudyModel<'_>) -> Result<String, Error> {
+        let environment = environment()?;
+        let study = Value::from(Serde(model));
+        let render = |name: &str, more: Value| {
+            let values = context! { ..more, ..study.clone() };
+            environment.get_template(name)?.render(values)
+        };
+        let findings = render("findings.j2", context! {})?;
+        let findings = findings.lines().filter(|line| !line.is_empty()).take(FINDINGS);
+        let findings: Vec<String> = findings.map(String::from).collect();
+        let is_live = self == StudyView::LivePage;
+        let text = match self {
+            StudyView::Log => render("report.md.j2", context! {})?,
+            StudyView::Summary => render("final_summary.md.j2", context! { findings })?,
+            StudyView::Page | StudyView::LivePage => render(
+                "report.html.j2",
+                context! {
+                    findings,
+                    is_live,
+                    policy => policy(STYLE, SCRIPT, is_live),
+                    style => STYLE,
+                    script => SCRIPT,
+                    data => embedded(&columns::data(model.header, &model.rows, &model.parameters)),
+                },
+            )?,
+        };
+        // A terminal that prints it obeys nothing in it, and no text of it is written backwards.
+        Ok(printable(&text).into_owned())
+    }
+}
+
+fn environment() -> Result<Environment<'static>, Error> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+    environment.set_syntax(
+        SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true).build()?,
+    );
+    environment.set_auto_escape_callback(|name| match name {
+        name if name.ends_with(".html.j2") => AutoEscape::Html,
+        name if name.ends_with(".md.j2") => AutoEscape::Custom("markdown".into()),
+        _ => AutoEscape::None,
+    });
+    environment.set_formatter(|output, state, value| match state.auto_escape() {
+        AutoEscape::Custom(_) if value.is_safe() => Ok(output.write_str(value.as_str().unwrap_or_default())?),
+        AutoEscape::Custom(_) => {
+            // Blanks between pieces of a line stay.
+            let text = value.to_string();
+            let (lead, tail) = (text.starts_with(' '), text.len() > 1 && text.ends_with(' '));
+            let blank = |is_there| if is_there { " " } else { "" };
+            Ok(write!(output, "{}{}{}", blank(lead), plain(&text), blank(tail))?)
+        }
+        _ => minijinja::escape_formatter(output, state, value),
+    });
+    let safe = Value::from_safe_string;
+    environment.add_filter("time", time);
+    environment.add_filter("rate", |value: f64| rate(value, " evaluations"));
+    environment.add_filter("fixed", |value: f64, digits: usize| format!("{value:.digits$}"));
+    environment.add_filter("percent", |share: f64, digits: usize| format!("{:.digits$} %", 100.0 * share));
+    environment.add_filter("number", |value: f64| value.to_string());
+    environment.add_filter("short", chart::short);
+    environment.add_filter("px", chart::px);
+    environment.add_filter("quote", |text: String| quote(&text).into_owned());
+    environment.add_filter("cut", |text: String, most: usize| shortened(&text, most).into_owned());
+    environment.add_filter("code", move |text: String| safe(code(&text)));
+    environment.add_filter("block", move |text: String, language: &str| safe(block(language, &text)));
+    environment.add_filter("named", move |finding: String| safe(named(&finding)));
+    environment.add_filter("points", chart::points);
+    environment.add_filter("path", chart::path);
+    environment.add_filter("spread", chart::spread);
+    environment.add_filter("quantile", chart::quantile);
+    environment.add_function("counted", |count: u64, noun: &str| counted(count, noun));
+    environment.add_function("scale", chart::scale);
+    environment.add_function("rect", chart::rect);
+    environment.add_function("time_unit", chart::time_unit);
+    environment.add_template("words.j2", include_str!("../../templates/words.j2"))?;
+    environment.add_template("findings.j2", include_str!("../../templates/findings.j2"))?;
+    environment.add_template("report.md.j2", include_str!("../../templates/report.md.j2"))?;
+    environment.add_template("final_summary.md.j2", include_str!("../../templates/final_summary.md.j2"))?;
+    environment.add_template("chart.html.j2", include_str!("../../templates/chart.html.j2"))?;
+    environment.add_template("report.html.j2", include_str!("../../templates/report.html.j2"))?;
+    Ok(environment)
+}
+
+/// A finding with its names as code: the only markup in it are evo's own backticks.
+fn named(finding: &str) -> String {
+    let part = |(at, text): (usize, &str)| if at % 2 == 1 { code(text) } else { escaped(text) };
+    finding.split('`').enumerate().map(part).collect()
+}
+
+/// The policy of a page with this style and this script. A live page may ask the server that it came from, and nobody
+/// else.
+fn policy(style: &str, script: &str, is_live: bool) -> String {
+    let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text.as_bytes())));
+    let (style, script) = (hash(style), hash(script));
+    let connect = if is_live { "; connect-src 'self'" } else { "" };
+    format!(
+        "default-src 'none'; style-src {style}; script-src {script}; base-uri 'none'; form-action 'none'{connect}"
+    )
+}
+
+/// JSON that may stand inside of a `script` element: nothing in it ends the element or begins another.
+fn embedded(value: &Json) -> String {
+    let mut safe = String::new();
+    for letter in value.to_string().chars() {
+        match letter {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => safe += &format!("\\u{:04x}", u32::from(letter)),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_journal::example as fake;
+    use evo_journal::replay::History;
+    use evo_protocol::evaluation::Evaluation;
+    use evo_protocol::verdict::Verdict;
+    use evo_space::genome::Configuration;
+    use serde_json::json;
+
+    use super::*;
+    use crate::standing::{PeerTime, Standing};
+    use crate::study_report::{LoadedStudy, ReportMaterial};
+
+    /// A study of two evaluations whose parameters are called like columns, with an iteration, a gate run and a peer.
+    fn material() -> ReportMaterial {
+        let configuration = |value: i64| {
+            let names = ["verdict", "time", "number"];
+            Configuration::new(names.map(|name| (name.into(), value.into())).into())
+        };
+        let mut history = History { header: Some(fake::header()), ..History::default() };
+        for (number, origin) in [(0, "default"), (1, "random")] {
+            let one = fake::evaluation(number, configuration(number as i64), origin, Verdict::pass());
+            let objective_ns = Some(100.0 - 20.0 * number as f64);
+            history.evaluations.push(Evaluation { objective_ns, ..one });
+        }
+        let candidate = |source: &str| {
+            let hash = configuration(1).hash();
+            json!({ "configuration": configuration(1), "configuration_hash": hash, "source": source })
+        };
+        let iteration = |number: u64, source: &str| {
+            serde_json::from_value(json!({
+                "format": 1, "number": number, "at": "", "kernel": "k", "space": "s", "device": "d",
+                "candidate": candidate(source), "against": "@best", "verdict": "pass", "message": "<b>",
+                "correct": true, "problems": [{ "problem": "p", "canonical": true, "p50_ns": 80.0 }],
+                "decision": "keep", "why": "faster", "notes": ["one", "two"],
+            }))
+        };
+        let gate = json!({
+            "format": 1, "number": 1, "at": "", "kernel": "k", "space": "s", "device": "d", "baseline": "b.json",
+            "candidate": candidate("x"), "threshold": 0.03, "decision": "pass", "why": "no slower",
+            "problems": [{ "problem": "p", "ratio": 0.9, "decision": "faster" }],
+        });
+        let ratio =
+            serde_json::from_value(json!({ "ratio_to_best_peer": 0.9, "ratio_low": 0.8, "ratio_high": 1.0,
+            "decision": "faster" }));
+        let (peer, none) = (json!("torch/b"), None);
+        let times = PeerTime {
+            implementation: json!("evo"),
+            peer,
+            p50_ns: Some(9.0),
+            p90_ns: none,
+            peer_p50_ns: Some(10.0),
+            peer_p90_ns: none,
+            ratio: ratio.unwrap(),
+        };
+        let problems = [("p".to_string(), times)].into();
+        let header = fake::header();
+        let study = LoadedStudy {
+            header,
+            history,
+            notes: Vec::new(),
+            insight: None,
+            damage: Vec::new(),
+            profile: None,
+        };
+        ReportMaterial {
+            iterations: vec![iteration(1, "a\n").unwrap(), iteration(2, "b\n").unwrap()],
+            gates: vec![serde_json::from_value(gate).unwrap()],
+            peers: Some(Standing { folder: "bench/d/x".into(), at: json!(""), problems }),
+            ..ReportMaterial::of(study)
+        }
+    }
+
+    #[test]
+    fn every_record_has_its_words() {
+        let material = material();
+        let model = StudyModel::of(&material);
+        let log = StudyView::Log.render(&model).unwrap();
+        for words in [
+            "## 2. Search: evaluation 1\n",
+            "- **Change**: `verdict: 0 → 1, time: 0 → 1, number: 0 → 1`\n",
+            "- **Change**: a source of its own, 1 lines, with `verdict=1 time=1 number=1`\n",
+            "- **Change**:\n\n```diff\n--- evaluation 1\n+++ evaluation 2\n@@ -1 +1 @@\n-a\n+b\n```\n\n- **Tests**",
+            "- **Tests**: `pass` &lt;b&gt;\n- **Old → new**: against @best: `p` not timed → 80.00 ns\n",
+            "- **Decision**: keep: faster\n- **Notes**: one; two\n\n## 5. Gate: run 1\n",
+            "- **Old → new**: against `b.json`: `p` 0.900 of its time (faster)\n",
+        ] {
+            assert!(log.contains(words), "{words}\n{log}");
+        }
+        let summary = StudyView::Summary.render(&model).unwrap();
+        assert!(
+            summary.contains("2. Beside peers, `p` stands worst: 0.900 of the time of torch/b.\n"),
+            "{summary}"
+        );
+        assert!(summary.contains("Newest gate run (, run 1): pass; no slower.\n"), "{summary}");
+        let page = StudyView::LivePage.render(&model).unwrap();
+        assert!(page.contains("data-live") && page.contains("Best so far: 80.00 ns"), "{page}");
+    }
+
+    #[test]
+    fn a_parameter_is_not_taken_for_a_column() {
+        let material = material();
+        let table = String::from_utf8(crate::csv::table(material.evaluations())).unwrap();
+        let head = "number,generation,origin,parameter:verdict,time,parameter:number,verdict,cause,";
+        assert!(table.starts_with(head), "{table}");
+        let page = StudyView::Page.render(&StudyModel::of(&material)).unwrap();
+        let data = page.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
+        let data: Json = serde_json::from_str(data).unwrap();
+        assert_eq!(data["parameters"][1], json!({ "name": "time", "values": ["0", "1"] }));
+        assert_eq!(data["rows"][1][6], 80);
+    }
+
+    #[test]
+    fn data_ends_no_element() {
+        let hostile = json!({ "message": "</script><!-- <script> & \u{2028}" });
+        let text = embedded(&hostile);
+        assert!(!text.contains(['<', '>', '&', '\u{2028}']), "{text}");
+        assert_eq!(serde_json::from_str::<Json>(&text).unwrap(), hostile);
+    }
+
+    #[test]
+    fn a_page_may_run_its_own_script_alone() {
+        // The digest of the empty text, FIPS 180-4.
+        let empty = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='";
+        let policy = |is_live| policy("", "b", is_live);
+        assert!(policy(false).starts_with(&format!("default-src 'none'; style-src {empty}; script-src")));
+        assert!(!policy(false).contains("connect-src") && policy(true).ends_with("; connect-src 'self'"));
+    }
+}
