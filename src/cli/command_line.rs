@@ -17,7 +17,7 @@ use super::export_args::ExportArgs;
 use super::gate_args::GateArgs;
 use super::history::{HistoryArgs, RestoreArgs};
 use super::init::{ImportArgs, InitArgs};
-use super::invert_args::InvertArgs;
+use super::invert::InvertArgs;
 use super::judge_args::JudgeArgs;
 use super::mcp::McpArgs;
 use super::micro::MicroArgs;

@@ -42,7 +42,7 @@ pub struct SpaceFile {
     pub kernel: Option<KernelSpec>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct KernelSpec {
     pub name: String,
     pub source: KernelText,
@@ -127,7 +127,7 @@ pub struct KernelText {
 }
 
 /// A compiler option; its expressions may read parameters.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct OptionSpec {
     /// `--use_fast_math`, or the name of one with a value: `-maxrregcount`.
     pub text: String,
@@ -155,7 +155,7 @@ pub enum SourceKind {
     Given,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum ArgumentSpec {
     /// A device buffer, passed as a pointer.
     Buffer(BufferSpec),
@@ -180,7 +180,7 @@ impl ArgumentSpec {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct BufferSpec {
     pub name: String,
     pub dtype: DType,
@@ -195,7 +195,7 @@ pub struct BufferSpec {
 }
 
 /// What of an output is compared; ends and steps may read parameters and problem sizes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ViewSpec {
     /// One range for each extent, outermost first; all of the output when absent.
     pub region: Option<Vec<RangeSpec>>,
@@ -205,7 +205,7 @@ pub struct ViewSpec {
 }
 
 /// Positions along an axis as Python's slices give them; what is absent is 0, the extent, 1.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RangeSpec {
     pub first: Option<Expr>,
     pub stop: Option<Expr>,
@@ -238,7 +238,7 @@ pub struct ScalarSpec {
 
 /// A tensor map. Lists go from the innermost dimension to the outermost and count elements; their expressions may
 /// read parameters and problem sizes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct TensorMapSpec {
     pub name: String,
     pub of: String,
@@ -253,7 +253,7 @@ pub struct TensorMapSpec {
 }
 
 /// How rows of a box are permuted in shared memory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum SwizzleSpec {
     /// The same for every configuration.
     Fixed(Swizzle),
@@ -340,7 +340,7 @@ pub struct ProblemSpec {
     pub on_request: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CheckSpec {
     pub reference: ReferenceSpec,
     /// Parameters on which the right answer depends, such as the layout of an output; the reference sees them.
@@ -425,7 +425,7 @@ impl ReferenceSpec {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ObjectiveSpec {
     /// Which mode ranks: `hot` or `cold`.
     pub ranking: RankingMode,
