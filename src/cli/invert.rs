@@ -1,12 +1,14 @@
 //! `evo invert`: harms a kernel on purpose, one resource at a time, and ranks the resources by what that costs.
 //!
-//! Harmed variants are typed apart: what is measured of one is an [`InvertDose`] and never an evaluation, so no board,
-//! prior, seed, gate or export can take it. The study's journal keeps them as `diagnostic`.
+//! Harmed variants are typed apart: what is measured of one is an [`InvertDose`] and never an evaluation, so no journal,
+//! board, prior, seed, gate or export can take it.
 
 // Comments on flags are help texts, in which `[default: …]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
 use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,14 +33,10 @@ use crate::engine::candidate::ResolvedCandidate;
 use crate::engine::ports::{Evaluate, Rivals};
 use crate::engine::single::{self, Single};
 use crate::inspect::profile::{self, Collection, ProfiledLaunch};
-use crate::journal::diagnostic::{DiagnosticVariant, UnharmedVariant};
-use crate::journal::reader::JOURNAL;
-use crate::journal::record::now;
 use crate::kernel::harm::{self, Dose, HarmFacts, HarmPlan, apply};
 use crate::kernel::spec::{KernelSpec, MetricEvidence};
 use crate::report::invert::{self, Inverted};
 use crate::report::single as report;
-use crate::study::DiagnosticJournal;
 use crate::supervise::job::{Job, Standing};
 use crate::supervise::lane::LaneOptions;
 use crate::tool::{self, FoundTool, ToolKind, ToolPlaces};
@@ -76,18 +74,17 @@ pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
         return Err(CliError::usage(text).with_hint("call `evo invert` once for each problem"));
     }
     let tried = trial::run(one, call, Aim::Invert, |bench| {
-        Harm::begin(arguments, call, bench, &candidate)?.run(arguments, call)
+        Harm::begin(arguments, bench, &candidate)?.run(arguments, call)
     })?;
     let mut own = report::json(&tried.setting, &tried.single.evaluation, &tried.single.attributes);
-    let Some((found, kept)) = &tried.found else {
+    let Some((found, counters, file)) = &tried.found else {
         return verdict_answer::show(one, call, &tried, Aim::Invert, own, "");
     };
     own["rows"] = json!(found.rows);
     own["problem"] = json!(found.problem);
     own["noise_floor"] = json!(found.noise_floor);
-    own["journal"] = json!(kept.journal.as_ref().ok());
-    own["counters"] = json!(kept.counters.as_ref().ok());
-    if let Ok(path) = &kept.file {
+    own["counters"] = json!(counters.as_ref().ok());
+    if let Ok(path) = file {
         own["file"] = json!(path);
     }
     let absent = (!found.rows.iter().any(InvertRow::is_finding)).then_some(INVERT);
@@ -96,24 +93,20 @@ pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
     if let Some(Value::Object(result)) = &mut answer.result {
         result.insert("rows".to_string(), json!(found.rows));
     }
-    let floor = found.noise_floor.ok_or("the unharmed kernel could not be compared with itself".to_string());
-    let unknown = [
-        ("noise_floor", floor.err()),
-        ("journal", kept.journal.clone().err()),
-        ("counters", kept.counters.clone().err()),
-    ];
-    let reasons = unknown.into_iter().filter_map(|(name, why)| Some((name.to_string(), why?)));
-    answer.reasons.extend(reasons);
-    if !call.is_json() {
-        if let Err(why) = &kept.journal {
-            output::say(&format!("note: harmed copies are in no journal: {why}"));
-        }
-        if let Ok(path) = &kept.file {
-            output::say(&format!("kept in {path}"));
-        }
+    if found.noise_floor.is_none() {
+        let why = "the unharmed kernel could not be compared with itself";
+        answer.reasons.insert("noise_floor".to_string(), why.to_string());
     }
-    match &kept.file {
-        Ok(_) => Ok(answer),
+    if let Err(why) = counters {
+        answer.reasons.insert("counters".to_string(), why.clone());
+    }
+    match file {
+        Ok(path) => {
+            if !call.is_json() {
+                output::say(&format!("kept in {path}"));
+            }
+            Ok(answer)
+        }
         // What was found is shown also where its files cannot be written.
         Err(why) => Ok(answer.despite(CliError::harness(why.clone()))),
     }
@@ -133,15 +126,8 @@ fn check_names(only: &[String], kernel: &KernelSpec) -> Result<(), CliError> {
 /// Digits of the candidate's hash in a file's name.
 const DIGITS: usize = 12;
 
-/// Where what was found is kept beside the answer, or why it is not.
-struct Kept {
-    /// The journal that has each harmed copy.
-    journal: Result<String, String>,
-    /// The version of the profiler that looked at harmed copies.
-    counters: Result<String, String>,
-    /// `invert-<hash>.json`.
-    file: Result<String, String>,
-}
+/// What was found, the version of the profiler that looked too or why none did, and the file `invert-<hash>.json`.
+type Harmed = (Inverted, Result<String, String>, Result<String, String>);
 
 /// The unharmed kernel on a device, and what is known of it.
 struct Harm<'c, 'b, 'a> {
@@ -149,7 +135,7 @@ struct Harm<'c, 'b, 'a> {
     candidate: &'c ResolvedCandidate,
     bench: &'b mut Bench<'a>,
     attributes: Vec<EntryAttributes>,
-    beside: UnharmedVariant,
+    noise_floor: Option<f64>,
     plans: Vec<HarmPlan>,
     counters: Result<HarmCounters, String>,
 }
@@ -158,7 +144,6 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
     /// Measures how far the unharmed kernel differs from itself.
     fn begin(
         arguments: &'c InvertArgs,
-        call: &Call,
         bench: &'b mut Bench<'a>,
         candidate: &'c ResolvedCandidate,
     ) -> Result<Harm<'c, 'b, 'a>, CliError> {
@@ -170,71 +155,55 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
         let attributes = attributes_of(&bench.single.attributes, job, timed).to_vec();
         bench.lane.expect_pairs();
         let noise_floor = Evaluate::noise_floor(bench.lane, job, 1).ok();
-        let evaluation = &bench.single.evaluation;
-        let beside = UnharmedVariant {
-            configuration: evaluation.configuration.clone(),
-            configuration_hash: evaluation.configuration_hash.clone(),
-            source_hash: evaluation.source_hash.clone(),
-            code_hash: evaluation.code_hash.clone(),
-            problem: timed.name.clone(),
-            noise_floor,
-            begun: now(),
-        };
         let facts = HarmFacts { device: bench.lane.info(), attributes: &attributes };
         let plans = harm::plans(session::kernel_of(bench.file)?, &facts, &arguments.only);
         let counters = HarmCounters::open(arguments, bench, &plans);
         let problems = &arguments.one.problems;
-        Ok(Harm { problems, candidate, bench, attributes, beside, plans, counters })
+        Ok(Harm { problems, candidate, bench, attributes, noise_floor, plans, counters })
     }
 
     /// Measures every dose. Files are written after each pathology, so that an interrupt leaves what is finished.
-    fn run(mut self, arguments: &InvertArgs, call: &Call) -> Result<(Inverted, Kept), CliError> {
+    fn run(mut self, arguments: &InvertArgs, call: &Call) -> Result<Harmed, CliError> {
         let device = self.bench.lane.info().clone();
+        let evaluation = &self.bench.single.evaluation;
         let mut found = Inverted {
             rows: Vec::new(),
             kernel: session::kernel_of(self.bench.file)?.name.clone(),
             device: device.name.clone(),
-            configuration: self.beside.configuration.to_string(),
-            problem: self.beside.problem.clone(),
-            noise_floor: self.beside.noise_floor,
+            configuration: evaluation.configuration.to_string(),
+            problem: self.bench.job.timed.first().map_or(String::new(), |plan| plan.name.clone()),
+            noise_floor: self.noise_floor,
             repro: call.facts().repro,
         };
-        // The study that names the candidate, or the one that a sweep of its kernel would begin with. Where no study has
-        // begun, or another process writes to it, harmed copies are in no journal.
+        let source_hash =
+            evaluation.source_hash.as_ref().filter(|_| arguments.one.candidate.source.is_some());
+        let hash = source_hash.unwrap_or(&evaluation.configuration_hash).as_str();
+        let name = format!("invert-{}", &hash[..DIGITS.min(hash.len())]);
         let of = (found.kernel.as_str(), device.kind.as_str());
         let folder = candidate_folder::open(&arguments.one.candidate, of, &call.facts());
-        let folder = folder.map_err(|(path, error)| format!("cannot open `{}`: {error}", path.display()));
-        let mut journal = folder.as_ref().map_err(String::clone).and_then(|folder| {
-            DiagnosticJournal::open(folder, &found.kernel, &device).map_err(|error| error.to_string())
-        });
-        let source_hash = self.beside.source_hash.as_ref().filter(|_| arguments.one.candidate.source.is_some());
-        let hash = source_hash.unwrap_or(&self.beside.configuration_hash).as_str();
-        let hash = hash[..DIGITS.min(hash.len())].to_string();
+        let unwritable =
+            |path: &Path, error: &io::Error| format!("cannot write `{}`: {error}", path.display());
+        let folder = folder.map_err(|(path, error)| unwritable(&path, &error));
         let mut file = Err(String::new());
         for plan in std::mem::take(&mut self.plans) {
-            let row = self.row(plan, &mut journal)?;
+            let row = self.row(plan)?;
             found.rows.push(row);
             found.rows = ranked(found.rows);
             file = folder.as_ref().map_err(String::clone).and_then(|folder| {
-                let files = [("json", format!("{:#}\n", json!(found.rows))), ("md", invert::markdown(&found))];
+                let files =
+                    [("json", format!("{:#}\n", json!(found.rows))), ("md", invert::markdown(&found))];
                 for (extension, text) in files {
-                    let name = format!("invert-{hash}.{extension}");
+                    let name = format!("{name}.{extension}");
                     let written = folder.replace(&name, text.as_bytes(), true);
-                    written.map_err(|error| format!("cannot write `{}`: {error}", folder.place(&name).display()))?;
+                    written.map_err(|error| unwritable(&folder.place(&name), &error))?;
                 }
-                Ok(folder.place(&format!("invert-{hash}.json")).display().to_string())
+                Ok(folder.place(&format!("{name}.json")).display().to_string())
             });
         }
-        let place = folder.map_or(String::new(), |folder| folder.place(JOURNAL).display().to_string());
-        let counters = self.counters.map(|counters| counters.tool.version.to_string());
-        Ok((found, Kept { journal: journal.map(|_| place), counters, file }))
+        Ok((found, self.counters.map(|counters| counters.tool.version.to_string()), file))
     }
 
-    fn row(
-        &mut self,
-        plan: HarmPlan,
-        journal: &mut Result<DiagnosticJournal, String>,
-    ) -> Result<InvertRow, CliError> {
+    fn row(&mut self, plan: HarmPlan) -> Result<InvertRow, CliError> {
         let HarmPlan { name: pathology, resource, unit, try_next, lightens, shows_as, moves, doses } = plan;
         let mut row = InvertRow { pathology, resource, try_next, ..InvertRow::default() };
         let not_run = |why: String| format!("not run: {why}");
@@ -248,20 +217,6 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
                 Ok(measured) => measured,
                 Err(why) => return Ok(InvertRow { how_known: not_run(why), ..row }),
             };
-            if let Ok(open) = journal {
-                let variant = DiagnosticVariant {
-                    beside: self.beside.clone(),
-                    pathology: row.pathology.clone(),
-                    resource: row.resource.clone(),
-                    lightens,
-                    dose: dose.clone(),
-                    at: now(),
-                };
-                // A journal that cannot be written ends nothing: rows and files have it too.
-                if let Err(error) = open.record(variant) {
-                    *journal = Err(error.to_string());
-                }
-            }
             timed = job.map(|job| (job, dose.what.clone())).or(timed);
             row.doses.push(dose);
         }
@@ -352,7 +307,8 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
         let resident = |all: &[EntryAttributes]| -> Vec<Option<u32>> {
             all.iter().map(|launch| launch.blocks_per_multiprocessor).collect()
         };
-        judged.evaluation.code_hash != self.beside.code_hash || resident(harmed) != resident(&self.attributes)
+        judged.evaluation.code_hash != self.bench.single.evaluation.code_hash
+            || resident(harmed) != resident(&self.attributes)
     }
 
     fn compare(&mut self, job: &Job, found: &mut InvertDose) {
@@ -360,7 +316,7 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
             baseline: self.bench.job.clone(),
             finalist: job.clone(),
             problems: vec![0],
-            noise_floor: self.beside.noise_floor.unwrap_or(0.0),
+            noise_floor: self.noise_floor.unwrap_or(0.0),
             within: Some(Duration::ZERO),
         };
         match Evaluate::pair(self.bench.lane, &rivals).into_iter().next() {
@@ -391,11 +347,7 @@ struct HarmCounters {
 
 impl HarmCounters {
     /// Has the profiler look at the unharmed kernel, or says why it does not.
-    fn open(
-        arguments: &InvertArgs,
-        bench: &Bench<'_>,
-        plans: &[HarmPlan],
-    ) -> Result<HarmCounters, String> {
+    fn open(arguments: &InvertArgs, bench: &Bench<'_>, plans: &[HarmPlan]) -> Result<HarmCounters, String> {
         let (device, run) = (bench.lane.info(), &arguments.one.run);
         if device.kind != DeviceKind::Cuda {
             return Err("the host device has no counters".to_string());
@@ -467,7 +419,8 @@ fn movement(
         })
     };
     let mut metrics: Vec<Result<InvertMetric, String>> = moves.iter().map(metric).collect();
-    let rank = |metric: &Result<InvertMetric, String>| metric.as_ref().map_or(2, |metric| u8::from(!metric.moved));
+    let rank =
+        |metric: &Result<InvertMetric, String>| metric.as_ref().map_or(2, |metric| u8::from(!metric.moved));
     metrics.sort_by_key(rank);
     metrics.into_iter().next().unwrap_or_else(|| Err("the pathology names no metric".to_string()))
 }

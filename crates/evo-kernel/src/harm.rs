@@ -399,12 +399,7 @@ mod tests {
         }
     }
 
-    fn shown(
-        pathology: &str,
-        kind: DeviceKind,
-        registers: u32,
-        blocks: u32,
-    ) -> Result<Vec<String>, String> {
+    fn shown(pathology: &str, kind: DeviceKind, registers: u32, blocks: u32) -> Result<Vec<String>, String> {
         let attributes = [EntryAttributes {
             registers: Some(registers),
             shared_static_bytes: 2048,

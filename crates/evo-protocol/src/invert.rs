@@ -1,32 +1,12 @@
 //! `invert-<hash>.json`: what each pathology costs a kernel, the most expensive first. A row is a finding about the kernel and
-//! never a result of one: a harmed variant is an [`InvertDose`], also in a journal, and never an evaluation. So no board,
-//! prior, seed, gate or export can take one.
+//! never a result of one: a harmed variant is an [`InvertDose`] and never an evaluation. So no journal, board, prior, seed,
+//! gate or export can take one.
 
 use evo_space::genome::ContentHash;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::schema_forms::HashText;
-
-/// That a variant was harmed on purpose: `true` in files, and never anything else. A type of its own, so that no code can
-/// make a harmed variant one that counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "bool", into = "bool")]
-pub struct DiagnosticFlag;
-
-impl From<DiagnosticFlag> for bool {
-    fn from(_: DiagnosticFlag) -> bool {
-        true
-    }
-}
-
-impl TryFrom<bool> for DiagnosticFlag {
-    type Error = &'static str;
-
-    fn try_from(is_diagnostic: bool) -> Result<DiagnosticFlag, &'static str> {
-        is_diagnostic.then_some(DiagnosticFlag).ok_or("a harmed variant has `diagnostic` = true")
-    }
-}
 
 /// A pathology and what it cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -128,9 +108,6 @@ pub fn counted(value: f64) -> String {
 /// A dose of a pathology, compared with the unharmed kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InvertDose {
-    /// That it was harmed on purpose and can win nothing.
-    #[schemars(with = "bool", extend("const" = true))]
-    pub diagnostic: DiagnosticFlag,
     /// In units.
     pub dose: f64,
     /// One unit: `doubling of the barriers`.
@@ -213,7 +190,8 @@ mod tests {
             ..InvertDose::default()
         };
         let doses = ratios.iter().map(dose).collect();
-        InvertRow { pathology: pathology.into(), doses, happened: Some(true), ..InvertRow::default() }.sloped()
+        InvertRow { pathology: pathology.into(), doses, happened: Some(true), ..InvertRow::default() }
+            .sloped()
     }
 
     #[test]
@@ -246,23 +224,6 @@ mod tests {
         assert_eq!((counted(100_669_374.0), counted(0.977)), ("100669374".to_string(), "0.98".to_string()));
         let stayed = metric(false, Some(true)).objection().unwrap();
         assert_eq!(stayed, "`l1_hit_percent` did not go down (0 to 0)");
-    }
-
-    #[test]
-    fn the_flag_is_true_and_nothing_else() {
-        let written = serde_json::to_value(InvertDose::default()).unwrap();
-        assert_eq!(written["diagnostic"], true);
-        assert!(serde_json::from_value::<InvertDose>(written.clone()).is_ok());
-        for other in [serde_json::json!(false), serde_json::json!(null), serde_json::json!(1)] {
-            let mut changed = written.clone();
-            changed["diagnostic"] = other;
-            assert!(serde_json::from_value::<InvertDose>(changed.clone()).is_err(), "{changed}");
-        }
-        let mut without = written.clone();
-        without.as_object_mut().unwrap().remove("diagnostic");
-        assert!(serde_json::from_value::<InvertDose>(without).is_err());
-        // Nor does it read as what counts.
-        assert!(serde_json::from_value::<crate::evaluation::Evaluation>(written).is_err());
     }
 
     #[test]

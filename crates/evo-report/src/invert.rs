@@ -126,6 +126,9 @@ mod tests {
         assert!(text(&found(Some(1.015), Some(0.02))).contains("slack"));
         assert!(text(&found(None, None)).contains("nothing could be measured"));
         let page = markdown(&steep);
-        assert!(page.contains("`gemm`") && page.contains("1.00 %") && page.contains("| 1 | `barriers` |"), "{page}");
+        assert!(
+            page.contains("`gemm`") && page.contains("1.00 %") && page.contains("| 1 | `barriers` |"),
+            "{page}"
+        );
     }
 }

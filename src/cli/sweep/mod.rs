@@ -25,7 +25,6 @@ mod stage;
 mod workers;
 mod workers_file;
 
-pub use choice::choose_afresh as choose;
 pub use command::run;
-pub use inputs::of as study_inputs;
-pub use live::farm;
+pub use execute::execute;
+pub use plan::{SweepPlan, SweepSubject};

@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use super::change::{self, SourceText};
 use super::entry::LogEntry;
-use super::harmed::harmed;
 use super::known::{NewBest, new_bests};
 use super::markdown::{block, code, gates, measured, plain, speedup};
 use super::material::ReportMaterial;
@@ -44,7 +43,6 @@ pub fn report_markdown(material: &ReportMaterial) -> String {
     let mut entries = searched(material);
     entries.extend(material.study.history.confirmations.iter().map(|one| confirmed(material, one)));
     entries.extend(profiled(material));
-    entries.extend(harmed(&material.study.history.diagnostics));
     entries.extend(material.iterations.iter().map(|one| evaluated(material, one)));
     entries.extend(material.gates.iter().map(gated));
     if entries.is_empty() {

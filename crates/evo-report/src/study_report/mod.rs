@@ -8,7 +8,6 @@ mod change;
 mod columns;
 mod entry;
 mod findings;
-mod harmed;
 pub mod html;
 mod insight_again;
 mod known;

@@ -13,7 +13,7 @@ use super::course::{clocks, lanes, throttled, verdict_mix};
 use super::parameters::{heat_map, strips};
 use super::ranking::ranking;
 use super::roofline::roofline;
-use super::tables::{PageTable, environment, first_rows, harmed, problems, ranked, refused, runs};
+use super::tables::{PageTable, environment, first_rows, problems, ranked, refused, runs};
 use crate::study_report::findings::findings;
 use crate::study_report::known::KnownTime;
 use crate::study_report::material::ReportMaterial;
@@ -71,7 +71,6 @@ pub struct PageContext {
     importance_note: String,
     calibration: Chart,
     refused: PageTable,
-    harmed: PageTable,
     verdicts: Chart,
     lanes: Chart,
     clocks: Vec<Chart>,
@@ -112,7 +111,6 @@ impl PageContext {
             importance_note,
             calibration: calibration(material),
             refused: refused(material),
-            harmed: harmed(material),
             verdicts: verdict_mix(material),
             lanes: lanes(material),
             clocks: clocks(material),

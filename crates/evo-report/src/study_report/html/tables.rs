@@ -6,15 +6,12 @@ use evo_protocol::verdict::GateState;
 use evo_space::text::shortened;
 use serde::Serialize;
 
-use crate::study_report::harmed::{NO_RESULTS, cost};
 use crate::study_report::known::{KnownTime, chart_class, refused_faster};
 use crate::study_report::material::ReportMaterial;
 use crate::text::time;
 
 /// Rows that the page shows without its script.
 const ROWS: usize = 50;
-/// Harmed variants that are shown: those of the newest calls.
-const HARMED: usize = 100;
 /// Refused variants that are shown.
 const REFUSED: usize = 30;
 /// Characters of a message or of evidence in a cell.
@@ -132,33 +129,6 @@ pub fn ranked(material: &ReportMaterial) -> PageTable {
 fn slower_on(entry: &RankedEntry) -> String {
     let told = entry.traded.iter().map(|own| format!("{} ({:.3}× its time)", own.problem, own.ratio));
     told.collect::<Vec<_>>().join(", ")
-}
-
-/// Variants that were harmed on purpose; nothing where there are none.
-pub fn harmed(material: &ReportMaterial) -> PageTable {
-    let all = &material.study.history.diagnostics;
-    if all.is_empty() {
-        return PageTable::default();
-    }
-    let shown = &all[all.len().saturating_sub(HARMED)..];
-    let rows = shown.iter().map(|one| {
-        let kind = if one.lightens { "lightened" } else { "harmed" };
-        vec![
-            cell("code", one.pathology.clone()),
-            cell("", one.resource.clone()),
-            cell("", format!("{kind}: {}", one.dose.what)),
-            cell("number", cost(&one.dose)),
-            cell("", one.dose.verdict.clone()),
-            cell("", one.beside.problem.clone()),
-            cell("code", one.beside.configuration.to_string()),
-            cell("", one.at.clone()),
-        ]
-    });
-    let head =
-        ["pathology", "taken away", "dose", "harmed / unharmed time", "verdict", "problem", "of", "at"];
-    let count = all.len();
-    let note = NO_RESULTS.replace('`', "");
-    table(&head, rows.collect(), format!("{} of {count}; {note}.", shown.len()))
 }
 
 /// Variants that were refused although they looked faster than the winner.
