@@ -1,18 +1,105 @@
-//! From samples to rows: medians, rates, ratios to the best right peer. Pure.
+//! What is known of each implementation on each shape while a benchmark runs, and how rows are made of it: medians, rates, ratios to the best right peer. Pure.
 
+use evo_protocol::bench::{BenchRow, Implementation, ImplementationKind, RowStatus, RowTimes};
 use evo_protocol::device::DeviceInfo;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use serde_json::Value;
 
-use super::cells::{BenchCell, BlockSeries, Implementation, ImplementationKind, TimeRatioToPeer};
-use super::row::{BenchRow, RowStatus, RowTimes};
 use super::shapes::BenchShape;
 use crate::journal::leaderboard::roofline_ns;
 use crate::journal::record::ProblemWork;
 use crate::report::benchmark::{are_few, blocks};
 use crate::timing::stats::{bootstrap_interval, median, quantile, sorted};
 use crate::timing::{noise, paired};
+
+/// Samples of one mode.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BlockSeries {
+    /// Nanoseconds a call, in order.
+    pub samples_ns: Vec<f64>,
+    pub medians_ns: Vec<f64>,
+    /// Medians of the second of two blocks in a row, for the noise floor; only of one implementation.
+    pub echoes_ns: Vec<f64>,
+}
+
+/// One implementation on one shape.
+#[derive(Clone, Debug)]
+pub struct BenchCell {
+    /// Position among the implementations.
+    pub implementation: usize,
+    /// Position among the shapes.
+    pub shape: usize,
+    pub status: RowStatus,
+    /// Why it is not `pass`.
+    pub reason: String,
+    pub correct: Option<bool>,
+    /// The numbers of `report::parity`.
+    pub parity: Option<Value>,
+    /// The problem as a candidate resolves it.
+    pub plan: Option<ProblemPlan>,
+    pub series: Vec<(TimingMode, BlockSeries)>,
+}
+
+impl BenchCell {
+    /// A cell that nobody has looked at.
+    pub fn new(implementation: usize, shape: usize) -> BenchCell {
+        BenchCell {
+            implementation,
+            shape,
+            status: RowStatus::NotRun,
+            reason: NOT_REACHED.to_string(),
+            correct: None,
+            parity: None,
+            plan: None,
+            series: Vec::new(),
+        }
+    }
+
+    /// Says why there is no more to come.
+    pub fn end(&mut self, status: RowStatus, reason: impl Into<String>) {
+        self.status = status;
+        self.reason = reason.into();
+        self.series.clear();
+    }
+
+    /// Whether it has answered rightly and nothing has gone wrong since.
+    pub fn may_be_timed(&self) -> bool {
+        self.correct == Some(true) && self.status == RowStatus::NotRun && self.reason == NOT_TIMED
+    }
+
+    /// Whether nothing that comes can change it.
+    pub fn reason_is_final(&self) -> bool {
+        self.reason != NOT_REACHED && self.reason != NOT_TIMED
+    }
+
+    /// Notes a right answer, which is still to be timed.
+    pub fn is_right(&mut self) {
+        self.correct = Some(true);
+        self.status = RowStatus::NotRun;
+        self.reason = NOT_TIMED.to_string();
+    }
+
+    /// The series of a mode, made where it is not there.
+    pub fn series_of(&mut self, mode: TimingMode) -> &mut BlockSeries {
+        let known = self.series.iter().position(|(own, _)| *own == mode);
+        let at = known.unwrap_or_else(|| {
+            self.series.push((mode, BlockSeries::default()));
+            self.series.len() - 1
+        });
+        &mut self.series[at].1
+    }
+
+    /// What is known of a mode.
+    pub fn seen(&self, mode: TimingMode) -> Option<&BlockSeries> {
+        self.series.iter().find(|(own, _)| *own == mode).map(|(_, series)| series)
+    }
+}
+
+/// Before anybody has looked.
+pub const NOT_REACHED: &str = "the run ended before this";
+/// Between the gates and the clock.
+pub const NOT_TIMED: &str = "it was not timed";
 
 /// What rows are made under.
 #[derive(Clone, Debug)]
@@ -71,21 +158,6 @@ fn log_ratios(times: &[f64], others: &[f64]) -> Vec<f64> {
         .map(|(own, other)| (own / other).ln())
         .filter(|ratio| ratio.is_finite())
         .collect()
-}
-
-/// A time beside another one's, both taken in the same turns.
-fn compare(own: &BlockSeries, other: &BlockSeries, floor: Option<f64>, seed: u64) -> Option<TimeRatioToPeer> {
-    let ratios = log_ratios(&own.medians_ns, &other.medians_ns);
-    if ratios.is_empty() {
-        return None;
-    }
-    let seen = paired::compare(&[ratios], floor.unwrap_or(0.0), seed);
-    Some(TimeRatioToPeer {
-        ratio: seen.log_ratio.exp(),
-        low: seen.low.exp(),
-        high: seen.high.exp(),
-        decision: floor.map(|_| seen.decision),
-    })
 }
 
 fn empty(cell: &BenchCell, shape: &BenchShape, context: &FigureContext<'_>) -> BenchRow {
@@ -205,17 +277,18 @@ impl RowMaker<'_> {
         }
         let mode = self.context.ranking;
         let pair = self.cell.seen(mode).zip(best.seen(mode));
-        match pair.and_then(|(own, other)| compare(own, other, floor, self.context.seed)) {
-            Some(seen) => {
-                self.row.ratio_to_best_peer = Some(seen.ratio);
-                self.row.ratio_low = Some(seen.low);
-                self.row.ratio_high = Some(seen.high);
-                self.row.decision = seen.decision;
-                if seen.decision.is_none() {
-                    self.because(&["decision"], "the noise floor of this shape is not known");
-                }
-            }
-            None => self.because(&names, "they have no turn in common"),
+        let ratios =
+            pair.map(|(own, other)| log_ratios(&own.medians_ns, &other.medians_ns)).unwrap_or_default();
+        if ratios.is_empty() {
+            return self.because(&names, "they have no turn in common");
+        }
+        let compared = paired::compare(&[ratios], floor.unwrap_or(0.0), self.context.seed);
+        self.row.ratio_to_best_peer = Some(compared.log_ratio.exp());
+        self.row.ratio_low = Some(compared.low.exp());
+        self.row.ratio_high = Some(compared.high.exp());
+        self.row.decision = floor.map(|_| compared.decision);
+        if floor.is_none() {
+            self.because(&["decision"], "the noise floor of this shape is not known");
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use evo_protocol::bench::RowStatus;
 use evo_protocol::binary::Binary;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict};
@@ -11,7 +12,6 @@ use evo_space::space::SearchSpace;
 use evo_space::value::Value;
 use serde_json::{Value as Json, json};
 
-use super::row::RowStatus;
 use super::shapes::BenchShape;
 use crate::engine::ports::CompileAnswer;
 use crate::engine::prepared::PreparedKernel;

@@ -8,18 +8,17 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use evo_protocol::bench::{BenchRow, Implementation, ImplementationKind, RowStatus};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_space::genome::ContentHash;
 
-use super::cells::{BenchCell, Implementation, ImplementationKind, NOT_REACHED};
-use super::figures::{self, FigureContext};
+use super::figures::{self, BenchCell, FigureContext, NOT_REACHED};
 use super::own::{BuiltCandidate, Compile, OwnCandidate};
-use super::row::{BenchRow, RowStatus};
 use super::scaling::{ScalingPoint, scales_badly};
-use super::seats::PeerSeat;
 use super::shapes::BenchShape;
 use crate::kernel::spec::{KernelSpec, ReferenceSpec};
+use crate::peer::PeerSeat;
 use crate::report::benchmark::blocks;
 use crate::supervise::blocks::BlockWorker;
 use crate::supervise::lane::{Lane, LaneError};

@@ -1,28 +1,36 @@
 //! `evo bench`: candidates and other people's implementations over a grid of shapes, judged and timed in one run.
 
+// Comments on flags are help texts, in which `[default: …]` is not a link.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 use std::io;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use clap::{Args, ValueEnum};
+use evo_protocol::bench::BenchRun;
 use evo_protocol::envelope::EnvelopeStatus;
 use evo_protocol::measurement::TimingMode;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::bench_args::BenchArgs;
 use super::bench_plan::{self, BenchPlan};
 use super::call::Call;
+use super::candidate::named;
 use super::device_lane;
 use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::one_args::RunArgs;
 use super::session::{self, DeviceSetup};
-use super::{bench_table, cache, described, evaluate, output, peers, seed, trial};
+use super::{cache, described, evaluate, output, peers, seed, trial};
 use crate::bench::{
     self, BenchError, BenchFolder, BenchOrder, BenchOutcome, BenchRow, Implementation, OwnCandidate,
-    PeerSeat, RowStatus,
+    RowStatus,
 };
 use crate::engine::candidate::ResolvedCandidate;
 use crate::journal::error::JournalError;
 use crate::kernel::spec::ProblemSpec;
+use crate::peer::PeerSeat;
 use crate::report::envelope::KnownSoFar;
 use crate::supervise::lane::Lane;
 
@@ -31,6 +39,68 @@ pub const ROUNDS: u32 = 6;
 const ROUNDS_QUICK: u32 = 3;
 /// A quick run begins no shape after this.
 const QUICK: Duration = Duration::from_secs(45);
+
+/// `evo bench`
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// A benchmark file (it has a key `space`), or a space by name or path
+    #[arg(value_name = "FILE.toml|SPACE")]
+    pub target: Option<String>,
+    /// Canonical problems and the ranking mode only, in under a minute
+    #[arg(long)]
+    pub quick: bool,
+    /// A peer: `torch`, `python`, or the name of one in `[[peers]]` (repeatable) [default: those of the files]
+    #[arg(long = "peer", value_name = "NAME")]
+    pub peers: Vec<String>,
+    /// A candidate as other commands take its words, quoted, or @portfolio for the fastest of each problem (repeatable) [default: those of the file, else @champion, else @baseline]
+    #[arg(long = "candidate", value_name = "WORDS", value_parser = named)]
+    pub candidates: Vec<String>,
+    /// A timing mode (repeatable) [default: those of the file, else hot and cold]
+    #[arg(long = "mode", value_enum, value_name = "MODE")]
+    pub modes: Vec<BenchMode>,
+    /// Only these problems or points of the grid (repeatable)
+    #[arg(long = "problem", value_name = "NAME")]
+    pub problems: Vec<String>,
+    /// Rounds of two blocks each [default: 6, with --quick 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: Option<u32>,
+    /// The run's name, part of its folder's [default: that of the file or the space]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// The folder of evidence: the run's own is OUT/bench/DEVICE/DATE-NAME
+    #[arg(long = "out", value_name = "DIR", default_value = "evidence")]
+    pub out: PathBuf,
+    /// With `@…`: the study, by name or folder [default: the newest of the kernel]
+    #[arg(long = "study", value_name = "NAME")]
+    pub study: Option<String>,
+    /// Let a problem, a peer or one implementation of it not run and pass all the same; the object says so (repeatable)
+    #[arg(long = "allow-not-run", value_name = "NAME")]
+    pub allow_not_run: Vec<String>,
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// A timing mode on a command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BenchMode {
+    /// Calls back to back
+    Hot,
+    /// Each call after the caches were flushed
+    Cold,
+    /// Each call with its launch
+    Eager,
+}
+
+impl BenchMode {
+    /// The mode.
+    pub fn timing(self) -> TimingMode {
+        match self {
+            BenchMode::Hot => TimingMode::Hot,
+            BenchMode::Cold => TimingMode::Cold,
+            BenchMode::Eager => TimingMode::Eager,
+        }
+    }
+}
 
 /// Runs the command.
 pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
@@ -66,13 +136,17 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     });
     let (rows, implementations) = asked.run(&mut lane, own, seats, &mut folder)?;
     let outcome = bench::outcome(&rows, &implementations, !plan.peers.is_empty(), &arguments.allow_not_run);
-    let status = if outcome.status == EnvelopeStatus::Pass { "pass" } else { word(outcome.status) };
-    folder.finish(status, &outcome.why, &rows, &implementations).map_err(|error| files(&error))?;
+    let end = (word(outcome.status), &outcome.why[..]);
+    folder.keep(end, &rows, &implementations).map_err(|error| files(&error))?;
     asked.answer(call, &path, &rows, &implementations, outcome)
 }
 
 fn word(status: EnvelopeStatus) -> &'static str {
-    if status == EnvelopeStatus::Fail { "fail" } else { "not_run" }
+    match status {
+        EnvelopeStatus::Pass => "pass",
+        EnvelopeStatus::Fail => "fail",
+        _ => "not_run",
+    }
 }
 
 /// Trouble with the run's own files.
@@ -160,43 +234,37 @@ impl AskedBench<'_> {
         self.arguments.rounds.unwrap_or(if self.arguments.quick { ROUNDS_QUICK } else { ROUNDS })
     }
 
-    /// The fields above the rows, in the command's object and in `bench.json`.
+    fn asked(&self) -> BenchRun {
+        let kernel = self.plan.space.kernel.as_ref().map(|kernel| kernel.name.clone());
+        BenchRun {
+            name: self.plan.name.clone(),
+            space: session::space_word(&self.plan.space),
+            kernel: kernel.unwrap_or_default(),
+            seed: self.seed,
+            quick: self.arguments.quick,
+            modes: self.plan.modes.clone(),
+            ranking_mode: self.plan.ranking,
+            rounds: self.rounds(),
+        }
+    }
+
+    /// The fields above the rows in the command's object.
     fn fields(&self, folder: &str) -> Value {
-        let modes: Vec<&str> = self.plan.modes.iter().copied().map(TimingMode::as_str).collect();
-        json!({
-            "name": self.plan.name,
-            "folder": folder,
-            "space": session::space_word(&self.plan.space),
-            "kernel": self.plan.space.kernel.as_ref().map(|kernel| kernel.name.as_str()),
-            "seed": self.seed,
-            "quick": self.arguments.quick,
-            "modes": modes,
-            "ranking_mode": self.plan.ranking.as_str(),
-            "rounds": self.rounds(),
-        })
+        let mut fields = json!(self.asked());
+        fields["folder"] = folder.into();
+        fields
     }
 
     fn folder(&self, lane: &mut Lane) -> io::Result<BenchFolder> {
         let info = lane.info().clone();
-        let now = jiff::Timestamp::now();
-        let mut head = self.fields("");
-        if let Some(fields) = head.as_object_mut() {
-            // The folder may be moved; it knows where it is.
-            fields.remove("folder");
-        }
-        head["schema"] = "evo.bench-rows".into();
-        head["version"] = 1.into();
-        head["device"] = info.name.as_str().into();
-        head["at"] = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
-        head["command"] = self.repro.as_str().into();
-        head["why"] = json!([]);
+        let at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let peers = self.plan.peers.iter();
         let peers: Vec<Value> = peers
             .map(|own| json!({ "name": own.name, "command": own.command, "timeout_s": own.timeout_s }))
             .collect();
         let environment = json!({
             "evo": env!("CARGO_PKG_VERSION"),
-            "at": head["at"],
+            "at": at,
             "command": self.repro,
             "environment": cache::look(),
             "device": info,
@@ -205,8 +273,8 @@ impl AskedBench<'_> {
             "seed": self.seed,
             "peers": peers,
         });
-        let date = now.strftime("%Y-%m-%d").to_string();
-        BenchFolder::create(&self.arguments.out, &info.name, &date, &self.plan.name, head, &environment)
+        let report = BenchFolder::report(self.asked(), info.name, at, self.repro.clone());
+        BenchFolder::create(&self.arguments.out, report, &environment)
     }
 
     fn run(
@@ -230,7 +298,8 @@ impl AskedBench<'_> {
             seed: self.seed,
             cache: self.setup.farm.cache.clone(),
         };
-        let mut keep = |rows: &[BenchRow], all: &[Implementation]| folder.keep(rows, all);
+        let mut keep =
+            |rows: &[BenchRow], all: &[Implementation]| folder.keep(("unfinished", &[]), rows, all);
         let done = bench::run(order, &mut |prepared| trial::compile(self.setup, prepared), &mut keep);
         done.map_err(ended)
     }
@@ -251,13 +320,14 @@ impl AskedBench<'_> {
         fields["summary"] = json!(means);
         fields["why"] = json!(outcome.why);
         let count = |status: RowStatus| rows.iter().filter(|row| row.status == status).count();
-        let statuses = [RowStatus::Pass, RowStatus::Fail, RowStatus::Skipped, RowStatus::NotRun];
-        let counts: serde_json::Map<String, Value> =
-            statuses.iter().map(|status| (status.as_str().to_string(), count(*status).into())).collect();
+        let counts: serde_json::Map<String, Value> = RowStatus::ALL
+            .iter()
+            .map(|status| (status.as_str().to_string(), count(*status).into()))
+            .collect();
         let result = json!({ "folder": path, "rows": counts, "summary": means, "why": outcome.why });
         if !call.is_json() {
-            output::stdout(&bench_table::text(rows, implementations, self.plan.ranking))?;
-            let lines: String = means.iter().map(|mean| format!("{}\n", mean.sentence())).collect();
+            output::stdout(&bench::lines(rows, implementations, self.plan.ranking))?;
+            let lines: String = means.iter().map(|mean| format!("{}\n", bench::sentence(mean))).collect();
             output::stdout(&lines)?;
             output::stdout(&format!("kept in {path}\n"))?;
         }

@@ -9,8 +9,8 @@ use super::args::{
     BuildArgs, CacheArgs, CompileArgs, LeaderboardArgs, PreflightArgs, RenderArgs, SelftestArgs, SweepArgs,
     WorkerArgs,
 };
-use super::bench_args::BenchArgs;
-use super::crosscheck_args::CrosscheckArgs;
+use super::bench::BenchArgs;
+use super::crosscheck::CrosscheckArgs;
 use super::evaluate_args::EvaluateArgs;
 use super::explain::ExplainArgs;
 use super::export_args::ExportArgs;

@@ -11,6 +11,6 @@ mod protocol;
 mod shipped;
 
 pub use claims::ClaimedTime;
-pub use process::{PeerCommand, PeerFailure, PeerProcess};
-pub use protocol::{PeerArray, PeerImplementation, PeerProblem};
+pub use process::{PeerCommand, PeerFailure, PeerSeat, ending, last_words, shown};
+pub use protocol::{PeerImplementation, PeerProblem};
 pub use shipped::{SCRIPT, SHIPPED, shipped};

@@ -6,7 +6,7 @@
 
 #![warn(missing_docs)]
 
-pub mod bench_schema;
+pub mod bench;
 pub mod binary;
 pub mod candidate;
 pub mod check;

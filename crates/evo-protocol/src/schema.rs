@@ -2,6 +2,7 @@
 
 use schemars::Schema;
 
+use crate::bench::BenchReport;
 use crate::crosscheck::{CrosscheckLine, CrosscheckRequest, CrosscheckRow};
 use crate::evaluation::Evaluation;
 use crate::export::ExportManifest;
@@ -9,7 +10,7 @@ use crate::invert::InvertRow;
 use crate::leaderboard::Leaderboard;
 use crate::micro::MicroRanking;
 use crate::schema_forms::{envelope, of};
-use crate::{bench_schema, command_schemas, request_schemas, stream_schemas};
+use crate::{command_schemas, request_schemas, stream_schemas};
 
 type MakeSchema = fn() -> Schema;
 
@@ -28,7 +29,7 @@ const FILES: &[(&str, MakeSchema)] = &[
     ("export-manifest", || of::<ExportManifest>("evo.export-manifest.v1", "evo export manifest")),
     ("evaluate-request", request_schemas::request),
     ("evaluate-answer", request_schemas::answer),
-    ("bench-file", bench_schema::bench_file),
+    ("bench-file", || of::<BenchReport>("evo.bench.file.v1", "bench.json of `evo bench`")),
     ("sweep-event", stream_schemas::sweep_event),
     ("study", stream_schemas::study),
 ];
