@@ -146,22 +146,12 @@ impl BenchRunner<'_, '_> {
             if self.is_over() {
                 break;
             }
-            let shape = &self.order.shapes[self.cells[at].shape];
-            let own = &mut self.order.own[self.cells[at].implementation];
-            let judged = own.judge(self.order.lane, shape, self.order.deep, compile);
-            let judged = judged.map_err(BenchError::Compile)?;
-            if judged.lost {
-                return Err(BenchError::Lost(judged.reason));
-            }
             let cell = &mut self.cells[at];
-            cell.plan = judged.plan;
-            cell.parity = judged.parity;
-            match judged.is_right {
-                true => cell.is_right(),
-                false => {
-                    cell.correct = (judged.status == RowStatus::Fail).then_some(false);
-                    cell.end(judged.status, judged.reason);
-                }
+            let shape = &self.order.shapes[cell.shape];
+            let own = &mut self.order.own[cell.implementation];
+            let lost = own.judge(self.order.lane, shape, self.order.deep, compile, cell);
+            if let Some(why) = lost.map_err(BenchError::Compile)? {
+                return Err(BenchError::Lost(why));
             }
         }
         self.keep_rows(0)?;

@@ -4,7 +4,7 @@
 #![allow(rustdoc::broken_intra_doc_links)]
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
@@ -30,7 +30,6 @@ use crate::bench::{
 use crate::engine::candidate::ResolvedCandidate;
 use crate::journal::error::JournalError;
 use crate::kernel::spec::ProblemSpec;
-use crate::peer::PeerSeat;
 use crate::report::envelope::KnownSoFar;
 use crate::supervise::lane::Lane;
 
@@ -122,23 +121,97 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
         facts.device = Some(device.name.clone());
         facts.conditions = Some(described::conditions(&device, seed, &names));
     });
+    let quick = arguments.quick;
+    let run = BenchRun {
+        name: plan.name.clone(),
+        space: session::space_word(&plan.space),
+        kernel: kernel.name.clone(),
+        seed,
+        quick,
+        modes: plan.modes.clone(),
+        ranking_mode: plan.ranking,
+        rounds: arguments.rounds.unwrap_or(if quick { ROUNDS_QUICK } else { ROUNDS }),
+    };
     let own = own(&plan, &setup, &mut lane, seed)?;
-    let asked = AskedBench { arguments, plan: &plan, setup: &setup, seed, repro };
     // From here on others wait: two at once would disturb each other's times.
     let _turn = evaluate::take_turn(&arguments.out, &setup.choice)?;
-    let made = asked.folder(&mut lane);
+    let made = folder(&arguments.out, &plan, &run, &mut lane, repro);
     let mut folder = made.map_err(|error| JournalError::io("make", &arguments.out.join("bench"), error))?;
     let path = folder.path().display().to_string();
+    let mut fields = json!(run);
+    fields["folder"] = path.as_str().into();
     call.know(|facts| {
-        let own = asked.fields(&path);
-        facts.so_far =
-            Some(KnownSoFar { own, result: json!({ "folder": path }), reasons: Default::default() });
+        let (own, result) = (fields.clone(), json!({ "folder": path }));
+        facts.so_far = Some(KnownSoFar { own, result, reasons: Default::default() });
     });
-    let (rows, implementations) = asked.run(&mut lane, own, seats, &mut folder)?;
-    let outcome = bench::outcome(&rows, &implementations, !plan.peers.is_empty(), &arguments.allow_not_run);
-    let end = (word(outcome.status), &outcome.why[..]);
-    folder.keep(end, &rows, &implementations).map_err(|error| files(&error))?;
-    asked.answer(call, &path, &rows, &implementations, outcome)
+    let order = BenchOrder {
+        lane: &mut lane,
+        kernel,
+        own,
+        peers: seats,
+        shapes: &plan.shapes,
+        modes: &plan.modes,
+        ranking: plan.ranking,
+        rounds: run.rounds,
+        deep: !quick,
+        until: quick.then(|| Instant::now() + QUICK),
+        seed,
+        cache: setup.farm.cache.clone(),
+    };
+    let mut keep = |rows: &[BenchRow], all: &[Implementation]| folder.keep(("unfinished", &[]), rows, all);
+    let done = bench::run(order, &mut |prepared| trial::compile(&setup, prepared), &mut keep);
+    let (rows, implementations) = done.map_err(ended)?;
+    let BenchOutcome { status, why, allowed } =
+        bench::outcome(&rows, &implementations, !plan.peers.is_empty(), &arguments.allow_not_run);
+    folder.keep((word(status), &why), &rows, &implementations).map_err(|error| files(&error))?;
+
+    let means = bench::summary(&rows, &implementations);
+    let count = |status: &RowStatus| rows.iter().filter(|row| row.status == *status).count();
+    let counts: serde_json::Map<String, Value> =
+        RowStatus::ALL.iter().map(|status| (status.as_str().to_string(), count(status).into())).collect();
+    let brief = json!({ "folder": path, "rows": counts, "summary": means, "why": why });
+    if !call.is_json() {
+        let sentences: String = means.iter().map(|mean| format!("{}\n", bench::sentence(mean))).collect();
+        let lines = bench::lines(&rows, &implementations, plan.ranking);
+        output::stdout(&format!("{lines}{sentences}kept in {path}\n"))?;
+    }
+    for why in why.iter().take(10) {
+        output::say(&format!("{}: {why}", word(status)));
+    }
+    fields["implementations"] = json!(implementations);
+    fields["rows"] = json!(rows);
+    fields["summary"] = json!(means);
+    fields["why"] = json!(why);
+    let exit = if status == EnvelopeStatus::Pass { ExitCode::Done } else { ExitCode::Failed };
+    Ok(Answer { status, allowed_not_run: allowed, ..Answer::object(exit, &fields) }.in_brief(brief))
+}
+
+/// The run's folder, with what it runs on.
+fn folder(
+    out: &Path,
+    plan: &BenchPlan,
+    run: &BenchRun,
+    lane: &mut Lane,
+    repro: String,
+) -> io::Result<BenchFolder> {
+    let info = lane.info().clone();
+    let at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let peers = plan.peers.iter();
+    let peers: Vec<Value> = peers
+        .map(|own| json!({ "name": own.name, "command": own.command, "timeout_s": own.timeout_s }))
+        .collect();
+    let environment = json!({
+        "evo": env!("CARGO_PKG_VERSION"),
+        "at": at,
+        "command": repro,
+        "environment": cache::look(),
+        "device": info,
+        "telemetry": lane.telemetry(),
+        "gates": lane.judge(),
+        "seed": run.seed,
+        "peers": peers,
+    });
+    BenchFolder::create(out, BenchFolder::report(run.clone(), info.name, at, repro), &environment)
 }
 
 fn word(status: EnvelopeStatus) -> &'static str {
@@ -217,125 +290,5 @@ pub fn ended(error: BenchError<CliError>) -> CliError {
         BenchError::Compile(error) => error,
         BenchError::Lost(why) => CliError::device(why),
         BenchError::Files(error) => files(&error),
-    }
-}
-
-/// A command line with everything that it names.
-struct AskedBench<'a> {
-    arguments: &'a BenchArgs,
-    plan: &'a BenchPlan,
-    setup: &'a DeviceSetup,
-    seed: u64,
-    repro: String,
-}
-
-impl AskedBench<'_> {
-    fn rounds(&self) -> u32 {
-        self.arguments.rounds.unwrap_or(if self.arguments.quick { ROUNDS_QUICK } else { ROUNDS })
-    }
-
-    fn asked(&self) -> BenchRun {
-        let kernel = self.plan.space.kernel.as_ref().map(|kernel| kernel.name.clone());
-        BenchRun {
-            name: self.plan.name.clone(),
-            space: session::space_word(&self.plan.space),
-            kernel: kernel.unwrap_or_default(),
-            seed: self.seed,
-            quick: self.arguments.quick,
-            modes: self.plan.modes.clone(),
-            ranking_mode: self.plan.ranking,
-            rounds: self.rounds(),
-        }
-    }
-
-    /// The fields above the rows in the command's object.
-    fn fields(&self, folder: &str) -> Value {
-        let mut fields = json!(self.asked());
-        fields["folder"] = folder.into();
-        fields
-    }
-
-    fn folder(&self, lane: &mut Lane) -> io::Result<BenchFolder> {
-        let info = lane.info().clone();
-        let at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let peers = self.plan.peers.iter();
-        let peers: Vec<Value> = peers
-            .map(|own| json!({ "name": own.name, "command": own.command, "timeout_s": own.timeout_s }))
-            .collect();
-        let environment = json!({
-            "evo": env!("CARGO_PKG_VERSION"),
-            "at": at,
-            "command": self.repro,
-            "environment": cache::look(),
-            "device": info,
-            "telemetry": lane.telemetry(),
-            "gates": lane.judge(),
-            "seed": self.seed,
-            "peers": peers,
-        });
-        let report = BenchFolder::report(self.asked(), info.name, at, self.repro.clone());
-        BenchFolder::create(&self.arguments.out, report, &environment)
-    }
-
-    fn run(
-        &self,
-        lane: &mut Lane,
-        own: Vec<OwnCandidate<'_>>,
-        peers: Vec<PeerSeat>,
-        folder: &mut BenchFolder,
-    ) -> Result<(Vec<BenchRow>, Vec<Implementation>), CliError> {
-        let order = BenchOrder {
-            lane,
-            kernel: session::kernel_of(&self.plan.space)?,
-            own,
-            peers,
-            shapes: &self.plan.shapes,
-            modes: &self.plan.modes,
-            ranking: self.plan.ranking,
-            rounds: self.rounds(),
-            deep: !self.arguments.quick,
-            until: self.arguments.quick.then(|| Instant::now() + QUICK),
-            seed: self.seed,
-            cache: self.setup.farm.cache.clone(),
-        };
-        let mut keep =
-            |rows: &[BenchRow], all: &[Implementation]| folder.keep(("unfinished", &[]), rows, all);
-        let done = bench::run(order, &mut |prepared| trial::compile(self.setup, prepared), &mut keep);
-        done.map_err(ended)
-    }
-
-    fn answer(
-        &self,
-        call: &Call,
-        path: &str,
-        rows: &[BenchRow],
-        implementations: &[Implementation],
-        outcome: BenchOutcome,
-    ) -> Result<Answer, CliError> {
-        let exit = if outcome.status == EnvelopeStatus::Pass { ExitCode::Done } else { ExitCode::Failed };
-        let mut fields = self.fields(path);
-        fields["implementations"] = json!(implementations);
-        fields["rows"] = json!(rows);
-        let means = bench::summary(rows, implementations);
-        fields["summary"] = json!(means);
-        fields["why"] = json!(outcome.why);
-        let count = |status: RowStatus| rows.iter().filter(|row| row.status == status).count();
-        let counts: serde_json::Map<String, Value> = RowStatus::ALL
-            .iter()
-            .map(|status| (status.as_str().to_string(), count(*status).into()))
-            .collect();
-        let result = json!({ "folder": path, "rows": counts, "summary": means, "why": outcome.why });
-        if !call.is_json() {
-            output::stdout(&bench::lines(rows, implementations, self.plan.ranking))?;
-            let lines: String = means.iter().map(|mean| format!("{}\n", bench::sentence(mean))).collect();
-            output::stdout(&lines)?;
-            output::stdout(&format!("kept in {path}\n"))?;
-        }
-        for why in outcome.why.iter().take(10) {
-            output::say(&format!("{}: {why}", word(outcome.status)));
-        }
-        let mut answer = Answer { status: outcome.status, ..Answer::object(exit, &fields) }.in_brief(result);
-        answer.allowed_not_run = outcome.allowed;
-        Ok(answer)
     }
 }

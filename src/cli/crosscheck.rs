@@ -169,24 +169,16 @@ impl CrosscheckArgs {
             false => Err(refused(format!("there is no program `{program}`"))),
         }
     }
-
-    /// The peers that `--peer` names.
-    fn peers(&self) -> Result<Vec<PeerSpec>, CliError> {
-        if self.peers.is_empty() {
-            return Ok(Vec::new());
-        }
-        let TestOneArgs { words, candidate, run, .. } = &self.one;
-        let file = candidate::resolve(words, candidate, &run.device, run.access.access())?.file;
-        peers::all_named(&self.peers, &session::kernel_of(&file)?.peers)
-    }
 }
 
 /// Runs the command.
 pub fn run(arguments: &CrosscheckArgs, call: &Call) -> Result<Answer, CliError> {
     let words = arguments.command_words()?;
-    let peers = arguments.peers()?;
+    let TestOneArgs { words: named, candidate, run, .. } = &arguments.one;
+    let candidate = candidate::resolve(named, candidate, &run.device, run.access.access())?;
+    let peers = peers::all_named(&arguments.peers, &session::kernel_of(&candidate.file)?.peers)?;
     let tried = trial::run(&arguments.one, call, Aim::Crosscheck, |bench| {
-        ask_all(arguments, call, bench, &words, &peers)
+        ask_all((arguments, &candidate), call, bench, &words, &peers)
     })?;
     let mut own = single::json(&tried.setting, &tried.single.evaluation, &tried.single.attributes);
     let Some((rows, file)) = &tried.found else {
@@ -258,7 +250,7 @@ const REPORT_MAX: u64 = 4 << 20;
 /// Asks every harness. Files are written after each, so that an interrupted run leaves what is finished. Gives the rows
 /// and the place of the first file.
 fn ask_all(
-    arguments: &CrosscheckArgs,
+    (arguments, candidate): (&CrosscheckArgs, &ResolvedCandidate),
     call: &Call,
     bench: &mut Bench<'_>,
     words: &[String],
@@ -298,13 +290,13 @@ fn ask_all(
         repro: &call.facts().repro,
     };
     let baseline = (!is_default).then_some(&default);
-    let handed = match Handed::out(one, bench, baseline, if passed { peers } else { &[] }) {
+    let (limit, kind) = (one.run.limits.limit_tool, bench.setup.choice.kind);
+    let handed = match Handed::out(candidate, bench, baseline, limit, if passed { peers } else { &[] }) {
         Ok(handed) => Ok(handed),
         Err(Unhanded::Reason(why)) => Err(why),
         Err(Unhanded::Error(error)) => return Err(error),
     };
     let (mut rows, mut file) = (Vec::new(), String::new());
-    let (limit, kind) = (one.run.limits.limit_tool, bench.setup.choice.kind);
     for harness in arguments.wanted() {
         output::say(&format!("asking {}", harness.as_str()));
         let (answer, about_baseline) = match &handed {
@@ -389,9 +381,10 @@ struct Handed {
 
 impl Handed {
     fn out(
-        one: &TestOneArgs,
+        own: &ResolvedCandidate,
         bench: &mut Bench<'_>,
         baseline: Option<&Configuration>,
+        limit: Duration,
         peers: &[PeerSpec],
     ) -> Result<Handed, Unhanded> {
         let kernel = session::kernel_of(bench.file)?;
@@ -422,8 +415,6 @@ impl Handed {
             LaneError::Lost { why } => Unhanded::Error(CliError::device(why)),
             error => Unhanded::Reason(format!("its inputs could not be written: {error}")),
         })?;
-        let access = one.run.access.access();
-        let own = candidate::resolve(&one.words, &one.candidate, &one.run.device, access)?;
         let export =
             |role: &str, file: &SpaceFile, configuration: &Configuration, hash: Option<&ContentHash>| {
                 export(bench, &folder.path().join(role), &problems, (file, configuration, hash))
@@ -444,10 +435,10 @@ impl Handed {
             kernel: kernel.name.clone(),
             operator,
             mode: kernel.objective.ranking.timing(),
-            limit_s: one.run.limits.limit_tool.as_secs_f64(),
+            limit_s: limit.as_secs_f64(),
             problems: Vec::new(),
         };
-        let against_peers = against_peers(bench, peers, &own)?;
+        let against_peers = against_peers(bench, peers, own)?;
         Ok(Handed { folder, request, candidate, baseline, against_peers })
     }
 

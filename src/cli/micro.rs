@@ -23,6 +23,7 @@ use super::{evaluate, output, session};
 use crate::budget::StopReason;
 use crate::clock::CommandClock;
 use crate::compile::cache;
+use crate::engine::SanitizePlan;
 use crate::journal::micro_file::{self, MICRO};
 use crate::journal::own_folder::OwnFolder;
 use crate::kernel::resolve::resolve;
@@ -78,7 +79,7 @@ struct Screening {
 
 impl MicroArgs {
     fn sweep(&self, out: PathBuf) -> SweepArgs {
-        let fixed = ["micro", "--finalists=0", "--no-prior", "--no-micro", "--remeasure", "--sanitize=off"];
+        let fixed = ["micro", "--finalists=0", "--no-prior", "--no-micro", "--remeasure"];
         SweepArgs {
             space: self.space.clone(),
             budget: Some(self.budget.clone()),
@@ -112,6 +113,8 @@ pub fn run(arguments: &MicroArgs, call: &Call) -> Result<Answer, CliError> {
     let scratch =
         made.map_err(|error| CliError::harness(format!("cannot make a folder in the cache: {error}")))?;
     let mut plan = SweepPlan::of(&arguments.sweep(scratch.path().to_path_buf()), clock)?;
+    // A hint is not looked at, whatever the space demands of results.
+    plan.sanitize = SanitizePlan::default();
     let device = match &mut plan.subject {
         SweepSubject::Live(live) => {
             live.is_hint = true;
