@@ -1,18 +1,114 @@
-//! From samples to rows: medians, rates, ratios to the best right peer. Pure.
+//! What is known of each implementation on each shape while a benchmark runs, and how rows are made of it:
+//! medians, rates, ratios to the best right peer. Pure.
 
+use std::collections::BTreeMap;
+
+use evo_protocol::bench::{BenchRow, Implementation, ImplementationKind, RowStatus, RowTimes};
 use evo_protocol::device::DeviceInfo;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use serde_json::Value;
 
-use super::cells::{BenchCell, BlockSeries, Implementation, ImplementationKind, TimeRatioToPeer};
-use super::row::{BenchRow, RowStatus, RowTimes};
 use super::shapes::BenchShape;
 use crate::journal::leaderboard::roofline_ns;
 use crate::journal::record::ProblemWork;
 use crate::report::judged::{are_few, blocks};
 use crate::timing::stats::{bootstrap_interval, median, quantile, sorted};
 use crate::timing::{noise, paired};
+
+/// Samples of one mode.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BlockSeries {
+    /// Nanoseconds a call, in order.
+    pub samples_ns: Vec<f64>,
+    pub medians_ns: Vec<f64>,
+    /// Medians of the second of two blocks in a row, for the noise floor; only of one implementation.
+    pub echoes_ns: Vec<f64>,
+}
+
+/// One implementation on one shape.
+#[derive(Clone, Debug)]
+pub struct BenchCell {
+    /// Position among the implementations.
+    pub implementation: usize,
+    /// Position among the shapes.
+    pub shape: usize,
+    pub status: RowStatus,
+    /// Why it is not `pass`.
+    pub reason: String,
+    pub correct: Option<bool>,
+    /// The numbers of `report::parity`.
+    pub parity: Option<Value>,
+    /// The problem as a candidate resolves it.
+    pub plan: Option<ProblemPlan>,
+    pub series: Vec<(TimingMode, BlockSeries)>,
+}
+
+impl BenchCell {
+    /// A cell that nobody has looked at.
+    pub fn new(implementation: usize, shape: usize) -> BenchCell {
+        BenchCell {
+            implementation,
+            shape,
+            status: RowStatus::NotRun,
+            reason: NOT_REACHED.to_string(),
+            correct: None,
+            parity: None,
+            plan: None,
+            series: Vec::new(),
+        }
+    }
+
+    /// Says why there is no more to come.
+    pub fn end(&mut self, status: RowStatus, reason: impl Into<String>) {
+        self.status = status;
+        self.reason = reason.into();
+        self.series.clear();
+    }
+
+    /// The same for a candidate that its gates refuse.
+    pub fn refuse(&mut self, status: RowStatus, reason: impl Into<String>) {
+        self.correct = (status == RowStatus::Fail).then_some(false);
+        self.end(status, reason);
+    }
+
+    /// Whether it has answered rightly and nothing has gone wrong since.
+    pub fn may_be_timed(&self) -> bool {
+        self.correct == Some(true) && self.status == RowStatus::NotRun && self.reason == NOT_TIMED
+    }
+
+    /// Whether nothing that comes can change it.
+    pub fn reason_is_final(&self) -> bool {
+        self.reason != NOT_REACHED && self.reason != NOT_TIMED
+    }
+
+    /// Notes a right answer, which is still to be timed.
+    pub fn is_right(&mut self) {
+        self.correct = Some(true);
+        self.status = RowStatus::NotRun;
+        self.reason = NOT_TIMED.to_string();
+    }
+
+    /// The series of a mode, made where it is not there.
+    pub fn series_of(&mut self, mode: TimingMode) -> &mut BlockSeries {
+        let known = self.series.iter().position(|(own, _)| *own == mode);
+        let at = known.unwrap_or_else(|| {
+            self.series.push((mode, BlockSeries::default()));
+            self.series.len() - 1
+        });
+        &mut self.series[at].1
+    }
+
+    /// What is known of a mode.
+    pub fn seen(&self, mode: TimingMode) -> Option<&BlockSeries> {
+        self.series.iter().find(|(own, _)| *own == mode).map(|(_, series)| series)
+    }
+}
+
+/// Before anybody has looked.
+pub const NOT_REACHED: &str = "the run ended before this";
+/// Between the gates and the clock.
+pub const NOT_TIMED: &str = "it was not timed";
 
 /// What rows are made under.
 #[derive(Clone, Debug)]
@@ -43,15 +139,7 @@ pub fn rows(cells: &[BenchCell], shape: &BenchShape, context: &FigureContext<'_>
     let floor = noise_floor(cells, context);
     // Peers compute the same, so a candidate's plan says how much work it is.
     let plan = cells.iter().find_map(|cell| cell.plan.as_ref());
-    let one = |cell: &BenchCell| {
-        let mut row = RowMaker { row: empty(cell, shape, context), cell, context };
-        row.answers();
-        row.times(plan);
-        row.ratio(best, floor);
-        row.launches();
-        row.row
-    };
-    cells.iter().map(one).collect()
+    cells.iter().map(|cell| row(cell, shape, context, (best, floor, plan))).collect()
 }
 
 /// How far one implementation is from itself, block beside block; unknown where nobody was timed twice.
@@ -73,164 +161,116 @@ fn log_ratios(times: &[f64], others: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// A time beside another one's, both taken in the same turns.
-fn compare(own: &BlockSeries, other: &BlockSeries, floor: Option<f64>, seed: u64) -> Option<TimeRatioToPeer> {
-    let ratios = log_ratios(&own.medians_ns, &other.medians_ns);
-    if ratios.is_empty() {
-        return None;
-    }
-    let seen = paired::compare(&[ratios], floor.unwrap_or(0.0), seed);
-    Some(TimeRatioToPeer {
-        ratio: seen.log_ratio.exp(),
-        low: seen.low.exp(),
-        high: seen.high.exp(),
-        decision: floor.map(|_| seen.decision),
-    })
-}
-
-fn empty(cell: &BenchCell, shape: &BenchShape, context: &FigureContext<'_>) -> BenchRow {
+fn row(
+    cell: &BenchCell,
+    shape: &BenchShape,
+    context: &FigureContext<'_>,
+    (best, floor, plan): (Option<&BenchCell>, Option<f64>, Option<&ProblemPlan>),
+) -> BenchRow {
     let implementation = &context.implementations[cell.implementation];
+    let is_timed = cell.status == RowStatus::Pass;
+    let output = cell.plan.as_ref().and_then(|plan| plan.buffers.iter().find(|own| own.role.is_answer()));
+    let parity = |name: &str| cell.parity.as_ref().map(|own| &own[name]);
     let sizes = shape.problem.sizes.iter();
-    BenchRow {
+    let series = cell.series.iter().filter(|_| is_timed);
+    let modes: BTreeMap<String, RowTimes> =
+        series.map(|(mode, series)| (mode.as_str().to_string(), times(series, context.seed))).collect();
+    let time = modes.get(context.ranking.as_str()).map(|own| own.p50_ns);
+    let work = plan.map(|plan| ProblemWork { flops: flops(plan, context.operator), ..ProblemWork::of(plan) });
+    let work = work.as_ref();
+    let rate = |amount: Option<f64>| Some(amount? / time?);
+    let pair = best.and_then(|best| cell.seen(context.ranking).zip(best.seen(context.ranking)));
+    let ratios = pair.map(|(own, other)| log_ratios(&own.medians_ns, &other.medians_ns)).unwrap_or_default();
+    let no_ratio = match best {
+        _ if !is_timed => Some("it has no time"),
+        None if context.has_peers => Some("no peer is right"),
+        None => Some("no peer was asked for"),
+        Some(best) if std::ptr::eq(best, cell) => Some("it is the best peer"),
+        Some(_) if ratios.is_empty() => Some("they have no turn in common"),
+        Some(_) => None,
+    };
+    let compared = no_ratio.is_none().then(|| paired::compare(&[ratios], floor.unwrap_or(0.0), context.seed));
+    let is_own = implementation.kind == ImplementationKind::Own;
+    let launched = cell.plan.as_ref().filter(|_| is_own);
+    let mut row = BenchRow {
         sizes: sizes.filter_map(|(name, value)| Some((name.clone(), value.as_int()?))).collect(),
         canonical: shape.canonical,
+        dtype: output.map(|own| own.dtype.as_str().to_string()),
         version: implementation.version.clone(),
-        reason: (cell.status != RowStatus::Pass).then(|| cell.reason.clone()),
+        reason: (!is_timed).then(|| cell.reason.clone()),
         correct: cell.correct,
-        ..BenchRow::unmeasured(&implementation.name, &shape.problem.name, cell.status)
-    }
-}
-
-struct RowMaker<'a> {
-    row: BenchRow,
-    cell: &'a BenchCell,
-    context: &'a FigureContext<'a>,
-}
-
-impl RowMaker<'_> {
-    fn because(&mut self, names: &[&str], why: &str) {
-        for name in names {
-            self.row.reasons.insert(name.to_string(), why.to_string());
-        }
-    }
-
-    fn kind(&self) -> ImplementationKind {
-        self.context.implementations[self.cell.implementation].kind
-    }
-
-    fn answers(&mut self) {
-        if self.row.version.is_none() {
-            self.because(&["version"], "it does not say");
-        }
-        if self.row.reason.is_none() {
-            self.because(&["reason"], "nothing is missing");
-        }
-        let why = self.cell.reason.clone();
-        if self.row.correct.is_none() {
-            self.because(&["correct"], &why);
-        }
-        let output =
-            self.cell.plan.as_ref().and_then(|plan| plan.buffers.iter().find(|own| own.role.is_answer()));
-        self.row.dtype = output.map(|own| own.dtype.as_str().to_string());
-        if self.row.dtype.is_none() {
-            self.because(&["dtype"], "the problem was not resolved");
-        }
-        let number = |name: &str| self.cell.parity.as_ref().map(|own| &own[name]);
-        self.row.max_abs_error = number("max_abs_error").and_then(Value::as_f64);
-        self.row.allclose_fine = number("allclose_1e-3").and_then(Value::as_bool);
-        self.row.allclose_coarse = number("allclose_1e-2").and_then(Value::as_bool);
-        let missing = [
-            ("max_abs_error", self.row.max_abs_error.is_none()),
-            ("allclose_1e-3", self.row.allclose_fine.is_none()),
-            ("allclose_1e-2", self.row.allclose_coarse.is_none()),
-        ];
-        for (name, is_missing) in missing {
-            if is_missing {
-                let said = number(&format!("{name}_reason")).and_then(Value::as_str).map(String::from);
-                self.because(&[name], &said.unwrap_or_else(|| "no answer was compared".to_string()));
-            }
-        }
-    }
-
-    fn times(&mut self, plan: Option<&ProblemPlan>) {
-        let is_timed = self.cell.status == RowStatus::Pass;
-        for (mode, series) in self.cell.series.iter().filter(|_| is_timed) {
-            let ascending = sorted(&series.samples_ns);
-            let resamples = (400_000 / ascending.len().max(1)).clamp(200, 2_000);
-            let interval = bootstrap_interval(&series.samples_ns, resamples, 10, self.context.seed);
-            let times = RowTimes {
-                p50_ns: quantile(&ascending, 0.5),
-                p90_ns: quantile(&ascending, 0.9),
-                ci_low_ns: interval.low,
-                ci_high_ns: interval.high,
-                samples: ascending.len() as u64,
-            };
-            self.row.modes.insert(mode.as_str().to_string(), times);
-        }
-        let rates = ["tflops", "gigabytes_per_second", "roofline_ratio"];
-        let time = self.row.modes.get(self.context.ranking.as_str()).map(|own| own.p50_ns);
-        let Some(time) = time else {
-            let why = self.cell.reason.clone();
-            self.because(&["modes"], &why);
-            return self.because(&rates, "it has no time");
-        };
-        let Some(plan) = plan else { return self.because(&rates, "the problem was not resolved") };
-        let work = ProblemWork { flops: flops(plan, self.context.operator), ..ProblemWork::of(plan) };
+        max_abs_error: parity("max_abs_error").and_then(Value::as_f64),
+        allclose_fine: parity("allclose_1e-3").and_then(Value::as_bool),
+        allclose_coarse: parity("allclose_1e-2").and_then(Value::as_bool),
         // Operations in a nanosecond are thousandths of a teraflop in a second; bytes are gigabytes.
-        self.row.tflops = work.flops.map(|flops| flops / time / 1e3);
-        self.row.gigabytes_per_second = work.bytes.map(|bytes| bytes / time);
-        self.row.roofline_ratio = roofline_ns(self.context.device, &work).map(|floor| floor / time);
-        if self.row.tflops.is_none() {
-            self.because(&["tflops"], "`objective.flops` is not declared");
-        }
-        if self.row.gigabytes_per_second.is_none() {
-            self.because(&["gigabytes_per_second"], "`objective.bytes` is not declared");
-        }
-        if self.row.roofline_ratio.is_none() {
-            self.because(&["roofline_ratio"], "the device's peaks or the problem's work are not known");
-        }
-    }
+        tflops: rate(work.and_then(|own| own.flops)).map(|own| own / 1e3),
+        gigabytes_per_second: rate(work.and_then(|own| own.bytes)),
+        roofline_ratio: rate(work.and_then(|own| roofline_ns(context.device, own))),
+        ratio_to_best_peer: compared.as_ref().map(|own| own.log_ratio.exp()),
+        ratio_low: compared.as_ref().map(|own| own.low.exp()),
+        ratio_high: compared.as_ref().map(|own| own.high.exp()),
+        decision: compared.as_ref().filter(|_| floor.is_some()).map(|own| own.decision),
+        ctas: launched.map(blocks),
+        few_ctas: launched.and_then(|plan| are_few(context.device, context.is_persistent, plan)),
+        modes,
+        ..BenchRow::unmeasured(&implementation.name, &shape.problem.name, cell.status)
+    };
+    let no_rate = |why: &'static str| match (time, plan) {
+        (None, _) => "it has no time",
+        (_, None) => "the problem was not resolved",
+        _ => why,
+    };
+    let no_parity = |name: &str| {
+        parity(&format!("{name}_reason")).and_then(Value::as_str).unwrap_or("no answer was compared")
+    };
+    let no_ratio = no_ratio.unwrap_or("the noise floor of this shape is not known");
+    let no_launch = |why: &'static str| match (is_own, &cell.plan) {
+        (false, _) => "a peer does not say how it launches",
+        (_, None) => "it never came to a launch",
+        _ => why,
+    };
+    let reasons = [
+        ("version", row.version.is_some(), "it does not say"),
+        ("reason", row.reason.is_some(), "nothing is missing"),
+        ("correct", row.correct.is_some(), &cell.reason),
+        ("dtype", row.dtype.is_some(), "the problem was not resolved"),
+        ("max_abs_error", row.max_abs_error.is_some(), no_parity("max_abs_error")),
+        ("allclose_1e-3", row.allclose_fine.is_some(), no_parity("allclose_1e-3")),
+        ("allclose_1e-2", row.allclose_coarse.is_some(), no_parity("allclose_1e-2")),
+        ("modes", time.is_some(), &cell.reason),
+        ("tflops", row.tflops.is_some(), no_rate("`objective.flops` is not declared")),
+        (
+            "gigabytes_per_second",
+            row.gigabytes_per_second.is_some(),
+            no_rate("`objective.bytes` is not declared"),
+        ),
+        (
+            "roofline_ratio",
+            row.roofline_ratio.is_some(),
+            no_rate("the device's peaks or the problem's work are not known"),
+        ),
+        ("ratio_to_best_peer", row.ratio_to_best_peer.is_some(), no_ratio),
+        ("ratio_low", row.ratio_low.is_some(), no_ratio),
+        ("ratio_high", row.ratio_high.is_some(), no_ratio),
+        ("decision", row.decision.is_some(), no_ratio),
+        ("ctas", row.ctas.is_some(), no_launch("")),
+        ("few_ctas", row.few_ctas.is_some(), no_launch("the host device has no multiprocessors")),
+    ];
+    let unknown = reasons.into_iter().filter(|(_, is_known, _)| !is_known);
+    row.reasons = unknown.map(|(name, _, why)| (name.to_string(), why.to_string())).collect();
+    row
+}
 
-    fn ratio(&mut self, best: Option<&BenchCell>, floor: Option<f64>) {
-        let names = ["ratio_to_best_peer", "ratio_low", "ratio_high", "decision"];
-        if self.cell.status != RowStatus::Pass {
-            return self.because(&names, "it has no time");
-        }
-        let Some(best) = best else {
-            let why = if self.context.has_peers { "no peer is right" } else { "no peer was asked for" };
-            return self.because(&names, why);
-        };
-        if std::ptr::eq(best, self.cell) {
-            return self.because(&names, "it is the best peer");
-        }
-        let mode = self.context.ranking;
-        let pair = self.cell.seen(mode).zip(best.seen(mode));
-        match pair.and_then(|(own, other)| compare(own, other, floor, self.context.seed)) {
-            Some(seen) => {
-                self.row.ratio_to_best_peer = Some(seen.ratio);
-                self.row.ratio_low = Some(seen.low);
-                self.row.ratio_high = Some(seen.high);
-                self.row.decision = seen.decision;
-                if seen.decision.is_none() {
-                    self.because(&["decision"], "the noise floor of this shape is not known");
-                }
-            }
-            None => self.because(&names, "they have no turn in common"),
-        }
-    }
-
-    fn launches(&mut self) {
-        if self.kind() == ImplementationKind::Peer {
-            return self.because(&["ctas", "few_ctas"], "a peer does not say how it launches");
-        }
-        let Some(plan) = &self.cell.plan else {
-            return self.because(&["ctas", "few_ctas"], "it never came to a launch");
-        };
-        self.row.ctas = Some(blocks(plan));
-        self.row.few_ctas = are_few(self.context.device, self.context.is_persistent, plan);
-        if self.row.few_ctas.is_none() {
-            self.because(&["few_ctas"], "the host device has no multiprocessors");
-        }
+fn times(series: &BlockSeries, seed: u64) -> RowTimes {
+    let ascending = sorted(&series.samples_ns);
+    let resamples = (400_000 / ascending.len().max(1)).clamp(200, 2_000);
+    let interval = bootstrap_interval(&series.samples_ns, resamples, 10, seed);
+    RowTimes {
+        p50_ns: quantile(&ascending, 0.5),
+        p90_ns: quantile(&ascending, 0.9),
+        ci_low_ns: interval.low,
+        ci_high_ns: interval.high,
+        samples: ascending.len() as u64,
     }
 }
 

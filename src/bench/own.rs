@@ -3,15 +3,16 @@
 
 use std::collections::BTreeMap;
 
+use evo_protocol::bench::RowStatus;
 use evo_protocol::binary::Binary;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict};
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
-use super::row::RowStatus;
+use super::figures::BenchCell;
 use super::shapes::BenchShape;
 use crate::engine::ports::CompileAnswer;
 use crate::engine::prepared::PreparedKernel;
@@ -62,25 +63,6 @@ pub(super) struct LoadableCandidate {
     broken: Option<String>,
 }
 
-/// What the gates found at one shape.
-#[derive(Debug)]
-pub(super) struct JudgedShape {
-    pub(super) status: RowStatus,
-    pub(super) reason: String,
-    pub(super) is_right: bool,
-    pub(super) parity: Option<Json>,
-    pub(super) plan: Option<ProblemPlan>,
-    /// The device is gone.
-    pub(super) lost: bool,
-}
-
-impl JudgedShape {
-    fn without_answer(status: RowStatus, reason: impl Into<String>) -> JudgedShape {
-        let reason = reason.into();
-        JudgedShape { status, reason, is_right: false, parity: None, plan: None, lost: false }
-    }
-}
-
 impl<'a> OwnCandidate<'a> {
     /// A candidate that nobody has built.
     pub fn new(
@@ -103,24 +85,7 @@ impl<'a> OwnCandidate<'a> {
         Configuration::new(pairs.collect())
     }
 
-    /// The candidate at a shape, compiled the first time. `deep` looks longer and compiles an instrumented build too.
-    pub(super) fn build<E>(
-        &mut self,
-        shape: &BenchShape,
-        deep: bool,
-        compile: &mut Compile<'_, E>,
-    ) -> Result<&mut BuiltCandidate, E> {
-        let configuration = self.configuration_at(&shape.parameters);
-        let hash = configuration.hash();
-        if !self.builds.contains_key(&hash) {
-            let built = self.built(configuration, deep, compile)?;
-            self.builds.insert(hash.clone(), built);
-        }
-        let unbuilt =
-            || BuiltCandidate::Refused { status: RowStatus::NotRun, reason: "it was not built".to_string() };
-        Ok(self.builds.entry(hash).or_insert_with(unbuilt))
-    }
-
+    /// The candidate at one configuration. `deep` compiles an instrumented build too.
     fn built<E>(
         &self,
         configuration: Configuration,
@@ -160,34 +125,44 @@ impl<'a> OwnCandidate<'a> {
         })
     }
 
-    /// Judges the candidate at a shape: every gate on its answers. Small shapes are judged with its first shape.
+    /// Judges the candidate at a shape: every gate on its answers. Small shapes are judged with its first shape, `deep` looks
+    /// longer. Gives why the device is gone, where it is.
     pub(super) fn judge<E>(
         &mut self,
         lane: &mut Lane,
         shape: &BenchShape,
         deep: bool,
         compile: &mut Compile<'_, E>,
-    ) -> Result<JudgedShape, E> {
-        let hash = self.configuration_at(&shape.parameters).hash();
-        self.build(shape, deep, compile)?;
-        let OwnCandidate { recipe, builds, .. } = self;
-        let own = match builds.get_mut(&hash) {
+        cell: &mut BenchCell,
+    ) -> Result<Option<String>, E> {
+        let configuration = self.configuration_at(&shape.parameters);
+        let hash = configuration.hash();
+        if !self.builds.contains_key(&hash) {
+            let built = self.built(configuration, deep, compile)?;
+            self.builds.insert(hash.clone(), built);
+        }
+        let own = match self.builds.get_mut(&hash) {
             Some(BuiltCandidate::Built(own)) => own,
             Some(BuiltCandidate::Refused { status, reason }) => {
-                return Ok(JudgedShape::without_answer(*status, reason.clone()));
+                cell.refuse(*status, reason.clone());
+                return Ok(None);
             }
-            None => return Ok(JudgedShape::without_answer(RowStatus::NotRun, "it was not built")),
+            None => return Ok(None),
         };
-        let plan = match recipe.plan_of(&own.configuration, &shape.problem, &own.built) {
+        let plan = match self.recipe.plan_of(&own.configuration, &shape.problem, &own.built) {
             Ok(plan) => plan,
-            Err(verdict) => return Ok(JudgedShape::without_answer(RowStatus::Skipped, told(&verdict))),
+            Err(verdict) => {
+                cell.refuse(RowStatus::Skipped, told(&verdict));
+                return Ok(None);
+            }
         };
+        cell.plan = Some(plan.clone());
         if let Some(why) = &own.broken {
-            let judged = JudgedShape::without_answer(RowStatus::Fail, why.clone());
-            return Ok(JudgedShape { plan: Some(plan), ..judged });
+            cell.refuse(RowStatus::Fail, why.clone());
+            return Ok(None);
         }
         let judgement = lane.evaluate(&own.job_at(&plan, deep), &Standing::default());
-        Ok(own.judged(judgement, plan))
+        Ok(own.judged(judgement, &plan, cell))
     }
 }
 
@@ -210,7 +185,7 @@ impl LoadableCandidate {
         }
     }
 
-    fn judged(&mut self, judgement: Judgement, plan: ProblemPlan) -> JudgedShape {
+    fn judged(&mut self, judgement: Judgement, plan: &ProblemPlan, cell: &mut BenchCell) -> Option<String> {
         let Judgement { verdict, gates, lost, .. } = judgement;
         let state = |gate: Gate| gates.iter().find(|own| own.gate == gate).map(|own| own.state);
         self.has_tiny |= state(Gate::TinyShapes) == Some(GateState::Pass);
@@ -222,19 +197,17 @@ impl LoadableCandidate {
         let parity = parity.and_then(|own| own.get(&plan.name)).cloned();
         // Of a wrong answer the verdict says how far off it is.
         let off = verdict.evidence.get("abs_error_max").filter(|own| own.is_number());
-        let parity = parity.or_else(|| off.map(|own| json!({ "max_abs_error": own })));
+        cell.parity = parity.or_else(|| off.map(|own| json!({ "max_abs_error": own })));
         // A verdict alone does not say that the gates ran.
         let ran = [Gate::Launch, Gate::FullShapes, Gate::Repeatability];
         let is_right = verdict.is_pass() && ran.iter().all(|gate| state(*gate) == Some(GateState::Pass));
-        let (status, reason) = match (is_right, verdict.is_pass() || verdict.is_trouble()) {
-            (true, _) => (RowStatus::Pass, String::new()),
-            (false, true) if verdict.is_pass() => {
-                (RowStatus::NotRun, "a gate on its answers did not run".into())
-            }
-            (false, true) => (RowStatus::NotRun, told(&verdict)),
-            (false, false) => (RowStatus::Fail, told(&verdict)),
-        };
-        JudgedShape { status, reason, is_right, parity, plan: Some(plan), lost }
+        match (is_right, verdict.is_pass(), verdict.is_trouble()) {
+            (true, ..) => cell.is_right(),
+            (false, true, _) => cell.refuse(RowStatus::NotRun, "a gate on its answers did not run"),
+            (false, false, true) => cell.refuse(RowStatus::NotRun, told(&verdict)),
+            (false, false, false) => cell.refuse(RowStatus::Fail, told(&verdict)),
+        }
+        lost.then(|| told(&verdict))
     }
 }
 

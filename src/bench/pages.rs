@@ -1,20 +1,115 @@
-//! Rows for people and for spreadsheets.
+//! The files of a benchmark and the lines on a terminal: rows for people and for spreadsheets.
 
 use std::fmt::Write;
+use std::io;
+use std::path::{Path, PathBuf};
 
+use evo_protocol::bench::{BenchReport, BenchRow, BenchRun, Implementation, ImplementationKind, RowStatus};
+use evo_protocol::leaderboard::PairedDecision;
+use evo_protocol::measurement::TimingMode;
 use evo_space::text::printable;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::cells::{Implementation, ImplementationKind};
-use super::row::{BenchRow, RowStatus};
-use super::summary::summary;
+use super::outcome::{sentence, summary};
+use crate::journal::own_folder::OwnFolder;
 use crate::report::csv::cell;
 
 const MODES: [&str; 3] = ["hot", "cold", "eager"];
 const TIMES: [&str; 5] = ["p50_ns", "p90_ns", "ci_low_ns", "ci_high_ns", "samples"];
 
+/// Names that are tried: so many runs of one name on one day.
+const NUMBERS_MAX: u32 = 10_000;
+
+/// A run's folder, open, which never was there before. Its files are written again while the run goes on, so that whatever
+/// ends it leaves the rows that were finished.
+#[derive(Debug)]
+pub struct BenchFolder {
+    folder: OwnFolder,
+    report: BenchReport,
+}
+
+impl BenchFolder {
+    /// Makes `OUT/bench/DEVICE/DATE-NAME`, or `DATE-NAME-2` and so on where there is one.
+    pub fn create(out: &Path, report: BenchReport, environment: &Value) -> io::Result<BenchFolder> {
+        let (date, name) = (report.at.split('T').next().unwrap_or_default(), &report.run.name);
+        let place = OwnFolder::create(out)?.create_folder("bench")?.create_folder(&slug(&report.device))?;
+        let folder = (1..=NUMBERS_MAX).find_map(|number| {
+            let name = match number {
+                1 => format!("{date}-{name}"),
+                _ => format!("{date}-{name}-{number}"),
+            };
+            match place.create_new_folder(&name) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
+                made => Some(made),
+            }
+        });
+        let folder = folder.unwrap_or_else(|| Err(io::Error::from(io::ErrorKind::AlreadyExists)))?;
+        let own = BenchFolder { folder, report };
+        own.write("environment.json", &pretty(environment))?;
+        Ok(own)
+    }
+
+    /// A report of a run of which no row is finished.
+    pub fn report(run: BenchRun, device: String, at: String, command: String) -> BenchReport {
+        BenchReport {
+            schema: "evo.bench-rows",
+            version: 1,
+            run,
+            device,
+            at,
+            command,
+            status: "unfinished",
+            why: Vec::new(),
+            implementations: Vec::new(),
+            rows: Vec::new(),
+            summary: Vec::new(),
+        }
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().to_path_buf()
+    }
+
+    /// Writes all files of a run that goes on, or with another status than `unfinished` of one that is done.
+    pub fn keep(
+        &mut self,
+        (status, why): (&'static str, &[String]),
+        rows: &[BenchRow],
+        implementations: &[Implementation],
+    ) -> io::Result<()> {
+        let report = &mut self.report;
+        (report.status, report.why) = (status, why.to_vec());
+        report.summary = summary(rows, implementations);
+        (report.rows, report.implementations) = (rows.to_vec(), implementations.to_vec());
+        let report = &self.report;
+        self.write("bench.csv", &csv(rows))?;
+        self.write("bench.md", table(report).as_bytes())?;
+        self.write("comparison.md", comparison(report).as_bytes())?;
+        // Last: whoever reads it finds the others as new.
+        self.write("bench.json", &pretty(&json!(report)))
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.folder.replace(name, bytes, false)
+    }
+}
+
+fn pretty(value: &Value) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec_pretty(value).unwrap_or_default();
+    bytes.push(b'\n');
+    bytes
+}
+
+/// A device's name as a folder's: `nvidia-h200`.
+fn slug(device: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let text: String = device.chars().map(plain).take(80).collect();
+    let parts: Vec<&str> = text.split('-').filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() { "device".to_string() } else { parts.join("-") }
+}
+
 /// `bench.csv`: a line a row. What is not known is an empty cell; `bench.json` has the reasons.
-pub fn csv(rows: &[BenchRow]) -> Vec<u8> {
+fn csv(rows: &[BenchRow]) -> Vec<u8> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let plain = |value: &Value| match value {
         Value::Null => String::new(),
@@ -48,13 +143,13 @@ pub fn csv(rows: &[BenchRow]) -> Vec<u8> {
 }
 
 /// `bench.md`: every row.
-pub fn table(head: &Value, rows: &[BenchRow]) -> String {
-    let mut text = title(head, "Benchmark");
+fn table(report: &BenchReport) -> String {
+    let mut text = title(report, "Benchmark");
     text.push_str(
         "| problem | implementation | status | hot, µs | cold, µs | eager, µs | TFLOP/s | GB/s | roofline | reason |\n\
          |---|---|---|---|---|---|---|---|---|---|\n",
     );
-    for row in rows {
+    for row in &report.rows {
         let times: Vec<String> = MODES.iter().map(|mode| microseconds(row, mode)).collect();
         let _ = writeln!(
             text,
@@ -77,8 +172,9 @@ pub fn table(head: &Value, rows: &[BenchRow]) -> String {
 }
 
 /// `comparison.md`: our rows beside the best right peer.
-pub fn comparison(head: &Value, rows: &[BenchRow], implementations: &[Implementation]) -> String {
-    let mut text = title(head, "Comparison with the best right peer");
+fn comparison(report: &BenchReport) -> String {
+    let BenchReport { rows, implementations, .. } = report;
+    let mut text = title(report, "Comparison with the best right peer");
     let kind = |row: &BenchRow| {
         implementations.iter().find(|own| own.name == row.implementation).map(|own| own.kind)
     };
@@ -86,7 +182,7 @@ pub fn comparison(head: &Value, rows: &[BenchRow], implementations: &[Implementa
         "| problem | implementation | p50, µs | best peer | its p50, µs | ratio (95 %) | decision |\n",
     );
     text.push_str("|---|---|---|---|---|---|---|\n");
-    let mode = head["ranking_mode"].as_str().unwrap_or("hot");
+    let mode = report.run.ranking_mode.as_str();
     for row in rows.iter().filter(|row| kind(row) == Some(ImplementationKind::Own)) {
         let time = |other: &&BenchRow| other.modes.get(mode).map_or(f64::INFINITY, |own| own.p50_ns);
         let peers = rows.iter().filter(|other| {
@@ -101,11 +197,7 @@ pub fn comparison(head: &Value, rows: &[BenchRow], implementations: &[Implementa
         };
         let why = row.reasons.get("ratio_to_best_peer").map(String::as_str).unwrap_or_default();
         let why = row.reason.as_deref().unwrap_or(why);
-        let decision = match &row.decision {
-            Some(decision) => serde_json::to_value(decision).ok(),
-            None => None,
-        };
-        let decision = decision.as_ref().and_then(Value::as_str).map_or_else(|| escaped(why), String::from);
+        let decision = row.decision.map_or_else(|| escaped(why), word);
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} | {} | {ratio} | {decision} |",
@@ -117,8 +209,8 @@ pub fn comparison(head: &Value, rows: &[BenchRow], implementations: &[Implementa
         );
     }
     text.push('\n');
-    for mean in summary(rows, implementations) {
-        let _ = writeln!(text, "- {}", escaped(&mean.sentence()));
+    for mean in &report.summary {
+        let _ = writeln!(text, "- {}", escaped(&sentence(mean)));
     }
     let wrong = rows
         .iter()
@@ -143,17 +235,20 @@ pub fn comparison(head: &Value, rows: &[BenchRow], implementations: &[Implementa
 }
 
 /// The first lines of a page: what was run, on what.
-fn title(head: &Value, what: &str) -> String {
-    let word = |name: &str| escaped(head[name].as_str().unwrap_or("unknown"));
+fn title(report: &BenchReport, what: &str) -> String {
+    let BenchReport { run, device, status, command, .. } = report;
     format!(
-        "# {what}: {}\n\n{} on {}, status `{}`, times of mode `{}`.\n\nCommand: `{}`\n\n",
-        word("name"),
-        word("kernel"),
-        word("device"),
-        word("status"),
-        word("ranking_mode"),
-        head["command"].as_str().unwrap_or_default().replace('`', "'"),
+        "# {what}: {}\n\n{} on {}, status `{status}`, times of mode `{}`.\n\nCommand: `{}`\n\n",
+        escaped(&run.name),
+        escaped(&run.kernel),
+        escaped(device),
+        run.ranking_mode.as_str(),
+        command.replace('`', "'"),
     )
+}
+
+fn word(decision: PairedDecision) -> String {
+    json!(decision).as_str().unwrap_or_default().to_string()
 }
 
 fn marked(row: &BenchRow) -> String {
@@ -175,4 +270,63 @@ fn number(value: Option<f64>, digits: usize) -> String {
 fn escaped(text: &str) -> String {
     let shown = printable(text);
     shown.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
+}
+
+/// Lines of the table for people.
+const LINES_MAX: usize = 60;
+
+/// What is printed: a line for each row, the first of them.
+pub fn lines(rows: &[BenchRow], implementations: &[Implementation], ranking: TimingMode) -> String {
+    let width = implementations.iter().map(|own| own.name.chars().count()).max().unwrap_or(0);
+    let line = |row: &BenchRow| {
+        let time = row.modes.get(ranking.as_str()).map(|own| format!("{:>12.2} µs", own.p50_ns / 1e3));
+        let ratio = row.ratio_to_best_peer.map(|ratio| format!("  {ratio:.3} of the best peer"));
+        let decision = row.decision.map(|own| format!(" ({})", word(own)));
+        let reason = row.reason.as_ref().map(|why| format!("  {why}"));
+        let flag = if row.scales_badly == Some(true) { "  scales badly" } else { "" };
+        let parts = [time, ratio, decision, reason].map(Option::unwrap_or_default).concat();
+        format!(
+            "{:<24} {:<width$} {:<8}{parts}{flag}\n",
+            row.problem,
+            row.implementation,
+            row.status.as_str()
+        )
+    };
+    let mut text: String = rows.iter().take(LINES_MAX).map(line).collect();
+    if rows.len() > LINES_MAX {
+        text.push_str(&format!("… and {} more rows\n", rows.len() - LINES_MAX));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_there_is_never_used_again() {
+        let root = tempfile::tempdir().unwrap();
+        let create = || {
+            let run = BenchRun {
+                name: "a".into(),
+                space: String::new(),
+                kernel: String::new(),
+                seed: 1,
+                quick: false,
+                modes: Vec::new(),
+                ranking_mode: TimingMode::Hot,
+                rounds: 1,
+            };
+            let (device, at) = ("NVIDIA H200 (x)".to_string(), "2026-01-02T03:04:05Z".to_string());
+            BenchFolder::create(root.path(), BenchFolder::report(run, device, at, String::new()), &json!({}))
+                .unwrap()
+                .path()
+        };
+        // Each is dropped before the next, which would wait for it.
+        let (first, second) = (create(), create());
+        assert!(first.ends_with("bench/nvidia-h200-x/2026-01-02-a"), "{first:?}");
+        assert!(second.ends_with("2026-01-02-a-2"), "{second:?}");
+        assert!(second.join("environment.json").is_file());
+        assert_eq!(slug("../.."), "device");
+    }
 }

@@ -8,19 +8,18 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use evo_protocol::bench::{BenchRow, Implementation, ImplementationKind, RowStatus};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_space::genome::ContentHash;
 
-use super::cells::{BenchCell, Implementation, ImplementationKind, NOT_REACHED};
-use super::figures::{self, FigureContext};
+use super::figures::{self, BenchCell, FigureContext, NOT_REACHED};
 use super::own::{BuiltCandidate, Compile, OwnCandidate};
-use super::row::{BenchRow, RowStatus};
 use super::scaling::{ScalingPoint, scales_badly};
-use super::seats::PeerSeat;
 use super::shapes::BenchShape;
 use crate::kernel::spec::{KernelSpec, ReferenceSpec};
-use crate::report::judged::blocks;
+use crate::peer::PeerSeat;
+use crate::report::benchmark::blocks;
 use crate::supervise::blocks::BlockWorker;
 use crate::supervise::lane::{Lane, LaneError};
 use evo_system::scratch::ScratchPlace;
@@ -147,22 +146,12 @@ impl BenchRunner<'_, '_> {
             if self.is_over() {
                 break;
             }
-            let shape = &self.order.shapes[self.cells[at].shape];
-            let own = &mut self.order.own[self.cells[at].implementation];
-            let judged = own.judge(self.order.lane, shape, self.order.deep, compile);
-            let judged = judged.map_err(BenchError::Compile)?;
-            if judged.lost {
-                return Err(BenchError::Lost(judged.reason));
-            }
             let cell = &mut self.cells[at];
-            cell.plan = judged.plan;
-            cell.parity = judged.parity;
-            match judged.is_right {
-                true => cell.is_right(),
-                false => {
-                    cell.correct = (judged.status == RowStatus::Fail).then_some(false);
-                    cell.end(judged.status, judged.reason);
-                }
+            let shape = &self.order.shapes[cell.shape];
+            let own = &mut self.order.own[cell.implementation];
+            let lost = own.judge(self.order.lane, shape, self.order.deep, compile, cell);
+            if let Some(why) = lost.map_err(BenchError::Compile)? {
+                return Err(BenchError::Lost(why));
             }
         }
         self.keep_rows(0)?;

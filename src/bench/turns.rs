@@ -7,16 +7,17 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
+use evo_protocol::bench::RowStatus;
+use evo_protocol::crosscheck::CrosscheckArray;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
 use evo_protocol::verdict::GateReport;
 use serde_json::{Value, json};
 
-use super::cells::NOT_TIMED;
+use super::figures::NOT_TIMED;
 use super::own::BuiltCandidate;
-use super::row::RowStatus;
 use super::run::{BenchError, BenchRunner, operator};
-use crate::peer::{ClaimedTime, PeerArray, PeerFailure, PeerProblem};
+use crate::peer::{ClaimedTime, PeerFailure, PeerProblem};
 use crate::supervise::blocks::BlockWorker;
 use crate::supervise::lane::LaneError;
 use crate::timing::stats::median;
@@ -411,10 +412,10 @@ pub fn peer_problem(
     operator: Option<String>,
     folder: &Path,
 ) -> PeerProblem {
-    let array = |own: &BufferPlan, place: &str| PeerArray {
+    let array = |own: &BufferPlan, place: &str| CrosscheckArray {
         path: folder.join(place).join(format!("{}.npy", own.name)),
-        dtype: own.dtype.as_str(),
-        npy: own.dtype.npy(),
+        dtype: own.dtype.as_str().to_string(),
+        npy: own.dtype.npy().to_string(),
         shape: own.shape.clone(),
     };
     let of = |roles: &[Role], place: &str| {

@@ -1,24 +1,31 @@
 //! `evo bench`: candidates and other people's implementations over a grid of shapes, judged and timed in one run.
 
+// Comments on flags are help texts, in which `[default: …]` is not a link.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 use std::io;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use clap::{Args, ValueEnum};
+use evo_protocol::bench::BenchRun;
 use evo_protocol::envelope::EnvelopeStatus;
 use evo_protocol::measurement::TimingMode;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::bench_args::BenchArgs;
 use super::bench_plan::{self, BenchPlan};
 use super::call::Call;
+use super::candidate::named;
 use super::device_lane;
 use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::one_args::RunArgs;
 use super::session::{self, DeviceSetup};
-use super::{bench_table, cache, described, evaluate, judge, output, peers, seed};
+use super::{cache, described, evaluate, output, peers, seed, trial};
 use crate::bench::{
     self, BenchError, BenchFolder, BenchOrder, BenchOutcome, BenchRow, Implementation, OwnCandidate,
-    PeerSeat, RowStatus,
+    RowStatus,
 };
 use crate::engine::candidate::ResolvedCandidate;
 use crate::journal::error::JournalError;
@@ -31,6 +38,68 @@ pub const ROUNDS: u32 = 6;
 const ROUNDS_QUICK: u32 = 3;
 /// A quick run begins no shape after this.
 const QUICK: Duration = Duration::from_secs(45);
+
+/// `evo bench`
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// A benchmark file (it has a key `space`), or a space by name or path
+    #[arg(value_name = "FILE.toml|SPACE")]
+    pub target: Option<String>,
+    /// Canonical problems and the ranking mode only, in under a minute
+    #[arg(long)]
+    pub quick: bool,
+    /// A peer: `torch`, `python`, or the name of one in `[[peers]]` (repeatable) [default: those of the files]
+    #[arg(long = "peer", value_name = "NAME")]
+    pub peers: Vec<String>,
+    /// A candidate as other commands take its words, quoted, or @portfolio for the fastest of each problem (repeatable) [default: those of the file, else @champion, else @baseline]
+    #[arg(long = "candidate", value_name = "WORDS", value_parser = named)]
+    pub candidates: Vec<String>,
+    /// A timing mode (repeatable) [default: those of the file, else hot and cold]
+    #[arg(long = "mode", value_enum, value_name = "MODE")]
+    pub modes: Vec<BenchMode>,
+    /// Only these problems or points of the grid (repeatable)
+    #[arg(long = "problem", value_name = "NAME")]
+    pub problems: Vec<String>,
+    /// Rounds of two blocks each [default: 6, with --quick 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: Option<u32>,
+    /// The run's name, part of its folder's [default: that of the file or the space]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// The folder of evidence: the run's own is OUT/bench/DEVICE/DATE-NAME
+    #[arg(long = "out", value_name = "DIR", default_value = "evidence")]
+    pub out: PathBuf,
+    /// With `@…`: the study, by name or folder [default: the newest of the kernel]
+    #[arg(long = "study", value_name = "NAME")]
+    pub study: Option<String>,
+    /// Let a problem, a peer or one implementation of it not run and pass all the same; the object says so (repeatable)
+    #[arg(long = "allow-not-run", value_name = "NAME")]
+    pub allow_not_run: Vec<String>,
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// A timing mode on a command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BenchMode {
+    /// Calls back to back
+    Hot,
+    /// Each call after the caches were flushed
+    Cold,
+    /// Each call with its launch
+    Eager,
+}
+
+impl BenchMode {
+    /// The mode.
+    pub fn timing(self) -> TimingMode {
+        match self {
+            BenchMode::Hot => TimingMode::Hot,
+            BenchMode::Cold => TimingMode::Cold,
+            BenchMode::Eager => TimingMode::Eager,
+        }
+    }
+}
 
 /// Runs the command.
 pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
@@ -52,27 +121,105 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
         facts.device = Some(device.name.clone());
         facts.conditions = Some(described::conditions(&device, seed, &names));
     });
+    let quick = arguments.quick;
+    let run = BenchRun {
+        name: plan.name.clone(),
+        space: session::space_word(&plan.space),
+        kernel: kernel.name.clone(),
+        seed,
+        quick,
+        modes: plan.modes.clone(),
+        ranking_mode: plan.ranking,
+        rounds: arguments.rounds.unwrap_or(if quick { ROUNDS_QUICK } else { ROUNDS }),
+    };
     let own = own(&plan, &setup, &mut lane, seed)?;
-    let asked = AskedBench { arguments, plan: &plan, setup: &setup, seed, repro };
     // From here on others wait: two at once would disturb each other's times.
     let _turn = evaluate::take_turn(&arguments.out, &setup.choice)?;
-    let made = asked.folder(&mut lane);
+    let made = folder(&arguments.out, &plan, &run, &mut lane, repro);
     let mut folder = made.map_err(|error| JournalError::io("make", &arguments.out.join("bench"), error))?;
     let path = folder.path().display().to_string();
+    let mut fields = json!(run);
+    fields["folder"] = path.as_str().into();
     call.know(|facts| {
-        let own = asked.fields(&path);
-        facts.so_far =
-            Some(KnownSoFar { own, result: json!({ "folder": path }), reasons: Default::default() });
+        let (own, result) = (fields.clone(), json!({ "folder": path }));
+        facts.so_far = Some(KnownSoFar { own, result, reasons: Default::default() });
     });
-    let (rows, implementations) = asked.run(&mut lane, own, seats, &mut folder)?;
-    let outcome = bench::outcome(&rows, &implementations, !plan.peers.is_empty(), &arguments.allow_not_run);
-    let status = if outcome.status == EnvelopeStatus::Pass { "pass" } else { word(outcome.status) };
-    folder.finish(status, &outcome.why, &rows, &implementations).map_err(|error| files(&error))?;
-    asked.answer(call, &path, &rows, &implementations, outcome)
+    let order = BenchOrder {
+        lane: &mut lane,
+        kernel,
+        own,
+        peers: seats,
+        shapes: &plan.shapes,
+        modes: &plan.modes,
+        ranking: plan.ranking,
+        rounds: run.rounds,
+        deep: !quick,
+        until: quick.then(|| Instant::now() + QUICK),
+        seed,
+        cache: setup.farm.cache.clone(),
+    };
+    let mut keep = |rows: &[BenchRow], all: &[Implementation]| folder.keep(("unfinished", &[]), rows, all);
+    let done = bench::run(order, &mut |prepared| judge::compile(&setup, prepared), &mut keep);
+    let (rows, implementations) = done.map_err(ended)?;
+    let BenchOutcome { status, why, allowed } =
+        bench::outcome(&rows, &implementations, !plan.peers.is_empty(), &arguments.allow_not_run);
+    folder.keep((word(status), &why), &rows, &implementations).map_err(|error| files(&error))?;
+
+    let means = bench::summary(&rows, &implementations);
+    let count = |status: &RowStatus| rows.iter().filter(|row| row.status == *status).count();
+    let counts: serde_json::Map<String, Value> =
+        RowStatus::ALL.iter().map(|status| (status.as_str().to_string(), count(status).into())).collect();
+    let brief = json!({ "folder": path, "rows": counts, "summary": means, "why": why });
+    if !call.is_json() {
+        let sentences: String = means.iter().map(|mean| format!("{}\n", bench::sentence(mean))).collect();
+        let lines = bench::lines(&rows, &implementations, plan.ranking);
+        output::stdout(&format!("{lines}{sentences}kept in {path}\n"))?;
+    }
+    for why in why.iter().take(10) {
+        output::say(&format!("{}: {why}", word(status)));
+    }
+    fields["implementations"] = json!(implementations);
+    fields["rows"] = json!(rows);
+    fields["summary"] = json!(means);
+    fields["why"] = json!(why);
+    let exit = if status == EnvelopeStatus::Pass { ExitCode::Done } else { ExitCode::Failed };
+    Ok(Answer { status, allowed_not_run: allowed, ..Answer::object(exit, &fields) }.in_brief(brief))
+}
+
+/// The run's folder, with what it runs on.
+fn folder(
+    out: &Path,
+    plan: &BenchPlan,
+    run: &BenchRun,
+    lane: &mut Lane,
+    repro: String,
+) -> io::Result<BenchFolder> {
+    let info = lane.info().clone();
+    let at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let peers = plan.peers.iter();
+    let peers: Vec<Value> = peers
+        .map(|own| json!({ "name": own.name, "command": own.command, "timeout_s": own.timeout_s }))
+        .collect();
+    let environment = json!({
+        "evo": env!("CARGO_PKG_VERSION"),
+        "at": at,
+        "command": repro,
+        "environment": cache::look(),
+        "device": info,
+        "telemetry": lane.telemetry(),
+        "gates": lane.judge(),
+        "seed": run.seed,
+        "peers": peers,
+    });
+    BenchFolder::create(out, BenchFolder::report(run.clone(), info.name, at, repro), &environment)
 }
 
 fn word(status: EnvelopeStatus) -> &'static str {
-    if status == EnvelopeStatus::Fail { "fail" } else { "not_run" }
+    match status {
+        EnvelopeStatus::Pass => "pass",
+        EnvelopeStatus::Fail => "fail",
+        _ => "not_run",
+    }
 }
 
 /// Trouble with the run's own files.
@@ -143,129 +290,5 @@ pub fn ended(error: BenchError<CliError>) -> CliError {
         BenchError::Compile(error) => error,
         BenchError::Lost(why) => CliError::device(why),
         BenchError::Files(error) => files(&error),
-    }
-}
-
-/// A command line with everything that it names.
-struct AskedBench<'a> {
-    arguments: &'a BenchArgs,
-    plan: &'a BenchPlan,
-    setup: &'a DeviceSetup,
-    seed: u64,
-    repro: String,
-}
-
-impl AskedBench<'_> {
-    fn rounds(&self) -> u32 {
-        self.arguments.rounds.unwrap_or(if self.arguments.quick { ROUNDS_QUICK } else { ROUNDS })
-    }
-
-    /// The fields above the rows, in the command's object and in `bench.json`.
-    fn fields(&self, folder: &str) -> Value {
-        let modes: Vec<&str> = self.plan.modes.iter().copied().map(TimingMode::as_str).collect();
-        json!({
-            "name": self.plan.name,
-            "folder": folder,
-            "space": session::space_word(&self.plan.space),
-            "kernel": self.plan.space.kernel.as_ref().map(|kernel| kernel.name.as_str()),
-            "seed": self.seed,
-            "quick": self.arguments.quick,
-            "modes": modes,
-            "ranking_mode": self.plan.ranking.as_str(),
-            "rounds": self.rounds(),
-        })
-    }
-
-    fn folder(&self, lane: &mut Lane) -> io::Result<BenchFolder> {
-        let info = lane.info().clone();
-        let now = jiff::Timestamp::now();
-        let mut head = self.fields("");
-        if let Some(fields) = head.as_object_mut() {
-            // The folder may be moved; it knows where it is.
-            fields.remove("folder");
-        }
-        head["schema"] = "evo.bench-rows".into();
-        head["version"] = 1.into();
-        head["device"] = info.name.as_str().into();
-        head["at"] = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
-        head["command"] = self.repro.as_str().into();
-        head["why"] = json!([]);
-        let peers = self.plan.peers.iter();
-        let peers: Vec<Value> = peers
-            .map(|own| json!({ "name": own.name, "command": own.command, "timeout_s": own.timeout_s }))
-            .collect();
-        let environment = json!({
-            "evo": env!("CARGO_PKG_VERSION"),
-            "at": head["at"],
-            "command": self.repro,
-            "environment": cache::look(),
-            "device": info,
-            "telemetry": lane.telemetry(),
-            "gates": lane.judge(),
-            "seed": self.seed,
-            "peers": peers,
-        });
-        let date = now.strftime("%Y-%m-%d").to_string();
-        BenchFolder::create(&self.arguments.out, &info.name, &date, &self.plan.name, head, &environment)
-    }
-
-    fn run(
-        &self,
-        lane: &mut Lane,
-        own: Vec<OwnCandidate<'_>>,
-        peers: Vec<PeerSeat>,
-        folder: &mut BenchFolder,
-    ) -> Result<(Vec<BenchRow>, Vec<Implementation>), CliError> {
-        let order = BenchOrder {
-            lane,
-            kernel: session::kernel_of(&self.plan.space)?,
-            own,
-            peers,
-            shapes: &self.plan.shapes,
-            modes: &self.plan.modes,
-            ranking: self.plan.ranking,
-            rounds: self.rounds(),
-            deep: !self.arguments.quick,
-            until: self.arguments.quick.then(|| Instant::now() + QUICK),
-            seed: self.seed,
-            cache: self.setup.farm.cache.clone(),
-        };
-        let mut keep = |rows: &[BenchRow], all: &[Implementation]| folder.keep(rows, all);
-        let done = bench::run(order, &mut |prepared| judge::compile(self.setup, prepared), &mut keep);
-        done.map_err(ended)
-    }
-
-    fn answer(
-        &self,
-        call: &Call,
-        path: &str,
-        rows: &[BenchRow],
-        implementations: &[Implementation],
-        outcome: BenchOutcome,
-    ) -> Result<Answer, CliError> {
-        let exit = if outcome.status == EnvelopeStatus::Pass { ExitCode::Done } else { ExitCode::Failed };
-        let mut fields = self.fields(path);
-        fields["implementations"] = json!(implementations);
-        fields["rows"] = json!(rows);
-        let means = bench::summary(rows, implementations);
-        fields["summary"] = json!(means);
-        fields["why"] = json!(outcome.why);
-        let count = |status: RowStatus| rows.iter().filter(|row| row.status == status).count();
-        let statuses = [RowStatus::Pass, RowStatus::Fail, RowStatus::Skipped, RowStatus::NotRun];
-        let counts: serde_json::Map<String, Value> =
-            statuses.iter().map(|status| (status.as_str().to_string(), count(*status).into())).collect();
-        let result = json!({ "folder": path, "rows": counts, "summary": means, "why": outcome.why });
-        if !call.is_json() {
-            output::stdout(&bench_table::text(rows, implementations, self.plan.ranking))?;
-            let lines: String = means.iter().map(|mean| format!("{}\n", mean.sentence())).collect();
-            output::stdout(&lines)?;
-            output::stdout(&format!("kept in {path}\n"))?;
-        }
-        for why in outcome.why.iter().take(10) {
-            output::say(&format!("{}: {why}", word(outcome.status)));
-        }
-        let mut answer = Answer { status: outcome.status, ..Answer::object(exit, &fields) }.in_brief(result);
-        answer.allowed_not_run = outcome.allowed;
-        Ok(answer)
     }
 }

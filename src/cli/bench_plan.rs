@@ -5,15 +5,15 @@ use evo_protocol::envelope::ErrorCode;
 use evo_protocol::measurement::TimingMode;
 use evo_space::diagnostic::{Diagnostics, nearest};
 
-use super::bench_args::BenchArgs;
+use super::bench::BenchArgs;
 use super::candidate::{self, CandidateArgs};
 use super::error::CliError;
 use super::session::{self, DeviceSetup};
-use super::{bench_names, opened, output, peers};
+use super::{opened, output, peers};
 use crate::bench::{self, BenchCandidate, BenchFile, BenchShape};
 use crate::engine::candidate::{self as find, ResolvedCandidate};
 use crate::kernel::catalog;
-use crate::kernel::label::{LABEL_HINT, is_label};
+use crate::kernel::label::{LABEL_HINT, LABEL_MAX, is_label};
 use crate::kernel::spec::{KernelSpec, PeerSpec, SpaceFile};
 use crate::peer::SHIPPED;
 use crate::report::study::NamedEvaluation;
@@ -166,7 +166,7 @@ fn candidates(
             _ => members.push(own.clone()),
         }
     }
-    for (own, name) in members.iter().zip(bench_names::names(&members)?) {
+    for (own, name) in members.iter().zip(names(&members)?) {
         found.push((name, resolve(arguments, space, own)?));
     }
     Ok(found)
@@ -207,25 +207,10 @@ fn peers(
     let more = kernel.peers.iter().filter(|own| !known.iter().any(|other| other.name == own.name));
     let more: Vec<PeerSpec> = more.cloned().collect();
     known.extend(more);
-    let mut wanted: Vec<PeerSpec> = Vec::new();
-    for name in &arguments.peers {
-        match peers::named(name, &known) {
-            Some(own) if wanted.iter().any(|other| other.name == own.name) => {}
-            Some(own) => wanted.push(own),
-            None => {
-                let names = known.iter().map(|own| own.name.as_str()).chain(SHIPPED.iter().copied());
-                let hint = match nearest(name, names.clone()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!(
-                        "there are {}; others go into `[[peers]]`",
-                        names.collect::<Vec<_>>().join(", ")
-                    ),
-                };
-                return Err(CliError::usage(format!("there is no peer `{name}`")).with_hint(hint));
-            }
-        }
-    }
-    let wanted = if arguments.peers.is_empty() { known } else { wanted };
+    let wanted = match arguments.peers.is_empty() {
+        true => known,
+        false => peers::all_named(&arguments.peers, &known)?,
+    };
     let is_empty = |own: &&PeerSpec| own.command.is_empty() && !SHIPPED.contains(&own.name.as_str());
     match wanted.iter().find(is_empty) {
         Some(own) => {
@@ -235,5 +220,85 @@ fn peers(
             Err(CliError::usage(text).with_code(ErrorCode::BadFile).at(peers::place(own)).with_hint(hint))
         }
         None => Ok(wanted),
+    }
+}
+
+/// Names of candidates in rows, each once: those that were given, else words. Words too long for a column lose what all
+/// candidates share; where the rest is too long still, the later of two equal beginnings has a number.
+fn names(members: &[BenchCandidate]) -> Result<Vec<String>, CliError> {
+    let whole: Vec<String> = members.iter().map(name_of).collect();
+    let is_shared = |word: &String| members.len() > 1 && members.iter().all(|own| own.words.contains(word));
+    let mut found: Vec<String> = Vec::new();
+    for (index, (own, full)) in members.iter().zip(&whole).enumerate() {
+        if whole[..index].contains(full) {
+            let text = format!("two candidates are called `{}`", cut(full, LABEL_MAX));
+            return Err(CliError::usage(text).with_hint("give them names: `{ name = \"…\", words = \"…\" }`"));
+        }
+        let is_long = own.name.is_none() && full.chars().count() > LABEL_MAX;
+        let telling: Vec<String> = own.words.iter().filter(|word| !is_shared(word)).cloned().collect();
+        let short = if is_long && !telling.is_empty() {
+            name_of(&BenchCandidate { words: telling, ..own.clone() })
+        } else {
+            full.clone()
+        };
+        let mut name = cut(&short, LABEL_MAX);
+        let mut number = 2;
+        while found.contains(&name) {
+            let end = format!(" #{number}");
+            name = cut(&short, LABEL_MAX - end.len()) + &end;
+            number += 1;
+        }
+        found.push(name);
+    }
+    Ok(found)
+}
+
+fn cut(text: &str, length: usize) -> String {
+    text.chars().take(length).collect()
+}
+
+/// A candidate as rows name it, however long. A slash would look like a peer's.
+fn name_of(own: &BenchCandidate) -> String {
+    let stem = |path: &std::path::PathBuf| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let file = own.source.as_ref().or(own.config.as_ref()).and_then(stem);
+    let words = own.words.join(" ");
+    let name = own.name.clone().unwrap_or_else(|| match (file, words.is_empty()) {
+        (Some(file), true) => file,
+        (Some(file), false) => format!("{file} {words}"),
+        (None, false) => words,
+        (None, true) => "@baseline".to_string(),
+    });
+    name.replace('/', "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(words: &str) -> BenchCandidate {
+        let words = words.split(' ').map(String::from).collect();
+        BenchCandidate { words, ..BenchCandidate::default() }
+    }
+
+    #[test]
+    fn long_words_lose_what_all_share_and_names_stay_apart() {
+        let shared: Vec<String> = (0..20).map(|own| format!("PARAMETER_{own}=1")).collect();
+        let long = |end: &str| candidate(&format!("{} {end}", shared.join(" ")));
+        assert_eq!(names(&[long("LAST=1"), long("LAST=2")]).unwrap(), ["LAST=1", "LAST=2"]);
+        assert_eq!(names(&[candidate("A=1 B=1"), candidate("A=1 B=2")]).unwrap(), ["A=1 B=1", "A=1 B=2"]);
+        let alone = names(&[long("LAST=1")]).unwrap();
+        assert!(alone[0].starts_with("PARAMETER_0=1") && alone[0].len() == LABEL_MAX);
+        // Nothing is shared by all three, and the first two begin alike.
+        let three = names(&[long("LAST=1"), long("LAST=2"), candidate("OTHER=1")]).unwrap();
+        assert!(three[1].ends_with(" #2") && three[1].len() == LABEL_MAX && three[0] != three[1]);
+    }
+
+    #[test]
+    fn the_same_candidate_twice_is_refused() {
+        let error = names(&[candidate("A=1"), candidate("A=1")]).unwrap_err().to_string();
+        assert!(error.contains("two candidates are called `A=1`"), "{error}");
+        let named = |name: &str| BenchCandidate { name: Some(name.to_string()), ..candidate("A=1") };
+        assert_eq!(names(&[named("x"), named("y")]).unwrap(), ["x", "y"]);
+        assert!(names(&[named("x"), named("x")]).is_err());
     }
 }

@@ -9,15 +9,15 @@ use super::args::{
     BuildArgs, CacheArgs, CompileArgs, LeaderboardArgs, PreflightArgs, RenderArgs, SelftestArgs, SweepArgs,
     WorkerArgs,
 };
-use super::bench_args::BenchArgs;
-use super::crosscheck_args::CrosscheckArgs;
+use super::bench::BenchArgs;
+use super::crosscheck::CrosscheckArgs;
 use super::evaluate::EvaluateArgs;
 use super::explain::ExplainArgs;
 use super::export_args::ExportArgs;
 use super::gate::GateArgs;
 use super::history::{HistoryArgs, RestoreArgs};
 use super::init::{ImportArgs, InitArgs};
-use super::invert_args::InvertArgs;
+use super::invert::InvertArgs;
 use super::mcp::McpArgs;
 use super::micro::MicroArgs;
 use super::one_args::TestOneArgs;

@@ -1,80 +1,216 @@
 //! `evo crosscheck`: other people's clocks and checks beside evo's own, on the exported form of a candidate.
 //!
 //! evo judges and times the candidate first, as `evo benchmark` does, and then asks one harness after the other about the
-//! same inputs. A row compares; it never becomes a result of the candidate.
+//! same inputs. A harness is a program of its own with a deadline, capped output and a kill of all that it started;
+//! whatever it does wrong is the reason of a row. A row compares; it never becomes a result of the candidate.
 
 // Comments on flags are help texts, in which `[default: …]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use std::{env, fs, io};
 
-use evo_protocol::crosscheck::{CrosscheckProblem, CrosscheckRow, OwnFinding};
-use evo_protocol::envelope::EnvelopeStatus;
+use clap::{Args, ValueEnum};
+use evo_export::format::ExportFormat;
+use evo_export::{CROSSCHECK as SCRIPT_TEXT, VERIFY_PEER};
+use evo_protocol::crosscheck::{
+    CrosscheckArray, CrosscheckLine, CrosscheckProblem, CrosscheckRequest, CrosscheckRow, OwnFinding,
+};
+use evo_protocol::device::DeviceKind;
+use evo_protocol::envelope::{EnvelopeStatus, ErrorCode, ErrorPlace};
+use evo_protocol::export::ExportJudgement;
+use evo_protocol::plan::ProblemPlan;
+use evo_space::genome::{Configuration, ContentHash};
+use evo_system::scratch::{ScratchFolder, ScratchPlace};
 use serde_json::{Value, json};
 
+use super::judge::{Aim, CROSSCHECK};
 use super::answer::Answer;
+use super::bench::{self as bench_command, ROUNDS};
 use super::call::Call;
-use super::crosscheck_args::{CrosscheckArgs, Harness};
-use super::crosscheck_harness::{
-    AskedRole, CrosscheckTask, ExportedOne, HarnessAnswer, HarnessProgram, command_words, why_not_on,
-};
 use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::export_plan::{self, VariantWish};
+use super::one_args::TestOneArgs;
 use super::judge::{self, Bench};
-use super::judge::{Aim, CROSSCHECK};
-use super::{
-    candidate, candidate_folder, crosscheck_file, crosscheck_peers, evaluate, output, session, test_one,
-};
+use super::{benchmark, candidate, candidate_folder, evaluate, output, peers, session, verdict_answer};
+use crate::bench::{self, BenchOrder, BenchRow, BenchShape, RowStatus, peer_problem};
 use crate::engine::candidate::ResolvedCandidate;
-use crate::kernel::spec::PeerSpec;
+use crate::journal::own_folder::OwnFolder;
+use crate::kernel::spec::{PeerSpec, ProblemSpec, ReferenceSpec, SpaceFile};
+use crate::kernel::specialize::{constants_of, distinct};
+use crate::peer::{self, last_words, shown};
+use crate::process::{self, Ended, RunLimits};
+use crate::report::benchmark::Compared;
 use crate::report::crosscheck::{self as report, CrosscheckSetting};
-use crate::report::judged::Compared;
+use crate::report::single;
+use crate::supervise::lane::LaneError;
+use crate::tool::{ToolKind, ToolPlaces, find};
 
-/// What was found, and the file in which it stands.
-struct Crosschecked {
-    rows: Vec<CrosscheckRow>,
-    file: String,
+/// `evo crosscheck`
+#[derive(Debug, Args)]
+pub struct CrosscheckArgs {
+    #[command(flatten)]
+    pub one: TestOneArgs,
+    /// Who measures too, each of whom has to do so then: nvbench, torch, kernelbench, cutlass, command [default: whoever can]
+    #[arg(
+        long = "harness",
+        value_enum,
+        value_name = "A,B",
+        value_delimiter = ',',
+        hide_possible_values = true
+    )]
+    pub harnesses: Vec<Harness>,
+    /// A program of yours for the harness `command`; the path of a request becomes its last argument
+    #[arg(long, value_name = "COMMAND")]
+    pub command: Option<String>,
+    /// A peer that evo times beside the candidate: `torch`, `python`, or the name of one in `[[peers]]` (repeatable)
+    #[arg(long = "peer", value_name = "NAME")]
+    pub peers: Vec<String>,
+}
+
+/// Somebody who times and checks a kernel too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Harness {
+    /// The Python package `cuda-bench`
+    Nvbench,
+    /// `torch.utils.benchmark` and `torch.testing`
+    Torch,
+    /// The evaluator of KernelBench
+    Kernelbench,
+    /// CUTLASS's profiler on the same GEMM
+    Cutlass,
+    /// A program of yours
+    Command,
+}
+
+impl Harness {
+    /// The name on the command line and in files.
+    fn as_str(self) -> &'static str {
+        match self {
+            Harness::Nvbench => "nvbench",
+            Harness::Torch => "torch",
+            Harness::Kernelbench => "kernelbench",
+            Harness::Cutlass => "cutlass",
+            Harness::Command => "command",
+        }
+    }
+
+    /// Whether it times another kernel that does the same work.
+    fn is_reference(self) -> bool {
+        self == Harness::Cutlass
+    }
+
+    /// Why it cannot be of use, whatever is installed.
+    fn why_not(self, kind: DeviceKind, is_gemm: bool) -> Option<&'static str> {
+        match (self, kind) {
+            (Harness::Command, _) => None,
+            (_, DeviceKind::Host) => Some("it runs on a GPU only, and this is the host device"),
+            (Harness::Cutlass, _) if !is_gemm => {
+                Some("the kernel is not a GEMM, and CUTLASS times nothing else")
+            }
+            _ => None,
+        }
+    }
+}
+
+impl CrosscheckArgs {
+    /// The named harnesses, or all that may be asked.
+    fn wanted(&self) -> Vec<Harness> {
+        let mut wanted = self.harnesses.clone();
+        if wanted.is_empty() {
+            wanted.extend(Harness::value_variants());
+            wanted.retain(|harness| *harness != Harness::Command || self.command.is_some());
+        }
+        wanted.sort();
+        wanted.dedup();
+        wanted
+    }
+
+    /// The words of the user's own harness, whose program is there.
+    fn command_words(&self) -> Result<Vec<String>, CliError> {
+        let is_wanted = self.wanted().contains(&Harness::Command);
+        let Some(command) = &self.command else {
+            return match is_wanted {
+                true => Err(CliError::usage("the harness `command` has no program")
+                    .with_hint("name it: `--command 'python3 mine.py'`")),
+                false => Ok(Vec::new()),
+            };
+        };
+        if !is_wanted {
+            return Err(CliError::usage("`--command` names a program that `--harness` leaves out")
+                .with_hint("add `command` to `--harness`"));
+        }
+        let refused = |why: String| {
+            let hint = "a program without a `/` is looked for in PATH, one with a `/` in the current folder";
+            CliError::usage(format!("the harness `command` does not start: {why}"))
+                .with_code(ErrorCode::BadFile)
+                .at(ErrorPlace { file: format!("--command {command}"), line: None, column: None })
+                .with_hint(hint)
+        };
+        let words = shlex::split(command)
+            .ok_or_else(|| refused("a quote or a backslash in it has no second half".into()))?;
+        let program =
+            words.first().filter(|own| !own.is_empty()).ok_or_else(|| refused("it is empty".into()))?;
+        let is_program = |path: PathBuf| {
+            fs::metadata(path).is_ok_and(|own| own.is_file() && own.permissions().mode() & 0o111 != 0)
+        };
+        let is_there = match program.contains('/') {
+            true => is_program(PathBuf::from(program)),
+            false => env::var_os("PATH")
+                .is_some_and(|all| env::split_paths(&all).any(|folder| is_program(folder.join(program)))),
+        };
+        match is_there {
+            true => Ok(words),
+            false => Err(refused(format!("there is no program `{program}`"))),
+        }
+    }
 }
 
 /// Runs the command.
 pub fn run(arguments: &CrosscheckArgs, call: &Call) -> Result<Answer, CliError> {
-    let words = command_words(arguments)?;
-    let peers = crosscheck_peers::named(arguments)?;
-    let tried = judge::run(
-        judge::ask(&arguments.one, call, Aim::Crosscheck)?,
-        &arguments.one,
-        call,
-        Aim::Crosscheck,
-        |bench| CrosscheckRun { arguments, call, bench, words: &words, peers: &peers }.run(),
-    )?;
-    let one = &arguments.one;
-    let Some(found) = &tried.found else { return tried.answer(one, call, Aim::Crosscheck, None) };
-    let headline = report::headline(&found.rows);
-    let text = report::text(&found.rows);
-    let ended = tried.ended(one, call, Aim::Crosscheck, absent(arguments, &found.rows), &text)?;
-    let checked = tried.judged.checked();
-    let mut own = json!(tried.fields(&checked));
-    own["rows"] = json!(found.rows);
-    own["file"] = json!(found.file);
-    own["result"] = json!(tried.brief(&ended));
-    own["result"]["headline"] = headline.clone().into();
-    own["result"]["rows"] = json!(found.rows);
-    let mut answer = ended.answer(&own);
-    if found.rows.iter().any(CrosscheckRow::disagrees) && answer.error.is_none() {
+    let words = arguments.command_words()?;
+    let TestOneArgs { words: named, candidate, run, .. } = &arguments.one;
+    let candidate = candidate::resolve(named, candidate, &run.device, run.access.access())?;
+    let peers = peers::all_named(&arguments.peers, &session::kernel_of(&candidate.file)?.peers)?;
+    let tried = judge::run(judge::ask(&arguments.one, call, Aim::Crosscheck)?, &arguments.one, call, Aim::Crosscheck, |bench| {
+        ask_all((arguments, &candidate), call, bench, &words, &peers)
+    })?;
+    let mut own = tried.fields();
+    let Some((rows, file)) = &tried.found else {
+        return tried.answer(&arguments.one, call, Aim::Crosscheck, None, own, "");
+    };
+    own["rows"] = json!(rows);
+    own["file"] = json!(file);
+    let (headline, text) = (report::headline(rows), report::text(rows));
+    let absent = absent(arguments, rows);
+    let mut answer =
+        tried.answer(&arguments.one, call, Aim::Crosscheck, absent, own, &text)?;
+    if rows.iter().any(CrosscheckRow::disagrees) && answer.error.is_none() {
         (answer.exit, answer.status) = (ExitCode::Failed, EnvelopeStatus::Fail);
     }
-    answer.reasons.extend(why_null(&found.rows));
+    answer.reasons.extend(why_null(rows));
+    if let Some(Value::Object(result)) = &mut answer.result {
+        result.insert("headline".to_string(), headline.clone().into());
+        result.insert("rows".to_string(), json!(rows));
+    }
     output::say(&headline);
     if !call.is_json() {
-        output::say(&format!("kept in {}", found.file));
+        output::say(&format!("kept in {file}"));
     }
     Ok(answer)
 }
 
 /// Harnesses that were named and did not do all that was asked; without names, one has to have done so.
 fn absent(arguments: &CrosscheckArgs, rows: &[CrosscheckRow]) -> Vec<&'static str> {
-    let is_done = |row: &CrosscheckRow| row.is_complete(row.harness == Harness::Cutlass.as_str());
-    let lacks = |own: &&Harness| !rows.iter().filter(|row| row.harness == own.as_str()).all(is_done);
+    let lacks = |harness: &&Harness| {
+        let mut own = rows.iter().filter(|row| row.harness == harness.as_str());
+        !own.all(|row| row.is_complete(harness.is_reference()))
+    };
     let named: Vec<&'static str> = arguments.harnesses.iter().filter(lacks).map(|own| own.as_str()).collect();
     // A point of reference checks nothing.
     let checked = rows.iter().any(|row| row.is_complete(false));
@@ -88,173 +224,448 @@ fn why_null(rows: &[CrosscheckRow]) -> BTreeMap<String, String> {
         let Value::Object(fields) = json!(row) else { continue };
         for (name, _) in fields.iter().filter(|(_, value)| value.is_null()) {
             let why = match (name.as_str(), &row.reason) {
-                ("reason", _) => "nothing is to be said beside the numbers".to_string(),
-                ("faster_than_peer", _) => "the harness timed no peer".to_string(),
-                ("version", _) => "the harness did not say it".to_string(),
-                ("sign_kept" | "faster_than_baseline", None) => {
-                    "one of both has no comparison with the default configuration".to_string()
+                ("reason", _) => "nothing is to be said beside the numbers",
+                ("faster_than_peer", _) => "the harness timed no peer",
+                ("version", _) | (_, None)
+                    if !matches!(name.as_str(), "sign_kept" | "faster_than_baseline") =>
+                {
+                    "the harness did not say it"
                 }
-                (_, Some(reason)) => reason.clone(),
-                (_, None) => "the harness did not say it".to_string(),
+                (_, None) => "one of both has no comparison with the default configuration",
+                (_, Some(reason)) => reason,
             };
-            reasons.insert(format!("result.rows.{at}.{name}"), why);
+            reasons.insert(format!("result.rows.{at}.{name}"), why.to_string());
         }
     }
     reasons
 }
 
-/// One call.
-struct CrosscheckRun<'c, 'b, 'a> {
-    arguments: &'c CrosscheckArgs,
-    call: &'c Call,
-    bench: &'b mut Bench<'a>,
-    words: &'c [String],
-    peers: &'c [PeerSpec],
-}
+/// The rows, for programs; the same for people; and what KernelBench's evaluator said, as the script in Python writes it.
+const ROWS: &str = "crosscheck.json";
+const PAGE: &str = "crosscheck.md";
+const KERNELBENCH: &str = "kernelbench_report.json";
+/// A longer report is not KernelBench's.
+const REPORT_MAX: u64 = 4 << 20;
 
-impl CrosscheckRun<'_, '_, '_> {
-    fn run(mut self) -> Result<Crosschecked, CliError> {
-        let one = &self.arguments.one;
-        let (kernel, kind) = (session::kernel_of(self.bench.file)?.name.clone(), self.bench.lane.info().kind);
-        let folder = candidate_folder::open(&one.candidate, (&kernel, kind.as_str()), &self.call.facts());
-        let folder = crosscheck_file::checked(folder)?;
-        // The device's time belongs to one command at a time.
-        let _turn = evaluate::take_turn(&one.candidate.out, &self.bench.setup.choice)?;
-        let compared = match self.is_default() || !self.bench.single.evaluation.verdict.is_pass() {
-            true => None,
-            false => Some(test_one::against_default(self.bench)?),
-        };
-        let setting = self.call.facts();
-        let configuration = self.bench.single.evaluation.configuration.to_string();
-        let device = self.bench.lane.info().name.clone();
-        let setting = CrosscheckSetting {
-            kernel: &kernel,
-            device: &device,
-            configuration: &configuration,
-            verdict: &self.bench.single.evaluation.verdict.label(),
-            noise_floor: compared.as_ref().and_then(|own| own.noise_floor),
-            repro: &setting.repro,
-        };
-        let handed = self.hand_out(one.run.limits.limit_tool.as_secs_f64())?;
-        let (mut rows, mut file) = (Vec::new(), String::new());
-        for harness in self.arguments.asked() {
-            output::say(&format!("asking {}", harness.as_str()));
-            let own = self.rows(harness, &handed, compared.as_ref())?;
-            if harness == Harness::Kernelbench {
-                let ran_in = handed.as_ref().ok().map(|own| own.task.folder());
-                crosscheck_file::keep_report(&folder, ran_in, &own)?;
-            }
-            rows.extend(own);
-            file = crosscheck_file::keep(&folder, &rows, &setting)?;
+/// Asks every harness. Files are written after each, so that an interrupted run leaves what is finished. Gives the rows
+/// and the place of the first file.
+fn ask_all(
+    (arguments, candidate): (&CrosscheckArgs, &ResolvedCandidate),
+    call: &Call,
+    bench: &mut Bench<'_>,
+    words: &[String],
+    peers: &[PeerSpec],
+) -> Result<(Vec<CrosscheckRow>, String), CliError> {
+    let one = &arguments.one;
+    let kernel = session::kernel_of(bench.file)?.name.clone();
+    let of = (kernel.as_str(), bench.lane.info().kind.as_str());
+    let folder = candidate_folder::open(&one.candidate, of, &call.facts());
+    let folder = folder.map_err(|(path, error)| unwritable(&path, &error))?;
+    for name in [ROWS, PAGE, KERNELBENCH] {
+        if let Some(what) = folder.irregular(name) {
+            let place = folder.place(name);
+            let text = format!("`{}` is {what}", place.display());
+            return Err(CliError::bad_file(text, &place).with_hint("move it away"));
         }
-        Ok(Crosschecked { rows, file })
     }
-
-    /// Whether the candidate is what it would be compared with.
-    fn is_default(&self) -> bool {
-        let space = &self.bench.file.space;
-        let own = &self.bench.single.evaluation.configuration;
-        self.arguments.one.candidate.source.is_none() && *own == space.configuration(&space.default_genome())
-    }
-
-    /// What harnesses are handed, or why they cannot be asked.
-    fn hand_out(&mut self, limit_s: f64) -> Result<Result<Handed, String>, CliError> {
-        let task = match CrosscheckTask::new(self.bench, limit_s)? {
-            Ok(task) => task,
-            Err(why) => return Ok(Err(why)),
-        };
-        let one = &self.arguments.one;
-        let access = one.run.access.access();
-        let mut resolved = candidate::resolve(&one.words, &one.candidate, &one.run.device, access)?;
-        one.add_grid(&mut resolved.file);
-        let ResolvedCandidate { file, configuration, provenance, .. } = &resolved;
-        let source_hash = provenance.source_hash.as_ref();
-        let own = ExportedOne { role: AskedRole::Candidate, file, configuration, source_hash };
-        let candidate = match task.export(self.bench, own)? {
-            Ok(problems) => problems,
-            Err(why) => return Ok(Err(why)),
-        };
-        let passed = self.bench.single.evaluation.verdict.is_pass();
-        let peers = if passed { self.peers } else { &[] };
-        let against_peers = crosscheck_peers::ratios(self.bench, peers, &resolved)?;
-        let mut baseline = None;
-        if !self.is_default() {
-            let file = self.bench.file;
-            let configuration = &file.space.configuration(&file.space.default_genome());
-            let own = ExportedOne { role: AskedRole::Baseline, file, configuration, source_hash: None };
-            baseline = task.export(self.bench, own)?.ok();
-        }
-        Ok(Ok(Handed { task, candidate, baseline, against_peers }))
-    }
-
-    /// One harness about every problem.
-    fn rows(
-        &self,
-        harness: Harness,
-        handed: &Result<Handed, String>,
-        compared: Option<&Compared>,
-    ) -> Result<Vec<CrosscheckRow>, CliError> {
-        let kind = self.bench.setup.choice.kind;
-        let mut baseline = HarnessAnswer::default();
-        let answer = match handed {
-            Err(why) => HarnessAnswer::without(why),
-            Ok(handed) => match why_not_on(harness, kind, handed.task.is_gemm()) {
-                Some(why) => HarnessAnswer::without(why),
-                None => {
-                    let answer = self.ask(harness, handed, AskedRole::Candidate, &handed.candidate)?;
-                    let has_time = answer.lines.iter().any(|own| own.time_ns.is_some());
-                    if let Some(problems) =
-                        handed.baseline.as_ref().filter(|_| has_time && harness != Harness::Cutlass)
-                    {
-                        baseline = self.ask(harness, handed, AskedRole::Baseline, problems)?;
-                    }
-                    answer
-                }
-            },
+    let write = |name: &str, text: &str| {
+        let written = folder.replace(name, text.as_bytes(), true);
+        written.map_err(|error| unwritable(&folder.place(name), &error))
+    };
+    // The device's time belongs to one command at a time.
+    let _turn = evaluate::take_turn(&one.candidate.out, &bench.setup.choice)?;
+    let evaluation = &bench.single.evaluation;
+    let space = &bench.file.space;
+    let default = space.configuration(&space.default_genome());
+    let is_default = one.candidate.source.is_none() && evaluation.configuration == default;
+    let passed = evaluation.verdict.is_pass();
+    let compared = (passed && !is_default).then(|| test_one::against_default(bench)).transpose()?;
+    let noise_floor = compared.as_ref().and_then(|own| own.noise_floor);
+    let setting = CrosscheckSetting {
+        kernel: &kernel,
+        device: &bench.lane.info().name.clone(),
+        configuration: &evaluation.configuration.to_string(),
+        verdict: &evaluation.verdict.label(),
+        noise_floor,
+        repro: &call.facts().repro,
+    };
+    let baseline = (!is_default).then_some(&default);
+    let (limit, kind) = (one.run.limits.limit_tool, bench.setup.choice.kind);
+    let handed = match Handed::out(candidate, bench, baseline, limit, if passed { peers } else { &[] }) {
+        Ok(handed) => Ok(handed),
+        Err(Unhanded::Reason(why)) => Err(why),
+        Err(Unhanded::Error(error)) => return Err(error),
+    };
+    let (mut rows, mut file) = (Vec::new(), String::new());
+    for harness in arguments.wanted() {
+        output::say(&format!("asking {}", harness.as_str()));
+        let (answer, about_baseline) = match &handed {
+            Err(why) => (HarnessAnswer::without(why.as_str()), HarnessAnswer::default()),
+            Ok(handed) => handed.ask(harness, words, kind, limit)?,
         };
         let against_peers = handed.as_ref().ok().map(|own| &own.against_peers);
-        let evaluation = &self.bench.single.evaluation;
-        let timed = self.bench.job.timed.iter().enumerate();
-        Ok(timed
-            .map(|(at, plan)| {
-                let pair = compared.and_then(|own| own.problems.get(at)).and_then(|own| own.as_ref().ok());
-                let own = OwnFinding {
-                    correct: Some(evaluation.verdict.is_pass()),
-                    measurements: &evaluation.measurements,
-                    noise_floor: compared.and_then(|own| own.noise_floor),
-                    against_baseline: pair,
-                    against_peer: against_peers.and_then(|own| own.get(&plan.name)).copied(),
-                };
-                let name = harness.as_str();
-                match answer.of(&plan.name) {
-                    None => CrosscheckRow::not_run(name, &plan.name, own.correct, &answer.why_not),
-                    Some(line) if harness == Harness::Cutlass => CrosscheckRow::reference(name, line, &own),
-                    Some(line) => CrosscheckRow::judged(name, line, baseline.of(&plan.name), &own),
-                }
-            })
-            .collect())
+        let row = |(at, plan): (usize, &ProblemPlan)| {
+            let pair = |own: &'_ Compared| own.problems.get(at).and_then(|own| own.as_ref().ok()).cloned();
+            let pair = compared.as_ref().and_then(pair);
+            let own = OwnFinding {
+                correct: Some(passed),
+                measurements: &evaluation.measurements,
+                noise_floor,
+                against_baseline: pair.as_ref(),
+                against_peer: against_peers.and_then(|own| own.get(&plan.name)).copied(),
+            };
+            let (name, before) = (harness.as_str(), about_baseline.of(&plan.name));
+            match answer.of(&plan.name) {
+                None => CrosscheckRow::not_run(name, &plan.name, own.correct, &answer.why_not),
+                Some(line) => CrosscheckRow::judged(name, line, before, &own, harness.is_reference()),
+            }
+        };
+        let found: Vec<CrosscheckRow> = bench.job.timed.iter().enumerate().map(row).collect();
+        if harness == Harness::Kernelbench {
+            // Without a report of this run it says why: an older one would look like this run's.
+            let why = found.iter().find_map(|row| row.reason.clone());
+            let absent =
+                json!({ "schema": "evo.kernelbench-report", "version": 1, "problems": [], "reason": why });
+            let report = handed.as_ref().ok().and_then(Handed::kernelbench_report).unwrap_or(absent);
+            write(KERNELBENCH, &format!("{report:#}\n"))?;
+        }
+        rows.extend(found);
+        write(ROWS, &format!("{:#}\n", json!(rows)))?;
+        write(PAGE, &report::markdown(&rows, &setting))?;
+        file = folder.place(ROWS).display().to_string();
     }
+    Ok((rows, file))
+}
 
-    fn ask(
-        &self,
-        harness: Harness,
-        handed: &Handed,
-        role: AskedRole,
-        problems: &[CrosscheckProblem],
-    ) -> Result<HarnessAnswer, CliError> {
-        let request = handed.task.request(harness, role, problems)?;
-        let limit = self.arguments.one.run.limits.limit_tool;
-        let program = HarnessProgram { harness, words: self.words, folder: handed.task.folder(), limit };
-        Ok(program.ask(&request))
+fn unwritable(path: &Path, error: &io::Error) -> CliError {
+    CliError::harness(format!("cannot write `{}`: {error}", path.display()))
+}
+
+/// Why harnesses are handed nothing.
+enum Unhanded {
+    /// It is the reason of every row.
+    Reason(String),
+    Error(CliError),
+}
+
+impl From<CliError> for Unhanded {
+    fn from(error: CliError) -> Unhanded {
+        Unhanded::Error(error)
     }
 }
 
-/// What harnesses are asked about.
+impl From<io::Error> for Unhanded {
+    fn from(error: io::Error) -> Unhanded {
+        let text = format!("cannot write what a harness is handed: {error}");
+        CliError::harness(text).with_hint("the cache (`EVO_CACHE_DIR`) needs room on the disk").into()
+    }
+}
+
+/// The script that runs the harnesses in Python.
+const SCRIPT: &str = "crosscheck.py";
+/// The forms that harnesses launch.
+const FORMATS: [ExportFormat; 4] =
+    [ExportFormat::Cu, ExportFormat::Cubin, ExportFormat::TorchOp, ExportFormat::CudaCore];
+
+/// What harnesses are asked about: scripts, inputs, expected answers and exported kernels in a folder.
 struct Handed {
-    task: CrosscheckTask,
+    folder: ScratchFolder,
+    /// With no problems.
+    request: CrosscheckRequest,
     candidate: Vec<CrosscheckProblem>,
     /// The default configuration, unless the candidate is that.
     baseline: Option<Vec<CrosscheckProblem>>,
     /// Candidate's time / the fastest peer's, by problem.
     against_peers: BTreeMap<String, f64>,
+}
+
+impl Handed {
+    fn out(
+        own: &ResolvedCandidate,
+        bench: &mut Bench<'_>,
+        baseline: Option<&Configuration>,
+        limit: Duration,
+        peers: &[PeerSpec],
+    ) -> Result<Handed, Unhanded> {
+        let kernel = session::kernel_of(bench.file)?;
+        let place = ScratchPlace::new(bench.setup.farm.cache.join("crosschecks"));
+        place.probe()?;
+        place.sweep();
+        let folder = place.folder()?;
+        for (name, text) in
+            [("evo_peer.py", peer::SCRIPT), ("verify_peer.py", VERIFY_PEER), (SCRIPT, SCRIPT_TEXT)]
+        {
+            fs::write(folder.path().join(name), text)?;
+        }
+        let operator = match &kernel.check.reference {
+            ReferenceSpec::Builtin { name } => Some(name.clone()),
+            _ => None,
+        };
+        let problems = bench.lane.block_worker(bench.job).and_then(|mut worker| {
+            let hand = |(at, plan): (usize, &ProblemPlan)| {
+                let own = folder.path().join("cases").join(at.to_string());
+                fs::create_dir_all(&own)
+                    .map_err(|error| LaneError::Unexpected { found: error.to_string() })?;
+                worker.hand_out_answers(plan, &own)?;
+                Ok(problem(plan, &kernel.name, operator.clone(), &own))
+            };
+            bench.job.timed.iter().enumerate().map(hand).collect::<Result<Vec<_>, _>>()
+        });
+        let problems = problems.map_err(|error| match error {
+            LaneError::Lost { why } => Unhanded::Error(CliError::device(why)),
+            error => Unhanded::Reason(format!("its inputs could not be written: {error}")),
+        })?;
+        let export =
+            |role: &str, file: &SpaceFile, configuration: &Configuration, hash: Option<&ContentHash>| {
+                export(bench, &folder.path().join(role), &problems, (file, configuration, hash))
+            };
+        let candidate =
+            export("candidate", &own.file, &own.configuration, own.provenance.source_hash.as_ref())?;
+        let baseline = match baseline.map(|configuration| export("baseline", bench.file, configuration, None))
+        {
+            Some(Err(Unhanded::Error(error))) => return Err(error.into()),
+            exported => exported.and_then(Result::ok),
+        };
+        let request = CrosscheckRequest {
+            schema: "evo.crosscheck.request".to_string(),
+            version: 1,
+            harness: String::new(),
+            role: String::new(),
+            device: bench.setup.choice.spec.clone(),
+            kernel: kernel.name.clone(),
+            operator,
+            mode: kernel.objective.ranking.timing(),
+            limit_s: limit.as_secs_f64(),
+            problems: Vec::new(),
+        };
+        let against_peers = against_peers(bench, peers, own)?;
+        Ok(Handed { folder, request, candidate, baseline, against_peers })
+    }
+
+    /// What a harness says of the candidate, and where it timed that, of the baseline.
+    fn ask(
+        &self,
+        harness: Harness,
+        words: &[String],
+        kind: DeviceKind,
+        limit: Duration,
+    ) -> Result<(HarnessAnswer, HarnessAnswer), CliError> {
+        let is_gemm = self.request.operator.as_deref() == Some("gemm");
+        if let Some(why) = harness.why_not(kind, is_gemm) {
+            return Ok((HarnessAnswer::without(why), HarnessAnswer::default()));
+        }
+        let about = |role: &str, problems: &[CrosscheckProblem]| -> Result<HarnessAnswer, CliError> {
+            let request = CrosscheckRequest {
+                harness: harness.as_str().to_string(),
+                role: role.to_string(),
+                problems: problems.to_vec(),
+                ..self.request.clone()
+            };
+            let path = self.folder.path().join(format!("{}-{role}.json", harness.as_str()));
+            let text = format!("{:#}", json!(request));
+            fs::write(&path, text).map_err(|error| unwritable(&path, &error))?;
+            let mut command = match self.command(harness, words) {
+                Ok(command) => command,
+                Err(why) => return Ok(HarnessAnswer::without(why)),
+            };
+            command.arg(path);
+            Ok(match process::run(command, &RunLimits::new(limit)) {
+                Ok(ended) => HarnessAnswer::read(&ended, limit),
+                Err(error) => HarnessAnswer::without(format!("it does not start: {error}")),
+            })
+        };
+        let answer = about("candidate", &self.candidate)?;
+        let has_time = answer.lines.iter().any(|line| line.time_ns.is_some());
+        let baseline = match self.baseline.as_ref().filter(|_| has_time && !harness.is_reference()) {
+            Some(problems) => about("baseline", problems)?,
+            None => HarnessAnswer::default(),
+        };
+        Ok((answer, baseline))
+    }
+
+    fn command(&self, harness: Harness, words: &[String]) -> Result<Command, String> {
+        if let (Harness::Command, Some((program, arguments))) = (harness, words.split_first()) {
+            let mut command = Command::new(program);
+            command.args(arguments);
+            return Ok(command);
+        }
+        let python = find(ToolKind::Python, None, &ToolPlaces::of_environment());
+        let mut command = Command::new(python.map_err(|failure| failure.message)?);
+        let folder = self.folder.path();
+        command.arg("-B").arg(folder.join(SCRIPT)).arg(harness.as_str()).current_dir(folder);
+        Ok(command)
+    }
+
+    fn kernelbench_report(&self) -> Option<Value> {
+        let bytes =
+            OwnFolder::open(self.folder.path()).ok()?.read_at_most(KERNELBENCH, REPORT_MAX).ok()??;
+        serde_json::from_slice(&bytes).ok()
+    }
+}
+
+/// What a harness said of some problems.
+#[derive(Debug, Default)]
+struct HarnessAnswer {
+    lines: Vec<CrosscheckLine>,
+    /// Why other problems have no line.
+    why_not: String,
+}
+
+impl HarnessAnswer {
+    fn of(&self, problem: &str) -> Option<&CrosscheckLine> {
+        self.lines.iter().find(|line| line.problem == problem)
+    }
+
+    fn without(why: impl Into<String>) -> HarnessAnswer {
+        HarnessAnswer { lines: Vec::new(), why_not: why.into() }
+    }
+
+    /// Lines that begin with a brace are the protocol's; others are the program's own talk.
+    fn read(ended: &Ended, limit: Duration) -> HarnessAnswer {
+        let mut answer = HarnessAnswer::default();
+        let mut garbage = None;
+        let clean = |text: Option<String>| text.map(|own| shown(&own)).filter(|own| !own.is_empty());
+        let stdout = ended.stdout.text();
+        for text in stdout.lines().map(str::trim).filter(|own| !own.is_empty()) {
+            match serde_json::from_str::<CrosscheckLine>(text) {
+                Ok(line) if answer.of(&line.problem).is_none() => answer.lines.push(CrosscheckLine {
+                    version: clean(line.version),
+                    reason: clean(line.reason),
+                    ..line
+                }),
+                _ => garbage = garbage.or(Some(text)),
+            }
+        }
+        let ending = match ended.timed_out {
+            true => Some(format!("it did not end within {} s, see `--limit-tool`", limit.as_secs_f64())),
+            false => ended.status.filter(|status| !status.success()).map(peer::ending),
+        };
+        answer.why_not = match (ending, garbage) {
+            (Some(how), _) => last_words(how, &ended.stderr.text()),
+            (None, Some(text)) => format!("it printed something that is not a row: `{}`", shown(text)),
+            (None, None) => "it said nothing of this problem".to_string(),
+        };
+        answer
+    }
+}
+
+/// Exports a variant into a folder: the problems with the folders that serve them.
+fn export(
+    bench: &Bench<'_>,
+    folder: &Path,
+    problems: &[CrosscheckProblem],
+    (file, configuration, source_hash): (&SpaceFile, &Configuration, Option<&ContentHash>),
+) -> Result<Vec<CrosscheckProblem>, Unhanded> {
+    let kernel = session::kernel_of(file)?;
+    let choice = &bench.setup.choice;
+    let spec = |name: &str| kernel.problems.iter().find(|own| own.name == name);
+    let wanted: Vec<&ProblemSpec> = problems.iter().filter_map(|own| spec(&own.problem)).collect();
+    let arch = (choice.kind == DeviceKind::Cuda).then_some(choice.arch.as_str());
+    let mut served = Vec::new();
+    let sets = distinct(wanted.iter().map(|own| constants_of(&kernel.specialize, own)));
+    for (at, constants) in sets.into_iter().enumerate() {
+        let own = wanted.iter().filter(|own| constants_of(&kernel.specialize, own) == constants);
+        let wish = VariantWish {
+            file,
+            kernel,
+            configuration: configuration.clone(),
+            constants: constants.clone(),
+            problems: own.copied().collect(),
+            source_hash: source_hash.cloned(),
+            judged: ExportJudgement::Now,
+            judged_on: choice.name.clone().or(Some(choice.spec.clone())),
+            numbers: None,
+            folder: String::new(),
+        };
+        let variant = export_plan::make(&wish, &FORMATS, arch).map_err(|error| match error.exit_code() {
+            ExitCode::Usage => {
+                Unhanded::Reason(error.to_string().lines().next().unwrap_or_default().to_string())
+            }
+            _ => Unhanded::Error(error),
+        })?;
+        let folder = folder.join(at.to_string());
+        for file in &variant.files {
+            let path = folder.join(&file.path);
+            path.parent().map_or(Ok(()), fs::create_dir_all)?;
+            fs::write(path, &file.contents)?;
+        }
+        let is_served =
+            |own: &&CrosscheckProblem| wish.problems.iter().any(|problem| problem.name == own.problem);
+        let own = problems.iter().filter(is_served);
+        served.extend(own.map(|own| CrosscheckProblem { folder: folder.clone(), ..own.clone() }));
+    }
+    Ok(served)
+}
+
+/// A problem as a harness sees it, with files in a folder; that of the exported kernel is still missing.
+fn problem(plan: &ProblemPlan, kernel: &str, operator: Option<String>, folder: &Path) -> CrosscheckProblem {
+    let handed = peer_problem(plan, kernel, operator, folder);
+    let expected = plan.buffers.iter().filter(|own| own.role.is_answer()).map(|own| {
+        let array = CrosscheckArray {
+            path: folder.join("expected").join(format!("{}.npy", own.name)),
+            dtype: own.dtype.as_str().to_string(),
+            npy: own.dtype.answered().npy().to_string(),
+            shape: own.shape.clone(),
+        };
+        (own.name.clone(), array)
+    });
+    CrosscheckProblem {
+        problem: handed.problem,
+        sizes: handed.sizes,
+        scalars: handed.scalars,
+        folder: PathBuf::new(),
+        inputs: handed.inputs,
+        expected: expected.filter(|(_, own)| own.path.is_file()).collect(),
+    }
+}
+
+/// Candidate's time / the fastest peer's time by problem, in the mode that ranks, so that a harness which timed a peer too
+/// can be asked whether both see the same one ahead. The run is that of `evo bench`; peers that are wrong or do not run
+/// count for nothing.
+fn against_peers(
+    bench: &mut Bench<'_>,
+    peers: &[PeerSpec],
+    own: &ResolvedCandidate,
+) -> Result<BTreeMap<String, f64>, CliError> {
+    const OURS: &str = "evo";
+    if peers.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let Bench { setup, lane, seed, job, .. } = bench;
+    let kernel = session::kernel_of(&own.file)?;
+    let is_timed = |shape: &BenchShape| job.timed.iter().any(|plan| plan.name == shape.problem.name);
+    let shapes: Vec<BenchShape> =
+        bench::of_problems(kernel, setup.choice.kind).into_iter().filter(is_timed).collect();
+    let seats = peers::start(peers, &setup.choice.spec, false)?;
+    let problems: Vec<_> = shapes.iter().map(|shape| &shape.problem).collect();
+    let candidate = bench_command::own_candidate(OURS, own, &problems, setup, lane, *seed)?;
+    let mode = kernel.objective.ranking.timing();
+    let order = BenchOrder {
+        lane,
+        kernel,
+        own: vec![candidate],
+        peers: seats,
+        shapes: &shapes,
+        modes: &[mode],
+        ranking: mode,
+        rounds: ROUNDS,
+        deep: false,
+        until: None,
+        seed: *seed,
+        cache: setup.farm.cache.clone(),
+    };
+    let done = bench::run(order, &mut |prepared| judge::compile(setup, prepared), &mut |_, _| Ok(()));
+    let (rows, _) = done.map_err(bench_command::ended)?;
+    let time = |row: &BenchRow| row.modes.get(mode.as_str()).map(|own| own.p50_ns);
+    let of = |problem: &str, is_own: bool| {
+        let own = rows.iter().filter(|row| {
+            row.problem == problem && row.status == RowStatus::Pass && (row.implementation == OURS) == is_own
+        });
+        own.filter_map(time).reduce(f64::min)
+    };
+    let ratio = |shape: &BenchShape| {
+        let name = &shape.problem.name;
+        Some((name.clone(), of(name, true)? / of(name, false)?))
+    };
+    Ok(shapes.iter().filter_map(ratio).collect())
 }

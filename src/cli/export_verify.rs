@@ -23,10 +23,10 @@ use super::export_plan::{self, LaunchLook};
 use super::export_plan::{ExportedVariant, VariantWish};
 use super::judge::{self, AskedCandidate};
 use super::{device_lane, evaluate, session};
-use crate::bench::{BenchOrder, BenchRow, BenchShape, PeerSeat, RowStatus, of_problems, run};
+use crate::bench::{BenchOrder, BenchRow, BenchShape, RowStatus, of_problems, run};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::specialize;
-use crate::peer::{PeerCommand, SCRIPT};
+use crate::peer::{PeerCommand, PeerSeat, SCRIPT};
 use crate::tool::{ToolKind, ToolPlaces, find};
 
 /// How implementations are called in the run.

@@ -1,99 +1,121 @@
 //! `evo invert`: harms a kernel on purpose, one resource at a time, and ranks the resources by what that costs.
 //!
-//! Harmed variants are typed apart: what is measured of one is an [`InvertDose`] and never an evaluation, so no board,
-//! prior, seed, gate or export can take it. The study's journal keeps them as `diagnostic`.
+//! Harmed variants are typed apart: what is measured of one is an [`InvertDose`] and never an evaluation, so no journal,
+//! board, prior, seed, gate or export can take it.
 
-use evo_protocol::device::DeviceKind;
-use evo_protocol::invert::{InvertDose, InvertRow, ranked};
-use evo_protocol::known::Known;
+// Comments on flags are help texts, in which `[default: …]` is not a link.
+#![allow(rustdoc::broken_intra_doc_links)]
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use evo_protocol::device::{DeviceKind, EntryAttributes};
+use evo_protocol::invert::{InvertDose, InvertMetric, InvertRow, MetricDirection, counted, ranked};
+use evo_protocol::verdict::VerdictClass;
 use evo_space::diagnostic::nearest;
+use evo_space::genome::Configuration;
 use serde_json::{Value, json};
 
+use super::judge::{Aim, INVERT};
 use super::answer::Answer;
 use super::call::Call;
+use super::counters::attributes_of;
 use super::error::CliError;
-use super::invert_args::InvertArgs;
-use super::invert_counters::{self, HarmCounters};
-use super::invert_file::{self, InvertSubject, Inverted};
-use super::invert_harmed::HarmJournal;
-use super::invert_harmed::{HarmBench, HarmedCopy};
-use super::judge::{self, Bench, Tried};
-use super::judge::{Aim, INVERT};
-use super::{candidate, session};
-use crate::kernel::harm::{self, HarmPlan};
-use crate::kernel::spec::KernelSpec;
-use crate::report::invert;
+use super::one_args::TestOneArgs;
+use super::judge::{self, Bench};
+use super::{candidate, candidate_folder, device_lane, output, session, verdict_answer};
+use crate::compile::cache::{self, Cache};
+use crate::engine::candidate::ResolvedCandidate;
+use crate::engine::ports::{Evaluate, Rivals};
+use crate::engine::single::{self, Single};
+use crate::inspect::profile::{self, Collection, ProfiledLaunch};
+use crate::kernel::harm::{self, Dose, HarmFacts, HarmPlan, apply};
+use crate::kernel::spec::{KernelSpec, MetricEvidence};
+use crate::report::invert::{self, Inverted};
+use crate::report::single as report;
+use crate::supervise::job::{Job, Standing};
+use crate::supervise::lane::LaneOptions;
+use crate::tool::{self, FoundTool, ToolKind, ToolPlaces};
+
+/// `evo invert`
+#[derive(Debug, Args)]
+pub struct InvertArgs {
+    #[command(flatten)]
+    pub one: TestOneArgs,
+    /// Only these pathologies (`barriers,entry_delay`) [default: all]
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Whether Nsight Compute, where it is found, looks at the largest dose of each pathology
+    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
+    pub counters: InvertCounters,
+}
+
+/// Whether a profiler looks at harmed copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum InvertCounters {
+    /// Where one is found
+    Auto,
+    /// Machine code and launches alone tell what happened
+    Off,
+}
 
 /// Runs the command.
 pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
     let one = &arguments.one;
     let access = one.run.access.access();
-    let file = candidate::resolve(&one.words, &one.candidate, &one.run.device, access)?.file;
-    check_names(&arguments.only, session::kernel_of(&file)?)?;
+    let candidate = candidate::resolve(&one.words, &one.candidate, &one.run.device, access)?;
+    check_names(&arguments.only, session::kernel_of(&candidate.file)?)?;
     if one.problems.len() > 1 {
         let text = format!("`--problem` {} times: a kernel is harmed on one problem", one.problems.len());
         return Err(CliError::usage(text).with_hint("call `evo invert` once for each problem"));
     }
     let tried = judge::run(judge::ask(one, call, Aim::Invert)?, one, call, Aim::Invert, |bench| {
-        harm_all(arguments, call, bench)
+        Harm::begin(arguments, bench, &candidate)?.run(arguments, call)
     })?;
-    let Some(found) = tried.found.as_ref() else { return tried.answer(one, call, Aim::Invert, None) };
-    let text = invert::text(&found.rows, &found.problem, found.noise_floor);
-    let absent = (!found.rows.iter().any(InvertRow::is_finding)).then_some(INVERT);
-    let ended = tried.ended(one, call, Aim::Invert, absent, &text)?;
-    let checked = tried.judged.checked();
-    let mut own = json!(tried.fields(&checked));
-    let not_compared = "the unharmed kernel could not be compared with itself";
+    let mut own = report::json(&tried.setting, &tried.judged.single.evaluation, &tried.judged.single.attributes);
+    let Some((found, counters, file)) = &tried.found else {
+        return tried.answer(one, call, Aim::Invert, None, own, "");
+    };
     own["rows"] = json!(found.rows);
     own["problem"] = json!(found.problem);
-    own["noise_floor"] = json!(Known::of(found.noise_floor, not_compared));
-    own["journal"] = json!(Known::from(found.journal.clone()));
-    own["counters"] = json!(Known::from(found.counters.clone()));
-    own["result"] = json!(tried.brief(&ended));
-    own["result"]["rows"] = json!(found.rows);
-    let answer = ended.answer(&own);
-    if let Err(why) = &found.journal {
-        if !call.is_json() {
-            super::output::say(&format!("note: harmed copies are in no journal: {why}"));
-        }
+    own["noise_floor"] = json!(found.noise_floor);
+    own["counters"] = json!(counters.as_ref().ok());
+    if let Ok(path) = file {
+        own["file"] = json!(path);
     }
-    keep(arguments, call, &tried, found, answer)
-}
-
-/// Writes the files beside the study's; what was found is shown also where that fails.
-fn keep(
-    arguments: &InvertArgs,
-    call: &Call,
-    tried: &Tried<Inverted>,
-    found: &Inverted,
-    mut answer: Answer,
-) -> Result<Answer, CliError> {
-    let subject = InvertSubject {
-        evaluation: &tried.judged.single.evaluation,
-        kernel: &tried.setting.kernel,
-        kind: tried.judged.device.as_ref().map_or(DeviceKind::Host, |device| device.kind),
-        device: &tried.setting.device,
-        repro: &tried.setting.repro,
-    };
-    match invert_file::keep(arguments, call, &subject, found) {
+    let absent = (!found.rows.iter().any(InvertRow::is_finding)).then_some(INVERT);
+    let text = invert::text(found);
+    let mut answer = tried.answer(one, call, Aim::Invert, absent, own, &text)?;
+    if let Some(Value::Object(result)) = &mut answer.result {
+        result.insert("rows".to_string(), json!(found.rows));
+    }
+    if found.noise_floor.is_none() {
+        let why = "the unharmed kernel could not be compared with itself";
+        answer.reasons.insert("noise_floor".to_string(), why.to_string());
+    }
+    if let Err(why) = counters {
+        answer.reasons.insert("counters".to_string(), why.clone());
+    }
+    match file {
         Ok(path) => {
-            if let Ok(Value::Object(mut own)) = serde_json::from_str(&answer.own) {
-                own.insert("file".to_string(), path.as_str().into());
-                answer.own = Value::Object(own).to_string();
-            }
             if !call.is_json() {
-                super::output::say(&format!("kept in {path}"));
+                output::say(&format!("kept in {path}"));
             }
             Ok(answer)
         }
-        Err(error) => Ok(answer.despite(error)),
+        // What was found is shown also where its files cannot be written.
+        Err(why) => Ok(answer.despite(CliError::harness(why.clone()))),
     }
 }
 
 /// Refuses names of `--only` that the kernel has no pathology for.
 fn check_names(only: &[String], kernel: &KernelSpec) -> Result<(), CliError> {
-    let Some(unknown) = only.iter().find(|name| !harm::named(kernel, name)) else { return Ok(()) };
     let known = harm::names(kernel);
+    let Some(unknown) = only.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
     let hint = match nearest(unknown, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("there are {}", known.join(", ")),
@@ -101,78 +123,368 @@ fn check_names(only: &[String], kernel: &KernelSpec) -> Result<(), CliError> {
     Err(CliError::usage(format!("`--only {unknown}`: there is no such pathology")).with_hint(hint))
 }
 
-fn harm_all(arguments: &InvertArgs, call: &Call, bench: &mut Bench<'_>) -> Result<Inverted, CliError> {
-    let mut bench = HarmBench::new(&arguments.one, bench)?;
-    let mut journal = HarmJournal::open(arguments, call, &bench)?;
-    let plans = harm::plans(bench.kernel()?, &bench.facts(), &arguments.only);
-    let mut counters = HarmCounters::open(arguments, &bench, &plans)?;
-    let mut found = Inverted {
-        rows: Vec::new(),
-        problem: bench.problem().to_string(),
-        noise_floor: bench.noise_floor(),
-        journal: journal.kept(),
-        counters: counters.as_ref().map(HarmCounters::version).map_err(String::clone),
-    };
-    let (repro, kernel) = (call.facts().repro, bench.kernel()?.name.clone());
-    for plan in plans {
-        found.rows.push(row(&mut bench, &mut journal, counters.as_mut().ok(), plan)?);
-        found.rows = ranked(found.rows);
-        let device = bench.facts().device;
-        let (kind, device) = (device.kind, device.name.as_str());
-        let evaluation = bench.evaluation();
-        let subject = InvertSubject { evaluation, kernel: &kernel, kind, device, repro: &repro };
-        // What an interrupt leaves. Whether the files can be written is told at the end, when all rows are in them.
-        let _ = invert_file::keep(arguments, call, &subject, &found);
-    }
-    found.journal = journal.kept();
-    Ok(found)
+/// Digits of the candidate's hash in a file's name.
+const DIGITS: usize = 12;
+
+/// What was found, the version of the profiler that looked too or why none did, and the file `invert-<hash>.json`.
+type Harmed = (Inverted, Result<String, String>, Result<String, String>);
+
+/// The unharmed kernel on a device, and what is known of it.
+struct Harm<'c, 'b, 'a> {
+    problems: &'c [String],
+    candidate: &'c ResolvedCandidate,
+    bench: &'b mut Bench<'a>,
+    attributes: Vec<EntryAttributes>,
+    noise_floor: Option<f64>,
+    plans: Vec<HarmPlan>,
+    counters: Result<HarmCounters, String>,
 }
 
-fn row(
-    bench: &mut HarmBench<'_, '_>,
-    journal: &mut HarmJournal,
-    counters: Option<&mut HarmCounters>,
-    plan: HarmPlan,
-) -> Result<InvertRow, CliError> {
-    let HarmPlan { name, resource, unit, try_next, lightens, shows_as, moves, doses } = plan;
-    let mut row = InvertRow::of(name, resource, try_next);
-    let not_run = |why: String| format!("not run: {why}");
-    let doses = match doses {
-        Ok(doses) => doses,
-        Err(why) => return Ok(InvertRow { how_known: not_run(why), ..row }),
-    };
-    let mut timed = None;
-    for dose in doses {
-        match bench.measure(&dose, lightens)? {
-            Ok(HarmedCopy { dose, job }) => {
-                let found = InvertDose { unit: unit.clone(), ..dose };
-                journal.keep(&row, lightens, &found);
-                timed = job.map(|job| (job, found.what.clone())).or(timed);
-                row.doses.push(found);
-            }
+impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
+    /// Measures how far the unharmed kernel differs from itself.
+    fn begin(
+        arguments: &'c InvertArgs,
+        bench: &'b mut Bench<'a>,
+        candidate: &'c ResolvedCandidate,
+    ) -> Result<Harm<'c, 'b, 'a>, CliError> {
+        let job: &'a Job = bench.job;
+        let timed = job.timed.first().ok_or_else(|| {
+            CliError::usage("no problem of this kernel is timed, so nothing can be compared")
+                .with_hint("name one with `--problem`, or give one `timed = true`")
+        })?;
+        let attributes = attributes_of(&bench.single.attributes, job, timed).to_vec();
+        bench.lane.expect_pairs();
+        let noise_floor = Evaluate::noise_floor(bench.lane, job, 1).ok();
+        let facts = HarmFacts { device: bench.lane.info(), attributes: &attributes };
+        let plans = harm::plans(session::kernel_of(bench.file)?, &facts, &arguments.only);
+        let counters = HarmCounters::open(arguments, bench, &plans);
+        let problems = &arguments.one.problems;
+        Ok(Harm { problems, candidate, bench, attributes, noise_floor, plans, counters })
+    }
+
+    /// Measures every dose. Files are written after each pathology, so that an interrupt leaves what is finished.
+    fn run(mut self, arguments: &InvertArgs, call: &Call) -> Result<Harmed, CliError> {
+        let device = self.bench.lane.info().clone();
+        let evaluation = &self.bench.single.evaluation;
+        let mut found = Inverted {
+            rows: Vec::new(),
+            kernel: session::kernel_of(self.bench.file)?.name.clone(),
+            device: device.name.clone(),
+            configuration: evaluation.configuration.to_string(),
+            problem: self.bench.job.timed.first().map_or(String::new(), |plan| plan.name.clone()),
+            noise_floor: self.noise_floor,
+            repro: call.facts().repro,
+        };
+        let source_hash =
+            evaluation.source_hash.as_ref().filter(|_| arguments.one.candidate.source.is_some());
+        let hash = source_hash.unwrap_or(&evaluation.configuration_hash).as_str();
+        let name = format!("invert-{}", &hash[..DIGITS.min(hash.len())]);
+        let of = (found.kernel.as_str(), device.kind.as_str());
+        let folder = candidate_folder::open(&arguments.one.candidate, of, &call.facts());
+        let unwritable =
+            |path: &Path, error: &io::Error| format!("cannot write `{}`: {error}", path.display());
+        let folder = folder.map_err(|(path, error)| unwritable(&path, &error));
+        let mut file = Err(String::new());
+        for plan in std::mem::take(&mut self.plans) {
+            let row = self.row(plan)?;
+            found.rows.push(row);
+            found.rows = ranked(found.rows);
+            file = folder.as_ref().map_err(String::clone).and_then(|folder| {
+                let files =
+                    [("json", format!("{:#}\n", json!(found.rows))), ("md", invert::markdown(&found))];
+                for (extension, text) in files {
+                    let name = format!("{name}.{extension}");
+                    let written = folder.replace(&name, text.as_bytes(), true);
+                    written.map_err(|error| unwritable(&folder.place(&name), &error))?;
+                }
+                Ok(folder.place(&format!("{name}.json")).display().to_string())
+            });
+        }
+        Ok((found, self.counters.map(|counters| counters.tool.version.to_string()), file))
+    }
+
+    fn row(&mut self, plan: HarmPlan) -> Result<InvertRow, CliError> {
+        let HarmPlan { name: pathology, resource, unit, try_next, lightens, shows_as, moves, doses } = plan;
+        let mut row = InvertRow { pathology, resource, try_next, ..InvertRow::default() };
+        let not_run = |why: String| format!("not run: {why}");
+        let doses = match doses {
+            Ok(doses) => doses,
             Err(why) => return Ok(InvertRow { how_known: not_run(why), ..row }),
+        };
+        let mut timed = None;
+        for dose in doses {
+            let (dose, job) = match self.measure(&dose, &unit, lightens)? {
+                Ok(measured) => measured,
+                Err(why) => return Ok(InvertRow { how_known: not_run(why), ..row }),
+            };
+            timed = job.map(|job| (job, dose.what.clone())).or(timed);
+            row.doses.push(dose);
+        }
+        row.happened = row.doses.iter().filter_map(|dose| dose.changed).reduce(|one, other| one || other);
+        let is_measured = row.doses.iter().any(|dose| dose.ratio.is_some());
+        row.how_known = match row.doses.first() {
+            _ if row.happened == Some(false) => {
+                "no_effect: machine code and launches are the unharmed kernel's".to_string()
+            }
+            Some(first) if !is_measured => format!("not measured: {}", first.verdict),
+            _ => shows_as.to_string(),
+        };
+        if let (Ok(counters), Some((job, dose)), false) = (&self.counters, timed, moves.is_empty()) {
+            row = judged(row, lightens, counters.look(&moves, &job, &dose));
+        }
+        if row.happened == Some(false) {
+            return Ok(row);
+        }
+        if lightens {
+            // Answers are wrong, so only the time that is left says something.
+            let ratios = row.doses.iter().filter(|dose| dose.has_changed()).filter_map(|dose| dose.ratio);
+            row.upper_bound_of_cure_ratio = ratios.reduce(f64::min);
+            return Ok(row);
+        }
+        Ok(row.sloped())
+    }
+
+    /// Judges a harmed copy and compares it with the unharmed kernel: the dose, and the job where it was timed. The inner
+    /// error says why that cannot be done. One that `lightens` may be wrong.
+    fn measure(
+        &mut self,
+        dose: &Dose,
+        unit: &str,
+        lightens: bool,
+    ) -> Result<Result<(InvertDose, Option<Job>), String>, CliError> {
+        let space = &self.candidate.file.space;
+        let mut kernel = session::kernel_of(&self.candidate.file)?.clone();
+        if let Err(why) = apply(&mut kernel, &dose.change) {
+            return Ok(Err(why));
+        }
+        let pair = |(name, value): (&str, &evo_space::value::Value)| {
+            let set = dose.set.iter().find(|(other, _)| other == name);
+            (Arc::from(name), set.map_or(value, |(_, other)| other).clone())
+        };
+        let configuration = Configuration::new(self.candidate.configuration.iter().map(pair).collect());
+        let Some(genome) = space.genome(&configuration) else {
+            return Ok(Err(format!("`{configuration}` is not a point of this space")));
+        };
+        let (unit, what) = (unit.to_string(), dose.shown.clone());
+        let mut found = InvertDose { dose: dose.amount, unit, what, ..InvertDose::default() };
+        if let Some(refused) = single::constraint_verdict(space, &configuration) {
+            found.verdict = refused.verdict.label();
+            return Ok(Ok((found, None)));
+        }
+        let Bench { setup, lane, seed, .. } = &mut *self.bench;
+        let problems = session::problems(&kernel, setup.choice.kind, self.problems)?;
+        let recipe = session::recipe(&kernel, &problems, setup, lane, *seed)?;
+        let compiled =
+            single::job(&recipe, genome, configuration, false, |prepared| judge::compile(setup, prepared))?;
+        let (begun, job) = match compiled {
+            Ok(ready) => ready,
+            Err(refused) => {
+                found.verdict = refused.verdict.label();
+                return Ok(Ok((found, None)));
+            }
+        };
+        // The gates alone: the comparison times it.
+        let judged = begun.judged(lane.evaluate(&job.gates_only(), &Standing::default()));
+        if judged.lost {
+            return Err(CliError::device("the device was lost while a harmed variant was judged"));
+        }
+        let verdict = &judged.evaluation.verdict;
+        found.verdict = verdict.label();
+        found.changed = Some(self.differs(&judged, &job));
+        found.code_hash.clone_from(&judged.evaluation.code_hash);
+        let may_be_timed = verdict.is_pass() || lightens && verdict.kind.class() == VerdictClass::Wrong;
+        if found.has_changed() && may_be_timed {
+            self.compare(&job, &mut found);
+        }
+        let job = found.ratio.is_some().then_some(job);
+        Ok(Ok((found, job)))
+    }
+
+    /// Whether machine code or launches are others than the unharmed kernel's.
+    fn differs(&self, judged: &Single, job: &Job) -> bool {
+        let plan = job.timed.first();
+        let harmed = plan.map_or(&[][..], |plan| attributes_of(&judged.attributes, job, plan));
+        let resident = |all: &[EntryAttributes]| -> Vec<Option<u32>> {
+            all.iter().map(|launch| launch.blocks_per_multiprocessor).collect()
+        };
+        judged.evaluation.code_hash != self.bench.single.evaluation.code_hash
+            || resident(harmed) != resident(&self.attributes)
+    }
+
+    fn compare(&mut self, job: &Job, found: &mut InvertDose) {
+        let rivals = Rivals {
+            baseline: self.bench.job.clone(),
+            finalist: job.clone(),
+            problems: vec![0],
+            noise_floor: self.noise_floor.unwrap_or(0.0),
+            within: Some(Duration::ZERO),
+        };
+        match Evaluate::pair(self.bench.lane, &rivals).into_iter().next() {
+            Some(Ok(pair)) => {
+                found.ratio = Some(pair.ratio);
+                found.ratio_low = Some(pair.ratio_low);
+                found.ratio_high = Some(pair.ratio_high);
+            }
+            Some(Err(why)) => found.verdict = format!("not compared: {why}"),
+            None => found.verdict = "not compared".to_string(),
         }
     }
-    row.happened = row.doses.iter().filter_map(|dose| dose.changed).reduce(|one, other| one || other);
-    let is_measured = row.doses.iter().any(|dose| dose.ratio.is_some());
-    row.how_known = match row.doses.first() {
-        _ if row.happened == Some(false) => {
-            "no_effect: machine code and launches are the unharmed kernel's".to_string()
+}
+
+/// Counts what a copy stores, so that one which leaves out work is told from one that is harmed.
+const STORES: &str = "global_store_sectors";
+/// Copies may store to fewer sectors by this share: a kernel that writes beside others does not do so the same way twice.
+const STORES_LOST: f64 = 0.02;
+
+/// A profiler, and what it saw of the unharmed kernel: whether what should move did move.
+struct HarmCounters {
+    tool: FoundTool,
+    options: LaneOptions,
+    arch: String,
+    limit: Duration,
+    unharmed: Vec<ProfiledLaunch>,
+}
+
+impl HarmCounters {
+    /// Has the profiler look at the unharmed kernel, or says why it does not.
+    fn open(arguments: &InvertArgs, bench: &Bench<'_>, plans: &[HarmPlan]) -> Result<HarmCounters, String> {
+        let (device, run) = (bench.lane.info(), &arguments.one.run);
+        if device.kind != DeviceKind::Cuda {
+            return Err("the host device has no counters".to_string());
         }
-        Some(first) if !is_measured => format!("not measured: {}", first.verdict),
-        _ => shows_as.to_string(),
+        if arguments.counters == InvertCounters::Off {
+            return Err("`--counters off`".to_string());
+        }
+        let fields: BTreeSet<&str> =
+            plans.iter().flat_map(|plan| &plan.moves).map(|evidence| evidence.metric.as_str()).collect();
+        if fields.is_empty() {
+            return Err("no pathology of this call names a metric".to_string());
+        }
+        let tool = tool::locate(ToolKind::Ncu, None, &ToolPlaces::of_environment())
+            .map_err(|failure| failure.to_string())?;
+        let kernel = session::kernel_of(bench.file).map_err(|error| error.to_string())?;
+        let options = device_lane::lane_options(bench.setup, run.worker_command.as_deref(), Some(kernel))
+            .map_err(|error| error.to_string())?;
+        let (arch, limit) = (device.arch.clone(), run.limits.limit_tool);
+        let counters = HarmCounters { tool, options, arch, limit, unharmed: Vec::new() };
+        let unharmed = counters.collect(bench.job, fields)?;
+        Ok(HarmCounters { unharmed, ..counters })
+    }
+
+    /// What the profiler sees of a harmed copy.
+    fn look(&self, moves: &[MetricEvidence], job: &Job, dose: &str) -> Result<InvertMetric, String> {
+        let harmed = self.collect(job, moves.iter().map(|evidence| evidence.metric.as_str()))?;
+        movement(moves, dose, &self.unharmed, &harmed)
+    }
+
+    /// Metrics of each launch, the stores besides.
+    fn collect<'f>(
+        &self,
+        job: &Job,
+        fields: impl IntoIterator<Item = &'f str>,
+    ) -> Result<Vec<ProfiledLaunch>, String> {
+        let plan = job.timed.first().ok_or("no problem is timed")?;
+        let fields: Vec<&str> = fields.into_iter().chain([STORES]).collect();
+        let wanted = profile::named(&fields, &self.arch);
+        let cache = Cache::open(&cache::default_dir()).map_err(|error| error.to_string())?;
+        let scratch = cache.scratch().map_err(|error| error.to_string())?;
+        let (tool, options, folder, limit) = (&self.tool, &self.options, scratch.path(), self.limit);
+        let collected =
+            profile::collect(&Collection { tool, options, job, plan, wanted: &wanted, folder, limit });
+        collected.map(|collected| collected.launches).map_err(|failure| failure.to_string())
+    }
+}
+
+/// The first of the metrics that moved, else the first that has a value.
+fn movement(
+    moves: &[MetricEvidence],
+    dose: &str,
+    unharmed: &[ProfiledLaunch],
+    harmed: &[ProfiledLaunch],
+) -> Result<InvertMetric, String> {
+    let stores = profile::movement(STORES, MetricDirection::Down, unharmed, harmed).ok();
+    // A kernel whose stores are all asynchronous has none that are counted.
+    let stores = stores.filter(|stores| stores.before > 0.0);
+    let stores_kept = stores.map(|stores| stores.after >= stores.before * (1.0 - STORES_LOST));
+    let metric = |evidence: &MetricEvidence| {
+        let moved = profile::movement(&evidence.metric, evidence.direction, unharmed, harmed)?;
+        Ok(InvertMetric {
+            name: evidence.metric.clone(),
+            direction: evidence.direction,
+            unharmed: moved.before,
+            harmed: moved.after,
+            moved: moved.has_moved,
+            dose: dose.to_string(),
+            stores_kept,
+        })
     };
-    if let (Some(counters), Some((job, dose)), false) = (counters, timed, moves.is_empty()) {
-        row = invert_counters::judged(row, lightens, counters.look(&moves, &job, &dose)?);
+    let mut metrics: Vec<Result<InvertMetric, String>> = moves.iter().map(metric).collect();
+    let rank =
+        |metric: &Result<InvertMetric, String>| metric.as_ref().map_or(2, |metric| u8::from(!metric.moved));
+    metrics.sort_by_key(rank);
+    metrics.into_iter().next().unwrap_or_else(|| Err("the pathology names no metric".to_string()))
+}
+
+/// A row with what a profiler saw of it. A harm that did not happen has no effect, whatever its copy's machine code is.
+fn judged(row: InvertRow, lightens: bool, metric: Result<InvertMetric, String>) -> InvertRow {
+    let metric = match metric {
+        Ok(metric) => metric,
+        Err(why) => return InvertRow { how_known: format!("{}; no metric: {why}", row.how_known), ..row },
+    };
+    // What takes work away may store less.
+    let stores_kept = metric.stores_kept.filter(|_| !lightens);
+    let objection = InvertMetric { stores_kept, ..metric.clone() }.objection();
+    let how_known = match &objection {
+        Some(why) => format!("no_effect: {why}, so whatever the copy costs is not told of this resource"),
+        None => {
+            let (before, after) = (counted(metric.unharmed), counted(metric.harmed));
+            format!("{}; `{}` went from {before} to {after}", row.how_known, metric.name)
+        }
+    };
+    InvertRow { happened: Some(objection.is_none()), how_known, metric: Some(metric), ..row }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launch(values: &[(&str, f64)]) -> Vec<ProfiledLaunch> {
+        let metrics = values.iter().map(|(field, value)| (field.to_string(), Some(*value))).collect();
+        vec![ProfiledLaunch { entry: "k".into(), grid: [1, 1, 1], block: [32, 1, 1], metrics }]
     }
-    if row.happened == Some(false) {
-        return Ok(row);
+
+    fn row(lightens: bool, moves: &[(&str, MetricDirection)], harmed: &[(&str, f64)]) -> InvertRow {
+        let moves: Vec<_> = moves.iter().map(|(name, way)| MetricEvidence::of(name, *way)).collect();
+        let unharmed = launch(&[("l1_hit_percent", 60.0), ("instructions", 100.0), (STORES, 64.0)]);
+        let how_known = "machine code differs".to_string();
+        let row = InvertRow { happened: Some(true), how_known, ..InvertRow::default() };
+        judged(row, lightens, movement(&moves, "L2 only", &unharmed, &launch(harmed)))
     }
-    if lightens {
-        // Answers are wrong, so only the time that is left says something.
-        let ratios = row.doses.iter().filter(|dose| dose.has_changed()).filter_map(|dose| dose.ratio);
-        row.upper_bound_of_cure_ratio = ratios.reduce(f64::min);
-        return Ok(row);
+
+    #[test]
+    fn the_metric_that_moved_speaks_for_a_row() {
+        use MetricDirection::{Down, Up};
+        let both = [("instructions", Up), ("l1_hit_percent", Down)];
+        let kept = row(false, &both, &[("l1_hit_percent", 0.0), ("instructions", 100.0), (STORES, 64.0)]);
+        let metric = kept.metric.as_ref().unwrap();
+        assert_eq!((metric.name.as_str(), metric.stores_kept), ("l1_hit_percent", Some(true)));
+        assert_eq!(kept.happened, Some(true));
+        assert!(kept.how_known.ends_with("`l1_hit_percent` went from 60 to 0"), "{kept:?}");
+        let none = row(false, &both, &[("l1_hit_percent", 60.0), ("instructions", 100.0), (STORES, 64.0)]);
+        assert_eq!(none.happened, Some(false));
+        assert!(none.how_known.starts_with("no_effect: `instructions` did not go up"), "{none:?}");
+        // Without a value machine code alone speaks.
+        let blind = row(false, &both[1..], &[("instructions", 1.0)]);
+        assert_eq!((blind.happened, blind.metric), (Some(true), None));
+        assert_eq!(blind.how_known, "machine code differs; no metric: `l1_hit_percent` has no value");
     }
-    Ok(row.sloped())
+
+    #[test]
+    fn a_copy_that_leaves_out_stores_is_not_a_harmed_kernel() {
+        let l1 = [("l1_hit_percent", MetricDirection::Down)];
+        let less = [("l1_hit_percent", 0.0), (STORES, 32.0)];
+        assert_eq!(row(false, &l1, &less).happened, Some(false));
+        assert_eq!(row(true, &l1, &less).happened, Some(true), "lightened on purpose");
+        assert_eq!(row(false, &l1, &less[..1]).metric.unwrap().stores_kept, None);
+    }
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use evo_protocol::envelope::{ErrorCode, ErrorPlace};
+use evo_space::diagnostic::nearest;
 
 use super::error::CliError;
-use crate::bench::PeerSeat;
 use crate::kernel::spec::PeerSpec;
-use crate::peer::{PeerCommand, SHIPPED, shipped};
+use crate::peer::{PeerCommand, PeerSeat, SHIPPED, shipped};
 use crate::tool::{ToolKind, ToolPlaces, find};
 
 /// Longest time of a peer's answer where nothing else is said; importing torch may take half a minute. A quick run
@@ -26,6 +26,27 @@ pub fn named(name: &str, known: &[PeerSpec]) -> Option<PeerSpec> {
     };
     let own = known.iter().find(|own| own.name == name).cloned();
     own.or_else(|| SHIPPED.contains(&name).then(shipped))
+}
+
+/// Peers by their names, each once.
+pub fn all_named(names: &[String], known: &[PeerSpec]) -> Result<Vec<PeerSpec>, CliError> {
+    let mut wanted: Vec<PeerSpec> = Vec::new();
+    for name in names {
+        let Some(peer) = named(name, known) else {
+            let names = known.iter().map(|peer| peer.name.as_str()).chain(SHIPPED.iter().copied());
+            let hint = match nearest(name, names.clone()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => {
+                    format!("there are {}; others go into `[[peers]]`", names.collect::<Vec<_>>().join(", "))
+                }
+            };
+            return Err(CliError::usage(format!("there is no peer `{name}`")).with_hint(hint));
+        };
+        if !wanted.iter().any(|other| other.name == peer.name) {
+            wanted.push(peer);
+        }
+    }
+    Ok(wanted)
 }
 
 /// Starts their processes.

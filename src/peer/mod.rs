@@ -5,12 +5,27 @@
 //! (`worker::judge`), and the times that it reports must fit our own clock (`claims`). The protocol is in
 //! `docs/bench.md`.
 
+use std::path::Path;
+use std::time::Duration;
+
 mod claims;
 mod process;
 mod protocol;
-mod shipped;
 
 pub use claims::ClaimedTime;
-pub use process::{PeerCommand, PeerFailure, PeerProcess};
-pub use protocol::{PeerArray, PeerImplementation, PeerProblem};
-pub use shipped::{SCRIPT, SHIPPED, shipped};
+pub use process::{PeerCommand, PeerFailure, PeerSeat, ending, last_words, shown};
+pub use protocol::{PeerImplementation, PeerProblem};
+
+/// Names of peers that need no `[[peers]]`.
+pub const SHIPPED: &[&str] = &["torch", "python"];
+
+/// The Python program of the peers that come with evo, which an installed evo carries inside.
+pub const SCRIPT: &str = include_str!("../../python/evo_peer.py");
+
+/// The command of a shipped peer, with this Python. Its text goes on the command line, so that nothing has to be
+/// written; stdin is the protocol's.
+pub fn shipped(name: &str, python: &Path, timeout: Duration) -> PeerCommand {
+    let python = python.display().to_string();
+    let command = [python.as_str(), "-c", SCRIPT, "--backend", name].map(String::from).to_vec();
+    PeerCommand { name: name.to_string(), command, folder: None, timeout }
+}

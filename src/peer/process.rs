@@ -57,20 +57,19 @@ impl PeerFailure {
     }
 }
 
+/// After so many deaths a peer is not started again.
+const DEATHS_MAX: u32 = 3;
+
 /// A running peer. Dropping it kills its process group, and what it started in sessions of their own.
 #[derive(Debug)]
-pub struct PeerProcess {
+struct PeerProcess {
     talk: Conversation<PeerRequest, PeerAnswer>,
-    timeout: Duration,
-    /// When answers are too late, however much time one may take.
-    until: Option<Instant>,
     // Below the conversation, so that it is dropped after the kill of the group: a peer that goes on could start more.
     _mark: RunMark,
 }
 
 impl PeerProcess {
-    /// Starts a peer, without asking it anything.
-    pub fn start(own: &PeerCommand) -> io::Result<PeerProcess> {
+    fn start(own: &PeerCommand) -> io::Result<PeerProcess> {
         let Some((program, arguments)) = own.command.split_first() else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "its command is empty"));
         };
@@ -86,20 +85,62 @@ impl PeerProcess {
         let log = CappedLog::of_end(LOG_MAX);
         let mark = RunMark::put_on(&mut command);
         let talk = Conversation::start(command, PEER_VERSION, ProcessGroup::default(), log)?;
-        Ok(PeerProcess { talk: talk.with_line_max(LINE_MAX), timeout: own.timeout, until: None, _mark: mark })
+        Ok(PeerProcess { talk: talk.with_line_max(LINE_MAX), _mark: mark })
+    }
+}
+
+/// A peer over a whole run: greeted once, started again after a death, and given up after several.
+#[derive(Debug)]
+pub struct PeerSeat {
+    command: PeerCommand,
+    device: String,
+    /// Absent after a death, until the next problem.
+    process: Option<PeerProcess>,
+    is_greeted: bool,
+    version: Option<String>,
+    deaths: u32,
+    /// Why it can do nothing here, or how it died last.
+    why: String,
+    is_unable: bool,
+    /// When answers are too late, however much time one may take.
+    until: Option<Instant>,
+}
+
+impl PeerSeat {
+    /// Starts a peer's process; it is asked nothing yet.
+    pub fn start(command: PeerCommand, device: &str) -> io::Result<PeerSeat> {
+        let process = PeerProcess::start(&command)?;
+        Ok(PeerSeat {
+            command,
+            device: device.to_string(),
+            process: Some(process),
+            is_greeted: false,
+            version: None,
+            deaths: 0,
+            why: String::new(),
+            is_unable: false,
+            until: None,
+        })
     }
 
-    /// Greets it; its version, where it says one.
-    pub fn hello(&mut self, device: &str) -> Result<Option<String>, PeerFailure> {
-        match self.ask(&PeerRequest::Hello { device: device.to_string() })? {
-            PeerAnswer::Ready { unable: Some(why), .. } => Err(PeerFailure::Unable(shown(&why))),
-            PeerAnswer::Ready { version, .. } => Ok(version.map(|own| shown(&own))),
-            other => Err(self.strange("hello", &other)),
-        }
+    /// As rows name it.
+    pub fn name(&self) -> &str {
+        &self.command.name
+    }
+
+    /// What it said of itself.
+    pub fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// From now on no answer counts that comes later than this.
+    pub fn answer_by(&mut self, until: Option<Instant>) {
+        self.until = until;
     }
 
     /// Hands it a problem; what it can do of it.
     pub fn prepare(&mut self, problem: &PeerProblem) -> Result<Vec<PeerImplementation>, PeerFailure> {
+        self.ready()?;
         let mut found = match self.ask(&PeerRequest::Prepare(Box::new(problem.clone())))? {
             PeerAnswer::Prepared { implementations } => implementations,
             other => return Err(self.strange("prepare", &other)),
@@ -111,9 +152,8 @@ impl PeerProcess {
         }
         let twice = |at: usize| found[..at].iter().any(|other| other.name == found[at].name);
         if (0..found.len()).any(twice) || found.len() > IMPLEMENTATIONS_MAX {
-            let why = format!("it named {} implementations, some of them twice or too many", found.len());
-            self.talk.bury();
-            return Err(PeerFailure::Dead(why));
+            return Err(self
+                .died(format!("it named {} implementations, some of them twice or too many", found.len())));
         }
         match found.is_empty() {
             true => Err(PeerFailure::Unable("it named no implementation of this problem".to_string())),
@@ -152,52 +192,96 @@ impl PeerProcess {
         }
     }
 
-    /// From now on no answer counts that comes later than this.
-    pub fn answer_by(&mut self, until: Option<Instant>) {
-        self.until = until;
-    }
-
     /// Asks it to end, and ends it.
-    pub fn shutdown(mut self) {
-        self.talk.shutdown(&PeerRequest::Shutdown, GRACE);
-    }
-
-    fn ask(&mut self, request: &PeerRequest) -> Result<PeerAnswer, PeerFailure> {
-        match self.talk.ask(request, self.patience()) {
-            Ok(PeerAnswer::Unable { reason }) => Err(PeerFailure::Unable(shown(&reason))),
-            Ok(answer) => Ok(answer),
-            Err(death) => Err(PeerFailure::Dead(self.epitaph(&death))),
+    pub fn end(self) {
+        if let Some(mut process) = self.process {
+            process.talk.shutdown(&PeerRequest::Shutdown, GRACE);
         }
     }
 
-    /// How long the next answer may take, in whole tenths of a second, since people read it.
-    fn patience(&self) -> Duration {
+    /// A greeted process.
+    fn ready(&mut self) -> Result<(), PeerFailure> {
+        if self.is_unable {
+            return Err(PeerFailure::Dead(self.why.clone()));
+        }
+        if self.process.is_none() {
+            if self.deaths >= DEATHS_MAX {
+                let why = format!("it died {} times, the last time: {}", self.deaths, self.why);
+                return Err(PeerFailure::Dead(why));
+            }
+            let started = PeerProcess::start(&self.command);
+            let failed = |error: io::Error| PeerFailure::Dead(format!("it does not start again: {error}"));
+            self.process = Some(started.map_err(failed)?);
+            self.is_greeted = false;
+        }
+        if self.is_greeted {
+            return Ok(());
+        }
+        let unable = match self.ask(&PeerRequest::Hello { device: self.device.clone() }) {
+            Ok(PeerAnswer::Ready { version, unable: None }) => {
+                self.version = version.map(|own| shown(&own));
+                self.is_greeted = true;
+                return Ok(());
+            }
+            Ok(PeerAnswer::Ready { unable: Some(why), .. }) => shown(&why),
+            Ok(other) => return Err(self.strange("hello", &other)),
+            Err(PeerFailure::Unable(why)) => why,
+            Err(failure) => return Err(failure),
+        };
+        // It will not be able to do anything at the next problem either.
+        (self.is_unable, self.why, self.process) = (true, unable.clone(), None);
+        Err(PeerFailure::Dead(unable))
+    }
+
+    /// One question. A process that died is gone from here on.
+    fn ask(&mut self, request: &PeerRequest) -> Result<PeerAnswer, PeerFailure> {
+        // In whole tenths of a second, since people read it.
         let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
         let left = left.map(|left| Duration::from_millis((left.as_millis() / 100).max(1) as u64 * 100));
-        left.map_or(self.timeout, |left| left.min(self.timeout))
+        let patience = left.map_or(self.command.timeout, |left| left.min(self.command.timeout));
+        let Some(process) = &mut self.process else {
+            return Err(PeerFailure::Dead(format!("its process is gone: {}", self.why)));
+        };
+        match process.talk.ask(request, patience) {
+            Ok(PeerAnswer::Unable { reason }) => Err(PeerFailure::Unable(shown(&reason))),
+            Ok(answer) => Ok(answer),
+            Err(death) => Err(self.died(epitaph(&death))),
+        }
     }
 
     /// An answer to another question than was asked.
     fn strange(&mut self, question: &str, answer: &PeerAnswer) -> PeerFailure {
-        let said = shown(&format!("{answer:?}"));
-        self.talk.bury();
-        PeerFailure::Dead(format!("it answered `{question}` with {said}"))
+        let answer = shown(&format!("{answer:?}"));
+        self.died(format!("it answered `{question}` with {answer}"))
     }
 
-    fn epitaph(&self, death: &ProcessDeath) -> String {
-        let how = match &death.cause {
-            DeathCause::Deadline { limit } => format!("no answer within {} s", limit.as_secs_f64()),
-            DeathCause::Exit(status) => ending(*status),
-            DeathCause::Protocol { found } => format!("it said something that is not the protocol: {found}"),
-        };
-        let text = death.log.text();
-        let last = text.lines().rev().find(|line| !line.trim().is_empty());
-        let how = shown(&how);
-        last.map_or(how.clone(), |line| format!("{how} (last words: {})", shown(line)))
+    /// Ends the process, with everything that it started.
+    fn died(&mut self, why: String) -> PeerFailure {
+        self.process = None;
+        self.deaths += 1;
+        self.why.clone_from(&why);
+        PeerFailure::Dead(why)
     }
 }
 
-fn ending(status: ExitStatus) -> String {
+fn epitaph(death: &ProcessDeath) -> String {
+    let how = match &death.cause {
+        DeathCause::Deadline { limit } => format!("no answer within {} s", limit.as_secs_f64()),
+        DeathCause::Exit(status) => ending(*status),
+        DeathCause::Protocol { found } => format!("it said something that is not the protocol: {found}"),
+    };
+    last_words(shown(&how), &death.log.text())
+}
+
+/// How a program ended, with the last line of what it printed on stderr.
+pub fn last_words(how: String, stderr: &str) -> String {
+    match stderr.lines().rev().find(|line| !line.trim().is_empty()) {
+        Some(line) => format!("{how} (last words: {})", shown(line)),
+        None => how,
+    }
+}
+
+pub fn ending(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("its process ended with exit code {code}"),
         (None, Some(signal)) => format!("its process was killed by {}", signal_name(signal)),
@@ -205,6 +289,7 @@ fn ending(status: ExitStatus) -> String {
     }
 }
 
-fn shown(text: &str) -> String {
+/// What a foreign program said, in one short line.
+pub fn shown(text: &str) -> String {
     printable(&shortened(text.trim(), SHOWN)).into_owned()
 }

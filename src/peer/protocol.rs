@@ -1,8 +1,8 @@
 //! What goes over a peer's stdin and stdout: one object a line, framed as `{"v":1,"id":N,"body":{"type":…}}`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
+use evo_protocol::crosscheck::CrosscheckArray;
 use evo_protocol::measurement::TimingMode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -37,20 +37,9 @@ pub struct PeerProblem {
     pub operator: Option<String>,
     pub sizes: BTreeMap<String, i64>,
     pub scalars: BTreeMap<String, Value>,
-    pub inputs: BTreeMap<String, PeerArray>,
+    pub inputs: BTreeMap<String, CrosscheckArray>,
     /// Where outputs are to be written.
-    pub outputs: BTreeMap<String, PeerArray>,
-}
-
-/// An array in a `.npy` file.
-#[derive(Clone, Debug, Serialize)]
-pub struct PeerArray {
-    pub path: PathBuf,
-    /// The element type of the problem: `bf16`.
-    pub dtype: &'static str,
-    /// The element type in the file: `<f4`, because NumPy has no bf16.
-    pub npy: &'static str,
-    pub shape: Vec<u64>,
+    pub outputs: BTreeMap<String, CrosscheckArray>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -17,7 +17,6 @@ mod lane;
 mod lanes;
 pub mod live;
 pub mod live_sanitizer;
-pub mod micro;
 pub mod ports;
 pub mod prepared;
 pub mod recipe;

@@ -43,6 +43,7 @@ pub struct KernelRecipe<'a> {
     search: SearchPath,
     files: FileReader,
     conditions: Option<ContentHash>,
+    reach: JobReach,
 }
 
 /// The naive kernel, which every variant of a run needs. It is compiled once, so its bytes are kept: the cache
@@ -102,6 +103,7 @@ impl<'a> KernelRecipe<'a> {
             search: SearchPath::default(),
             files: FileReader::default(),
             conditions: None,
+            reach: JobReach::Whole,
         }
     }
 
@@ -114,6 +116,12 @@ impl<'a> KernelRecipe<'a> {
         KernelRecipe { conditions, ..self }
     }
 
+    /// The same with jobs that end after the small shapes and a screening, for a ranking that is a hint.
+    pub fn hinting(self) -> KernelRecipe<'a> {
+        KernelRecipe { reach: JobReach::Hint, ..self }
+    }
+
+    /// How answers are judged, and the machine code of the reference kernels.
     pub fn judging(&self) -> (&CheckPlan, Vec<ContentHash>) {
         let references = [&self.reference, &self.reference_single, &self.prepare];
         (&self.check, references.into_iter().flatten().map(|one| one.code.clone()).collect())
@@ -417,6 +425,10 @@ impl Recipe for KernelRecipe<'_> {
         let built = prepared::built_codes(&prepared.sources, binaries);
         self.check_compiled(plans, &built)?;
         let (tiny, tiny_notes) = self.launchable_shapes(&prepared.tiny, &built);
+        let is_hint = self.reach == JobReach::Hint;
+        // A hint has no finalists, so nothing is ever looked at in depth.
+        let order = JobOrder { deep: order.deep.filter(|_| !is_hint), ..order };
+        let several = if is_hint { Vec::new() } else { prepared.tiny.several.clone() };
         let drawn =
             if order.deep.is_some() { self.drawn_shapes(&prepared.configuration) } else { Vec::new() };
         // Options may differ from variant to variant, and only a variant that declares them is judged by them.
@@ -437,7 +449,7 @@ impl Recipe for KernelRecipe<'_> {
                 },
             },
             tiny,
-            several: self.launchable(prepared.tiny.several.clone(), &built),
+            several: self.launchable(several, &built),
             drawn: self.launchable(drawn, &built),
             tiny_notes,
             checked: prepared.checked.clone(),
@@ -446,7 +458,7 @@ impl Recipe for KernelRecipe<'_> {
             deep: order.deep.is_some(),
             busy: order.deep.is_some_and(|own| own.busy),
             sampling_max: order.deep.and_then(|own| own.sampling_max),
-            reach: JobReach::Whole,
+            reach: self.reach,
         })
     }
 

@@ -9,7 +9,6 @@ pub mod clock;
 pub mod conditions;
 pub mod cover;
 pub mod definition;
-pub mod diagnostic;
 pub mod disk;
 pub mod error;
 #[doc(hidden)]

@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 
 use super::conditions::Conditions;
 use super::definition::StudyDefinition;
-use super::diagnostic::DiagnosticVariant;
 use crate::budget::StopReason;
 
 /// The newest format that this evo reads. Raised by any change that an older evo would misread.
@@ -55,8 +54,8 @@ pub enum JournalRecord {
     Confirmation(Box<Confirmation>),
     /// A variant that a sanitizer looked at, finalist or not.
     Sanitized(Box<SanitizedVariant>),
-    /// A variant that was harmed on purpose: a finding about another one, and never a result.
-    Diagnostic(Box<DiagnosticVariant>),
+    /// A variant that `evo invert` harmed on purpose. Earlier versions wrote it; nothing reads what it says.
+    Diagnostic,
     /// Evaluations of before the header above that hold under it too. Without it none of them does.
     Kept { numbers: Vec<u64> },
     /// Something a person should know.
@@ -138,7 +137,7 @@ impl JournalRecord {
             JournalRecord::Confirmation(one) => one.at_ms,
             JournalRecord::Sanitized(one) => one.at_ms,
             JournalRecord::End(end) => end.at_ms,
-            JournalRecord::Kept { .. } | JournalRecord::Diagnostic(_) => None,
+            JournalRecord::Kept { .. } | JournalRecord::Diagnostic => None,
         }
     }
 }

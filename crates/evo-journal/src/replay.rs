@@ -8,7 +8,6 @@ use evo_protocol::evaluation::Evaluation;
 use evo_space::genome::{Configuration, ContentHash};
 
 use super::conditions::Conditions;
-use super::diagnostic::DiagnosticVariant;
 use super::error::JournalError;
 use super::reader::Journal;
 use super::record::{
@@ -31,8 +30,6 @@ pub struct History {
     pub confirmations: Vec<Confirmation>,
     /// The newest answer of a sanitizer on each evaluation, by its number.
     pub sanitized: BTreeMap<u64, SanitizedVariant>,
-    /// Harmed on purpose, in the order of the journal. Nothing that ranks or searches reads them.
-    pub diagnostics: Vec<DiagnosticVariant>,
     /// In flight at a crash and not evaluated since, by number.
     pub struck: Vec<Struck>,
     pub ends: Vec<RunEnd>,
@@ -91,7 +88,7 @@ impl History {
                 }
                 JournalRecord::Confirmation(confirmation) => history.confirmations.push(*confirmation),
                 JournalRecord::Sanitized(one) => history.sanitize(*one),
-                JournalRecord::Diagnostic(one) => history.diagnostics.push(*one),
+                JournalRecord::Diagnostic => {}
                 JournalRecord::Note { .. } => {}
                 // A run that ended by itself left nothing behind by accident, unless the device died.
                 JournalRecord::End(end) => {

@@ -13,122 +13,117 @@ use evo_space::value::Value;
 use crate::signature;
 use crate::spec::{DiagnoseDose, DiagnoseSpec, KernelSpec, LaunchSpec, MetricEvidence, OptionSpec};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pathology {
-    /// Fewer registers a thread, so that values are spilled to local memory.
-    RegisterCap,
-    /// Shared memory that nothing uses, so that fewer blocks are resident.
-    ResidentBlocks,
-    /// Every `__syncthreads()` several times.
-    Barriers,
-    /// Loads of global memory that pass by the L1 cache.
-    L1Bypass,
-    /// A lower level of optimization.
-    CompilerLevel,
-    /// A delay before the first statement of each block.
-    EntryDelay,
-    /// A branch at the beginning that splits each warp in two.
-    DivergentEntry,
+/// Takes something away from any kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Pathology {
+    /// As `--only` and files name it.
+    pub name: &'static str,
+    /// What a kernel lacks that suffers from it.
+    resource: &'static str,
+    /// One unit of its doses.
+    unit: &'static str,
+    /// By what a profiler sees that it happened; nothing where no metric goes one way for certain.
+    pub moves: Option<(&'static str, MetricDirection)>,
+    /// The opposite: what to try where it costs much.
+    try_next: &'static str,
+    doses: fn(&HarmFacts<'_>) -> Result<Vec<Dose>, String>,
 }
 
 impl Pathology {
     /// All of them, in the order of `docs/INVERT.md`.
     pub const ALL: [Pathology; 7] = [
-        Pathology::RegisterCap,
-        Pathology::ResidentBlocks,
-        Pathology::Barriers,
-        Pathology::L1Bypass,
-        Pathology::CompilerLevel,
-        Pathology::EntryDelay,
-        Pathology::DivergentEntry,
+        // Fewer registers a thread, so that values are spilled to local memory.
+        Pathology {
+            name: "register_cap",
+            resource: "registers",
+            unit: "halving of the registers a thread",
+            moves: Some(("local_load_sectors", MetricDirection::Up)),
+            try_next: "give threads more registers: fewer threads a block, a lower second argument of \
+                       __launch_bounds__, a smaller tile a thread",
+            doses: register_caps,
+        },
+        // Shared memory that nothing uses, so that fewer blocks are resident.
+        Pathology {
+            name: RESIDENT_BLOCKS,
+            resource: "resident blocks that hide latency",
+            unit: "halving of the resident blocks",
+            moves: Some(("occupancy_percent", MetricDirection::Down)),
+            try_next: "more resident blocks: less shared memory or fewer registers a block, smaller tiles; or more \
+                       stages of loads in flight",
+            doses: resident_blocks,
+        },
+        Pathology {
+            name: "barriers",
+            resource: "barriers",
+            unit: "as many barriers again",
+            moves: Some(("instructions", MetricDirection::Up)),
+            try_next: "fewer barriers: warp-level synchronization, double buffering, larger steps between barriers",
+            doses: |_| Ok(BARRIER_DOSES.into_iter().map(barriers).collect()),
+        },
+        // Loads of global memory that pass by the L1 cache.
+        Pathology {
+            name: "l1_bypass",
+            resource: "reuse in the L1 cache",
+            unit: "all loads",
+            moves: Some(("l1_hit_percent", MetricDirection::Down)),
+            try_next: "more reuse close by: staging in shared memory or registers, __ldg, neighboring threads on \
+                       neighboring data",
+            doses: |facts| {
+                on_gpus(facts)?;
+                let options = vec!["--ptxas-options=-dlcm=cg".to_string()];
+                Ok(vec![Dose::of(1.0, "L2 only".to_string(), HarmChange::Options(options))])
+            },
+        },
+        Pathology {
+            name: "compiler_level",
+            resource: "instruction scheduling",
+            unit: "level of optimization",
+            // Another schedule may have more instructions or fewer.
+            moves: None,
+            try_next: "unroll and reorder by hand what the compiler schedules; --use_fast_math",
+            doses: |facts| Ok(levels(facts.device.kind)),
+        },
+        // A delay before the first statement of each block.
+        Pathology {
+            name: "entry_delay",
+            resource: "the time until a block has begun its work",
+            unit: "about 1 µs: 1800 cycles of a GPU, 500 steps of one thread on the host",
+            moves: Some(("instructions", MetricDirection::Up)),
+            try_next: "longer blocks: persistent blocks, more work a block, a shorter prologue, programmatic dependent \
+                       launch",
+            doses: |facts| Ok(ENTRY_DOSES.into_iter().map(|units| delay(units, facts.device.kind)).collect()),
+        },
+        // A branch at the beginning that splits each warp in two.
+        Pathology {
+            name: "divergent_entry",
+            resource: "issue slots of the prologue",
+            unit: "8 steps of each half of a warp",
+            moves: Some(("threads_per_instruction", MetricDirection::Down)),
+            try_next: "a shorter prologue: precomputed indices, fewer branches, more work a thread",
+            doses: |facts| {
+                Ok(ENTRY_DOSES.into_iter().map(|units| divergent(units, facts.device.kind)).collect())
+            },
+        },
     ];
 
-    /// As `--only` and files name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Pathology::RegisterCap => "register_cap",
-            Pathology::ResidentBlocks => "resident_blocks",
-            Pathology::Barriers => "barriers",
-            Pathology::L1Bypass => "l1_bypass",
-            Pathology::CompilerLevel => "compiler_level",
-            Pathology::EntryDelay => "entry_delay",
-            Pathology::DivergentEntry => "divergent_entry",
-        }
-    }
-
     pub fn named(name: &str) -> Option<Pathology> {
-        Pathology::ALL.into_iter().find(|own| own.name() == name)
+        Pathology::ALL.into_iter().find(|pathology| pathology.name == name)
     }
 
-    /// What a kernel lacks that suffers from it.
-    pub fn resource(self) -> &'static str {
-        match self {
-            Pathology::RegisterCap => "registers",
-            Pathology::ResidentBlocks => "resident blocks that hide latency",
-            Pathology::Barriers => "barriers",
-            Pathology::L1Bypass => "reuse in the L1 cache",
-            Pathology::CompilerLevel => "instruction scheduling",
-            Pathology::EntryDelay => "the time until a block has begun its work",
-            Pathology::DivergentEntry => "issue slots of the prologue",
-        }
-    }
-
-    /// One unit of its doses.
-    pub fn unit(self, kind: DeviceKind) -> &'static str {
-        match (self, kind) {
-            (Pathology::RegisterCap, _) => "halving of the registers a thread",
-            (Pathology::ResidentBlocks, _) => "halving of the resident blocks",
-            (Pathology::Barriers, _) => "as many barriers again",
-            (Pathology::L1Bypass, _) => "all loads",
-            (Pathology::CompilerLevel, _) => "level of optimization",
-            (Pathology::EntryDelay, DeviceKind::Cuda) => "1800 cycles (about 1 µs)",
-            (Pathology::EntryDelay, _) => "500 steps of one thread (about 1 µs)",
-            (Pathology::DivergentEntry, _) => "8 steps of each half of a warp",
-        }
-    }
-
-    /// By what a profiler sees that it happened; nothing where no metric goes one way for certain.
-    pub fn moves(self) -> Option<MetricEvidence> {
-        use MetricDirection::{Down, Up};
-        let (metric, direction) = match self {
-            Pathology::RegisterCap => ("local_load_sectors", Up),
-            Pathology::ResidentBlocks => ("occupancy_percent", Down),
-            Pathology::Barriers | Pathology::EntryDelay => ("instructions", Up),
-            Pathology::L1Bypass => ("l1_hit_percent", Down),
-            // Another schedule may have more instructions or fewer.
-            Pathology::CompilerLevel => return None,
-            Pathology::DivergentEntry => ("threads_per_instruction", Down),
-        };
-        Some(MetricEvidence::of(metric, direction))
-    }
-
-    /// The opposite: what to try where it costs much.
-    pub fn try_next(self) -> &'static str {
-        match self {
-            Pathology::RegisterCap => {
-                "give threads more registers: fewer threads a block, a lower second argument of __launch_bounds__, a smaller \
-                 tile a thread"
-            }
-            Pathology::ResidentBlocks => {
-                "more resident blocks: less shared memory or fewer registers a block, smaller tiles; or more stages of \
-                 loads in flight"
-            }
-            Pathology::Barriers => {
-                "fewer barriers: warp-level synchronization, double buffering, larger steps between barriers"
-            }
-            Pathology::L1Bypass => {
-                "more reuse close by: staging in shared memory or registers, __ldg, neighboring threads on \
-                 neighboring data"
-            }
-            Pathology::CompilerLevel => {
-                "unroll and reorder by hand what the compiler schedules; --use_fast_math"
-            }
-            Pathology::EntryDelay => {
-                "longer blocks: persistent blocks, more work a block, a shorter prologue, programmatic dependent launch"
-            }
-            Pathology::DivergentEntry => {
-                "a shorter prologue: precomputed indices, fewer branches, more work a thread"
-            }
+    fn plan(&self, facts: &HarmFacts<'_>) -> HarmPlan {
+        let moves = self.moves.map(|(metric, direction)| MetricEvidence::of(metric, direction));
+        HarmPlan {
+            name: self.name.to_string(),
+            resource: self.resource.to_string(),
+            unit: self.unit.to_string(),
+            try_next: self.try_next.to_string(),
+            lightens: false,
+            shows_as: match self.name {
+                RESIDENT_BLOCKS => "the driver counts fewer resident blocks",
+                _ => "machine code differs",
+            },
+            moves: moves.into_iter().collect(),
+            doses: (self.doses)(facts),
         }
     }
 }
@@ -149,62 +144,35 @@ pub struct HarmPlan {
     pub doses: Result<Vec<Dose>, String>,
 }
 
+/// What `--only` may name.
 pub fn names(kernel: &KernelSpec) -> Vec<&str> {
-    let own = Pathology::ALL.into_iter().map(|own| -> &str { own.name() });
-    own.chain(kernel.diagnose.iter().map(|declared| declared.name.as_str())).collect()
-}
-
-pub fn named(kernel: &KernelSpec, name: &str) -> bool {
-    names(kernel).contains(&name)
+    let declared = kernel.diagnose.iter().map(|declared| declared.name.as_str());
+    Pathology::ALL.into_iter().map(|pathology| pathology.name).chain(declared).collect()
 }
 
 /// Plans by their names, all where no name is given.
 pub fn plans(kernel: &KernelSpec, facts: &HarmFacts<'_>, only: &[String]) -> Vec<HarmPlan> {
-    let is_wanted = |name: &str| only.is_empty() || only.iter().any(|own| own == name);
-    let own = Pathology::ALL.into_iter().filter(|own| is_wanted(own.name())).map(|own| generic(own, facts));
-    let declared = kernel.diagnose.iter().filter(|own| is_wanted(&own.name)).map(of_file);
-    own.chain(declared).collect()
+    let generic = Pathology::ALL.iter().map(|pathology| pathology.plan(facts));
+    let mut plans: Vec<HarmPlan> = generic.chain(kernel.diagnose.iter().map(declared)).collect();
+    plans.retain(|plan| only.is_empty() || only.contains(&plan.name));
+    plans
 }
 
-fn generic(own: Pathology, facts: &HarmFacts<'_>) -> HarmPlan {
-    HarmPlan {
-        name: own.name().to_string(),
-        resource: own.resource().to_string(),
-        unit: own.unit(facts.device.kind).to_string(),
-        try_next: own.try_next().to_string(),
-        lightens: false,
-        shows_as: match own {
-            Pathology::ResidentBlocks => "the driver counts fewer resident blocks",
-            _ => "machine code differs",
-        },
-        moves: own.moves().into_iter().collect(),
-        doses: doses(own, facts),
-    }
+fn declared(spec: &DiagnoseSpec) -> HarmPlan {
+    let DiagnoseSpec { name, resource, unit, try_next, lightens, moves, doses } = spec.clone();
+    let dose = |(at, DiagnoseDose { set, define }): (usize, DiagnoseDose)| {
+        let shown = set.iter().map(|(name, value)| format!("{name}={value}"));
+        let shown = shown.chain(define.iter().map(|(name, value)| format!("{name}={value}")));
+        let shown = shown.collect::<Vec<_>>().join(" ");
+        let options = define.iter().map(|(name, value)| format!("-D{name}={value}")).collect();
+        Dose { amount: at as f64 + 1.0, shown, change: HarmChange::Options(options), set }
+    };
+    let doses = Ok(doses.into_iter().enumerate().map(dose).collect());
+    let shows_as = "machine code or launches differ";
+    HarmPlan { name, resource, unit, try_next, lightens, shows_as, moves, doses }
 }
 
-fn of_file(own: &DiagnoseSpec) -> HarmPlan {
-    let DiagnoseSpec { name, resource, unit, try_next, lightens, moves, doses } = own.clone();
-    let doses = doses.into_iter().enumerate().map(|(at, dose)| declared(at, dose)).collect();
-    HarmPlan {
-        name,
-        resource,
-        unit,
-        try_next,
-        lightens,
-        shows_as: "machine code or launches differ",
-        moves,
-        doses: Ok(doses),
-    }
-}
-
-fn declared(at: usize, own: DiagnoseDose) -> Dose {
-    let set = own.set.iter().map(|(name, value)| format!("{name}={value}"));
-    let define = own.define.iter().map(|(name, value)| format!("{name}={value}"));
-    let shown = set.chain(define).collect::<Vec<_>>().join(" ");
-    let options = own.define.iter().map(|(name, value)| format!("-D{name}={value}")).collect();
-    Dose { amount: at as f64 + 1.0, shown, change: HarmChange::Options(options), set: own.set }
-}
-
+const RESIDENT_BLOCKS: &str = "resident_blocks";
 /// Barriers that are added to each.
 const BARRIER_DOSES: [u32; 3] = [1, 2, 4];
 const ENTRY_DOSES: [f64; 3] = [0.5, 1.0, 2.0];
@@ -240,7 +208,7 @@ pub struct Dose {
 }
 
 impl Dose {
-    pub(super) fn of(amount: f64, shown: String, change: HarmChange) -> Dose {
+    fn of(amount: f64, shown: String, change: HarmChange) -> Dose {
         Dose { amount, shown, change, set: Vec::new() }
     }
 }
@@ -256,29 +224,16 @@ pub enum HarmChange {
     Entry(String),
 }
 
-/// The doses of a pathology for a kernel, the smallest first.
-pub(super) fn doses(pathology: Pathology, facts: &HarmFacts<'_>) -> Result<Vec<Dose>, String> {
-    let kind = facts.device.kind;
-    let on_gpus = match kind {
+fn on_gpus(facts: &HarmFacts<'_>) -> Result<(), String> {
+    match facts.device.kind {
         DeviceKind::Cuda => Ok(()),
         DeviceKind::Host | DeviceKind::Replay => Err("only a GPU has it".to_string()),
-    };
-    match pathology {
-        Pathology::RegisterCap => on_gpus.and_then(|()| register_caps(facts.attributes)),
-        Pathology::ResidentBlocks => on_gpus.and_then(|()| resident_blocks(facts)),
-        Pathology::Barriers => Ok(BARRIER_DOSES.into_iter().map(barriers).collect()),
-        Pathology::L1Bypass => on_gpus.map(|()| {
-            let options = vec!["--ptxas-options=-dlcm=cg".to_string()];
-            vec![Dose::of(1.0, "L2 only".to_string(), HarmChange::Options(options))]
-        }),
-        Pathology::CompilerLevel => Ok(levels(kind)),
-        Pathology::EntryDelay => Ok(ENTRY_DOSES.into_iter().map(|own| delay(own, kind)).collect()),
-        Pathology::DivergentEntry => Ok(ENTRY_DOSES.into_iter().map(|own| divergent(own, kind)).collect()),
     }
 }
 
-fn register_caps(attributes: &[EntryAttributes]) -> Result<Vec<Dose>, String> {
-    let used = attributes.iter().filter_map(|own| own.registers).max().unwrap_or(0);
+fn register_caps(facts: &HarmFacts<'_>) -> Result<Vec<Dose>, String> {
+    on_gpus(facts)?;
+    let used = facts.attributes.iter().filter_map(|own| own.registers).max().unwrap_or(0);
     let caps = REGISTER_SHARES.into_iter().map(|share| (f64::from(used) * share / 8.0).floor() as u32 * 8);
     let mut caps: Vec<u32> = caps.filter(|cap| *cap >= REGISTERS_MIN && *cap < used).collect();
     caps.dedup();
@@ -293,6 +248,7 @@ fn register_caps(attributes: &[EntryAttributes]) -> Result<Vec<Dose>, String> {
 }
 
 fn resident_blocks(facts: &HarmFacts<'_>) -> Result<Vec<Dose>, String> {
+    on_gpus(facts)?;
     let resident = facts.attributes.iter().filter_map(|own| own.blocks_per_multiprocessor).max();
     let resident = resident.ok_or("the driver does not say how many blocks are resident")?;
     let fixed = facts.attributes.iter().map(|own| own.shared_static_bytes).max().unwrap_or(0);
@@ -426,14 +382,6 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn names_lead_back() {
-        for own in Pathology::ALL {
-            assert_eq!(Pathology::named(own.name()), Some(own));
-        }
-        assert_eq!(Pathology::named("bank_conflicts"), None);
-    }
-
     fn device(kind: DeviceKind) -> DeviceInfo {
         DeviceInfo {
             kind,
@@ -451,12 +399,7 @@ mod tests {
         }
     }
 
-    fn shown(
-        pathology: Pathology,
-        kind: DeviceKind,
-        registers: u32,
-        blocks: u32,
-    ) -> Result<Vec<String>, String> {
+    fn shown(pathology: &str, kind: DeviceKind, registers: u32, blocks: u32) -> Result<Vec<String>, String> {
         let attributes = [EntryAttributes {
             registers: Some(registers),
             shared_static_bytes: 2048,
@@ -464,7 +407,8 @@ mod tests {
             ..EntryAttributes::default()
         }];
         let device = device(kind);
-        let found = doses(pathology, &HarmFacts { device: &device, attributes: &attributes })?;
+        let facts = HarmFacts { device: &device, attributes: &attributes };
+        let found = Pathology::named(pathology).unwrap().plan(&facts).doses?;
         assert!(found.iter().all(|dose| dose.amount > 0.0), "{found:?}");
         assert!(found.is_sorted_by(|one, next| one.amount < next.amount), "{found:?}");
         Ok(found.into_iter().map(|dose| dose.shown).collect())
@@ -472,16 +416,16 @@ mod tests {
 
     #[test]
     fn registers_are_taken_away_as_far_as_there_are_any() {
-        let caps = shown(Pathology::RegisterCap, DeviceKind::Cuda, 64, 8).unwrap();
+        let caps = shown("register_cap", DeviceKind::Cuda, 64, 8).unwrap();
         assert_eq!(caps, ["48 of 64 registers", "32 of 64 registers"]);
-        let none = shown(Pathology::RegisterCap, DeviceKind::Cuda, 24, 8).unwrap_err();
+        let none = shown("register_cap", DeviceKind::Cuda, 24, 8).unwrap_err();
         assert_eq!(none, "24 registers a thread leave nothing to take away");
-        assert_eq!(shown(Pathology::RegisterCap, DeviceKind::Host, 64, 8).unwrap_err(), "only a GPU has it");
+        assert_eq!(shown("register_cap", DeviceKind::Host, 64, 8).unwrap_err(), "only a GPU has it");
     }
 
     #[test]
     fn unused_shared_memory_leaves_as_many_blocks_as_it_should() {
-        let found = shown(Pathology::ResidentBlocks, DeviceKind::Cuda, 64, 8).unwrap();
+        let found = shown(RESIDENT_BLOCKS, DeviceKind::Cuda, 64, 8).unwrap();
         assert_eq!(found, ["4 of 8 resident blocks", "2 of 8 resident blocks", "1 of 8 resident blocks"]);
         let device = device(DeviceKind::Cuda);
         let attributes = [EntryAttributes {
@@ -490,20 +434,20 @@ mod tests {
             ..EntryAttributes::default()
         }];
         let facts = HarmFacts { device: &device, attributes: &attributes };
-        for (dose, target) in doses(Pathology::ResidentBlocks, &facts).unwrap().iter().zip([4, 2, 1]) {
+        for (dose, target) in resident_blocks(&facts).unwrap().iter().zip([4, 2, 1]) {
             let HarmChange::SharedBytes(bytes) = dose.change else { panic!("{dose:?}") };
             // 228 KiB a multiprocessor, of which each block takes its own, its static part and 1 KiB.
             assert_eq!(228 * 1024 / (bytes + 2048 + 1024), target, "{dose:?}");
             assert!(bytes + 2048 <= 227 * 1024);
         }
-        assert!(shown(Pathology::ResidentBlocks, DeviceKind::Cuda, 64, 1).is_err());
+        assert!(shown(RESIDENT_BLOCKS, DeviceKind::Cuda, 64, 1).is_err());
     }
 
     #[test]
     fn every_device_has_the_pathologies_of_the_source() {
         for kind in [DeviceKind::Cuda, DeviceKind::Host] {
-            for own in [Pathology::Barriers, Pathology::EntryDelay, Pathology::DivergentEntry] {
-                assert_eq!(shown(own, kind, 64, 8).unwrap().len(), 3, "{own:?}");
+            for own in ["barriers", "entry_delay", "divergent_entry"] {
+                assert_eq!(shown(own, kind, 64, 8).unwrap().len(), 3, "{own}");
             }
         }
     }

@@ -36,7 +36,7 @@ pub struct SpaceFile {
     pub kernel: Option<KernelSpec>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct KernelSpec {
     pub name: String,
     pub source: KernelText,
@@ -108,7 +108,8 @@ pub struct KernelText {
     pub renderer: Renderer,
 }
 
-#[derive(Debug)]
+/// A compiler option; its expressions may read parameters.
+#[derive(Clone, Debug)]
 pub struct OptionSpec {
     /// `--use_fast_math`, or the name of one with a value: `-maxrregcount`.
     pub text: String,
@@ -134,7 +135,7 @@ pub enum SourceKind {
     Given,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum ArgumentSpec {
     Buffer(BufferSpec),
     Scalar(ScalarSpec),
@@ -157,7 +158,7 @@ impl ArgumentSpec {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct BufferSpec {
     pub name: String,
     pub dtype: DType,
@@ -171,7 +172,7 @@ pub struct BufferSpec {
 }
 
 /// What of an output is compared; ends and steps may read parameters and problem sizes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ViewSpec {
     /// One range for each extent, outermost first; all of the output when absent.
     pub region: Option<Vec<RangeSpec>>,
@@ -181,7 +182,7 @@ pub struct ViewSpec {
 }
 
 /// Positions along an axis as Python's slices give them; what is absent is 0, the extent, 1.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RangeSpec {
     pub first: Option<Expr>,
     pub stop: Option<Expr>,
@@ -211,7 +212,7 @@ pub struct ScalarSpec {
 
 /// A tensor map. Lists go from the innermost dimension to the outermost and count elements; their expressions may
 /// read parameters and problem sizes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct TensorMapSpec {
     pub name: String,
     pub of: String,
@@ -225,7 +226,8 @@ pub struct TensorMapSpec {
     pub fill: OutsideFill,
 }
 
-#[derive(Debug)]
+/// How rows of a box are permuted in shared memory.
+#[derive(Clone, Debug)]
 pub enum SwizzleSpec {
     Fixed(Swizzle),
     /// An expression that gives one of the words, or the span in bytes (0 for none).
@@ -299,7 +301,7 @@ pub struct ProblemSpec {
     pub on_request: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CheckSpec {
     pub reference: ReferenceSpec,
     /// Parameters on which the right answer depends, such as the layout of an output; the reference sees them.
@@ -370,7 +372,7 @@ impl ReferenceSpec {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ObjectiveSpec {
     pub ranking: RankingMode,
     /// Operations of one call, for TFLOP/s and the roofline; over parameters and sizes.

@@ -23,7 +23,7 @@ pub const SPREAD_MAX: f64 = 0.25;
 pub const NOT_RUN: &str = "not run: ";
 
 /// One harness on one problem.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CrosscheckRow {
     /// `nvbench`, `torch`, `kernelbench`, `cutlass` or `command`.
     pub harness: String,
@@ -158,30 +158,18 @@ pub struct OwnFinding<'a> {
     pub against_peer: Option<f64>,
 }
 
-/// Which way a comparison points.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
-    Faster,
-    Slower,
-    /// Within the noise.
-    Same,
+/// Which way a ratio of times points; within the noise both are the same.
+fn direction(ratio: f64, noise: f64) -> PairedDecision {
+    match ratio {
+        _ if ratio < 1.0 - noise => PairedDecision::Faster,
+        _ if ratio > 1.0 + noise => PairedDecision::Slower,
+        _ => PairedDecision::Same,
+    }
 }
 
-impl Direction {
-    fn of(ratio: f64, noise: f64) -> Direction {
-        match ratio {
-            _ if ratio < 1.0 - noise => Direction::Faster,
-            _ if ratio > 1.0 + noise => Direction::Slower,
-            _ => Direction::Same,
-        }
-    }
-
-    fn opposes(self, other: Direction) -> bool {
-        matches!(
-            (self, other),
-            (Direction::Faster, Direction::Slower) | (Direction::Slower, Direction::Faster)
-        )
-    }
+fn are_opposite(theirs: PairedDecision, ours: PairedDecision) -> bool {
+    use PairedDecision::{Faster, Slower};
+    matches!((theirs, ours), (Faster, Slower) | (Slower, Faster))
 }
 
 impl CrosscheckLine {
@@ -207,95 +195,78 @@ impl CrosscheckRow {
     pub fn not_run(harness: &str, problem: &str, evo_correct: Option<bool>, why: &str) -> CrosscheckRow {
         CrosscheckRow {
             harness: harness.to_string(),
-            version: None,
             problem: problem.to_string(),
-            mode: None,
-            time_ns: None,
-            spread_ratio: None,
-            evo_ns: None,
-            ratio: None,
-            agrees: None,
-            correct: None,
             evo_correct,
-            faster_than_baseline: None,
-            faster_than_peer: None,
-            sign_kept: None,
             reason: Some(format!("{NOT_RUN}{why}")),
+            ..CrosscheckRow::default()
         }
     }
 
-    /// What a harness said of a problem, beside what evo says. `baseline` is its line about the default configuration.
+    /// What a harness said of a problem, beside what evo says. `baseline` is its line about the default configuration. A
+    /// reference is the time of another kernel that does the same work, which agrees with nothing.
     pub fn judged(
         harness: &str,
         line: &CrosscheckLine,
         baseline: Option<&CrosscheckLine>,
         own: &OwnFinding<'_>,
+        is_reference: bool,
     ) -> CrosscheckRow {
         let mut row = CrosscheckRow {
             version: line.version.clone(),
-            correct: line.correct,
+            correct: line.correct.filter(|_| !is_reference),
             ..CrosscheckRow::not_run(harness, &line.problem, own.correct, "")
         };
-        let mut said = Vec::new();
-        if let (Some(theirs), Some(ours)) = (line.correct, own.correct)
-            && theirs != ours
-        {
-            let word = |is_right: bool| if is_right { "right" } else { "wrong" };
-            said.push(format!("it says that the answers are {}, evo {}", word(theirs), word(ours)));
+        let mut remarks = Vec::new();
+        if row.differs_in_answers() {
+            let (theirs, ours) =
+                if row.correct == Some(true) { ("right", "wrong") } else { ("wrong", "right") };
+            remarks.push(format!("it says that the answers are {theirs}, evo {ours}"));
         }
         match line.timed() {
+            Ok(timed) if is_reference => {
+                let ours = row.place(timed, line, own);
+                row.faster_than_peer = ours.map(|ours| ours.p50_ns < timed.0);
+                remarks.push(line.reason.clone().unwrap_or_else(|| "the time of another kernel".to_string()));
+            }
             Ok(timed) => {
-                said.extend(row.compare(timed, line, own));
-                said.extend(row.direct(timed, line, baseline, own));
-                said.extend(line.reason.clone());
+                remarks.extend(row.compare(timed, line, own));
+                remarks.extend(row.direct(timed, line, baseline, own));
+                remarks.extend(line.reason.clone());
             }
             // A wrong kernel need not be timed.
-            Err(why) if line.correct.is_some() => said.push(why),
-            Err(why) => said.push(format!("{NOT_RUN}{why}")),
+            Err(why) if row.correct.is_some() => remarks.push(why),
+            Err(why) => remarks.push(format!("{NOT_RUN}{why}")),
         }
-        row.reason = (!said.is_empty()).then(|| said.join("; "));
+        row.reason = (!remarks.is_empty()).then(|| remarks.join("; "));
         row
     }
 
-    /// The time of another kernel that does the same work: a point of reference.
-    pub fn reference(harness: &str, line: &CrosscheckLine, own: &OwnFinding<'_>) -> CrosscheckRow {
-        let row = CrosscheckRow::not_run(harness, &line.problem, own.correct, "");
-        let (time, spread, mode) = match line.timed() {
-            Ok(timed) => timed,
-            Err(why) => {
-                let reason = Some(format!("{NOT_RUN}{why}"));
-                return CrosscheckRow { version: line.version.clone(), reason, ..row };
-            }
-        };
+    /// Their time, and ours in the same mode, which it gives back.
+    fn place<'a>(
+        &mut self,
+        (time, spread, mode): (f64, f64, TimingMode),
+        line: &CrosscheckLine,
+        own: &OwnFinding<'a>,
+    ) -> Option<&'a Measurement> {
+        (self.time_ns, self.spread_ratio, self.mode) = (Some(time), Some(spread), Some(mode));
         let is_it = |found: &&Measurement| found.problem == line.problem && found.mode == mode;
-        let evo_ns = own.measurements.iter().find(is_it).map(|ours| ours.p50_ns);
-        CrosscheckRow {
-            version: line.version.clone(),
-            mode: Some(mode),
-            time_ns: Some(time),
-            spread_ratio: Some(spread),
-            evo_ns,
-            ratio: evo_ns.map(|ours| time / ours),
-            faster_than_peer: evo_ns.map(|ours| ours < time),
-            reason: Some(line.reason.clone().unwrap_or_else(|| "the time of another kernel".to_string())),
-            ..row
-        }
+        let ours = own.measurements.iter().find(is_it)?;
+        (self.evo_ns, self.ratio) = (Some(ours.p50_ns), Some(time / ours.p50_ns));
+        Some(ours)
     }
 
     /// Their time beside ours; what is to be said of it.
     fn compare(
         &mut self,
-        (time, spread, mode): (f64, f64, TimingMode),
+        timed: (f64, f64, TimingMode),
         line: &CrosscheckLine,
         own: &OwnFinding<'_>,
     ) -> Option<String> {
-        (self.time_ns, self.spread_ratio, self.mode) = (Some(time), Some(spread), Some(mode));
-        let is_it = |found: &&Measurement| found.problem == line.problem && found.mode == mode;
-        let Some(ours) = own.measurements.iter().find(is_it) else {
+        let (time, spread, mode) = timed;
+        let Some(ours) = self.place(timed, line, own) else {
             return Some(format!("evo has no time of it in the mode `{}`", mode.as_str()));
         };
         let ratio = time / ours.p50_ns;
-        (self.evo_ns, self.ratio) = (Some(ours.p50_ns), Some(ratio));
         // The same factor makes a deviation that few samples exceed comparable with a standard deviation.
         let noise = (1.4826 * ours.mad_ns / ours.p50_ns).max(own.noise_floor.unwrap_or(0.0));
         // Capped as theirs is: with more noise every other clock would agree.
@@ -326,19 +297,15 @@ impl CrosscheckRow {
         let base = baseline.and_then(|own| own.timed().ok()).filter(|(_, _, other)| *other == mode);
         if let Some((base, base_spread, _)) = base {
             self.faster_than_baseline = Some(time < base);
-            let theirs = Direction::of(time / base, spread.max(base_spread));
-            let ours = own.against_baseline.map(|pair| match pair.decision {
-                PairedDecision::Faster => Direction::Faster,
-                PairedDecision::Slower => Direction::Slower,
-                PairedDecision::Same | PairedDecision::Ambiguous => Direction::Same,
-            });
-            kept.extend(ours.map(|ours| ("the default configuration", !theirs.opposes(ours))));
+            let theirs = direction(time / base, spread.max(base_spread));
+            let ours = own.against_baseline.map(|pair| pair.decision);
+            kept.extend(ours.map(|ours| ("the default configuration", !are_opposite(theirs, ours))));
         }
         if let Some(peer) = line.peer_ns.filter(|own| own.is_finite() && *own > 0.0) {
             self.faster_than_peer = Some(time < peer);
-            let theirs = Direction::of(time / peer, spread.max(AGREES_WITHIN));
-            let ours = own.against_peer.map(|ratio| Direction::of(ratio, AGREES_WITHIN));
-            kept.extend(ours.map(|ours| ("the peer", !theirs.opposes(ours))));
+            let theirs = direction(time / peer, spread.max(AGREES_WITHIN));
+            let ours = own.against_peer.map(|ratio| direction(ratio, AGREES_WITHIN));
+            kept.extend(ours.map(|ours| ("the peer", !are_opposite(theirs, ours))));
         }
         self.sign_kept = (!kept.is_empty()).then(|| kept.iter().all(|(_, is_kept)| *is_kept));
         let lost: Vec<&str> = kept.iter().filter(|(_, is_kept)| !is_kept).map(|(name, _)| *name).collect();
@@ -368,5 +335,155 @@ impl CrosscheckRow {
 }
 
 #[cfg(test)]
-#[path = "crosscheck_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn measured(p50_ns: f64) -> Vec<Measurement> {
+        let text = serde_json::json!({
+            "problem": "p", "mode": "hot", "samples": 100, "batch": 1, "p10_ns": p50_ns, "p50_ns": p50_ns, "p90_ns": p50_ns,
+            "min_ns": p50_ns, "mad_ns": 0.0, "ci_low_ns": p50_ns, "ci_high_ns": p50_ns, "outliers": 0, "dropped": 0,
+            "stop": "interval", "telemetry": {},
+        });
+        vec![serde_json::from_value(text).unwrap()]
+    }
+
+    fn line(time_ns: f64) -> CrosscheckLine {
+        CrosscheckLine {
+            problem: "p".to_string(),
+            mode: Some(TimingMode::Hot),
+            time_ns: Some(time_ns),
+            spread_ratio: Some(0.01),
+            correct: Some(true),
+            ..CrosscheckLine::default()
+        }
+    }
+
+    fn own<'a>(measurements: &'a [Measurement], pair: Option<&'a PairedProblem>) -> OwnFinding<'a> {
+        let correct = Some(true);
+        OwnFinding {
+            correct,
+            measurements,
+            noise_floor: Some(0.01),
+            against_baseline: pair,
+            against_peer: None,
+        }
+    }
+
+    fn pair(ratio: f64, decision: PairedDecision) -> PairedProblem {
+        PairedProblem {
+            problem: "p".to_string(),
+            ratio,
+            ratio_low: ratio - 0.01,
+            ratio_high: ratio + 0.01,
+            processes: 2,
+            pairs: 12,
+            decision,
+            baseline_ns: 100.0,
+            finalist_ns: 100.0 * ratio,
+            baseline_drift: None,
+        }
+    }
+
+    fn agrees(line: &CrosscheckLine) -> Option<bool> {
+        CrosscheckRow::judged("torch", line, None, &own(&measured(1000.0), None), false).agrees
+    }
+
+    #[test]
+    fn clocks_agree_within_five_percent_or_the_larger_noise() {
+        assert_eq!(agrees(&line(1049.0)), Some(true));
+        assert_eq!(agrees(&line(951.0)), Some(true));
+        assert_eq!(agrees(&line(1051.0)), Some(false));
+        assert_eq!(agrees(&line(949.0)), Some(false));
+        assert_eq!(agrees(&CrosscheckLine { spread_ratio: Some(0.2), ..line(1190.0) }), Some(true));
+        // What the clock itself adds makes a call longer and never shorter.
+        let slow_clock = |time| CrosscheckLine { overhead_ns: Some(500.0), ..line(time) };
+        assert_eq!((agrees(&slow_clock(1540.0)), agrees(&slow_clock(940.0))), (Some(true), Some(false)));
+        let blind = CrosscheckLine { overhead_ns: Some(1001.0), ..line(1540.0) };
+        let row = CrosscheckRow::judged("torch", &blind, None, &own(&measured(1000.0), None), false);
+        assert_eq!((row.agrees, row.is_complete(false)), (None, false));
+        let cold = CrosscheckLine { mode: Some(TimingMode::Cold), ..line(1000.0) };
+        let row = CrosscheckRow::judged("torch", &cold, None, &own(&measured(1000.0), None), false);
+        assert_eq!((row.agrees, row.evo_ns), (None, None));
+        assert_eq!(row.reason.as_deref(), Some("evo has no time of it in the mode `cold`"));
+    }
+
+    #[test]
+    fn what_no_clock_says_is_not_a_time() {
+        let reason = |line: CrosscheckLine| {
+            let line = CrosscheckLine { correct: None, ..line };
+            let row = CrosscheckRow::judged("torch", &line, None, &own(&measured(1000.0), None), false);
+            assert_eq!((row.time_ns, row.agrees, row.is_complete(false)), (None, None, false));
+            row.reason.unwrap()
+        };
+        assert_eq!(reason(line(-3.0)), "not run: it reported a time of -3 ns");
+        assert_eq!(reason(line(f64::NAN)), "not run: it reported a time of NaN ns");
+        assert_eq!(
+            reason(CrosscheckLine { mode: None, ..line(1.0) }),
+            "not run: it gave a time without a mode"
+        );
+        let wide = CrosscheckLine { spread_ratio: Some(0.5), ..line(1.0) };
+        assert_eq!(reason(wide), "not run: its samples spread by 50 %");
+        let none = CrosscheckLine { time_ns: None, reason: Some("no torch".into()), ..line(1.0) };
+        assert_eq!(reason(none), "not run: no torch");
+    }
+
+    #[test]
+    fn a_disagreement_on_answers_either_way_is_one() {
+        let measurements = measured(1000.0);
+        let says = |theirs, ours| {
+            let line = CrosscheckLine { correct: theirs, ..line(1000.0) };
+            let own = OwnFinding { correct: ours, ..own(&measurements, None) };
+            CrosscheckRow::judged("torch", &line, None, &own, false)
+        };
+        let wrong = says(Some(false), Some(true));
+        assert!(wrong.differs_in_answers() && wrong.disagrees());
+        assert_eq!(wrong.reason.as_deref(), Some("it says that the answers are wrong, evo right"));
+        assert!(says(Some(true), Some(false)).differs_in_answers());
+        assert!(!says(Some(false), Some(false)).disagrees());
+        assert!(says(Some(true), Some(true)).is_complete(false));
+        assert!(!says(None, Some(true)).is_complete(false), "it did not check");
+    }
+
+    #[test]
+    fn only_opposite_signs_beyond_both_noises_are_lost() {
+        let kept = |base: f64, ratio, decision| {
+            let pair = pair(ratio, decision);
+            let row = CrosscheckRow::judged(
+                "torch",
+                &line(1000.0),
+                Some(&line(base)),
+                &own(&measured(1000.0), Some(&pair)),
+                false,
+            );
+            (row.faster_than_baseline, row.sign_kept)
+        };
+        assert_eq!(kept(1200.0, 0.8, PairedDecision::Faster), (Some(true), Some(true)));
+        assert_eq!(kept(900.0, 0.8, PairedDecision::Faster), (Some(false), Some(false)));
+        assert_eq!(kept(1200.0, 1.2, PairedDecision::Slower), (Some(true), Some(false)));
+        // Within the noise of either there is no sign to keep.
+        assert_eq!(kept(995.0, 0.8, PairedDecision::Faster), (Some(false), Some(true)));
+        assert_eq!(kept(900.0, 0.999, PairedDecision::Same), (Some(false), Some(true)));
+        let peer = CrosscheckLine { peer_ns: Some(500.0), ..line(1000.0) };
+        let measurements = measured(1000.0);
+        let own = OwnFinding { against_peer: Some(0.5), ..own(&measurements, None) };
+        let row = CrosscheckRow::judged("torch", &peer, None, &own, false);
+        assert_eq!((row.faster_than_peer, row.sign_kept), (Some(false), Some(false)));
+    }
+
+    #[test]
+    fn another_kernel_is_a_point_of_reference() {
+        let row = CrosscheckRow::judged("cutlass", &line(1300.0), None, &own(&measured(1000.0), None), true);
+        assert_eq!((row.agrees, row.correct, row.faster_than_peer), (None, None, Some(true)));
+        assert!(!row.disagrees() && row.is_complete(true) && !row.is_complete(false));
+    }
+
+    #[test]
+    fn noise_of_our_own_does_not_make_every_clock_agree() {
+        let noisy = Measurement { mad_ns: 900.0, ..measured(1000.0)[0].clone() };
+        let says = |time| {
+            CrosscheckRow::judged("torch", &line(time), None, &own(std::slice::from_ref(&noisy), None), false)
+                .agrees
+        };
+        assert_eq!((says(1240.0), says(1260.0), says(1.0)), (Some(true), Some(false), Some(false)));
+    }
+}

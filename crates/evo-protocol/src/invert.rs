@@ -1,47 +1,15 @@
-//! `invert-<hash>.json`: what each pathology costs a kernel, the dearest first. A row is a finding about the kernel and
-//! never a result of one: a harmed variant is an [`InvertDose`], also in a journal, and never an evaluation. So no board,
-//! prior, seed, gate or export can take one.
-
-use std::borrow::Cow;
+//! `invert-<hash>.json`: what each pathology costs a kernel, the most expensive first. A row is a finding about the kernel and
+//! never a result of one: a harmed variant is an [`InvertDose`] and never an evaluation. So no journal, board, prior, seed,
+//! gate or export can take one.
 
 use evo_space::genome::ContentHash;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::schema::HashText;
 
-/// That a variant was harmed on purpose: `true` in files, and never anything else. A type of its own, so that no code can
-/// make a harmed variant one that counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DiagnosticFlag;
-
-impl Serialize for DiagnosticFlag {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bool(true)
-    }
-}
-
-impl<'de> Deserialize<'de> for DiagnosticFlag {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<DiagnosticFlag, D::Error> {
-        match bool::deserialize(deserializer)? {
-            true => Ok(DiagnosticFlag),
-            false => Err(de::Error::custom("a harmed variant has `diagnostic` = true")),
-        }
-    }
-}
-
-impl JsonSchema for DiagnosticFlag {
-    fn schema_name() -> Cow<'static, str> {
-        "DiagnosticFlag".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "boolean", "const": true })
-    }
-}
-
 /// A pathology and what it cost.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InvertRow {
     /// From 1; null where nothing was measured.
     pub rank: Option<u32>,
@@ -138,10 +106,8 @@ pub fn counted(value: f64) -> String {
 }
 
 /// A dose of a pathology, compared with the unharmed kernel.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InvertDose {
-    /// That it was harmed on purpose and can win nothing.
-    pub diagnostic: DiagnosticFlag,
     /// In units.
     pub dose: f64,
     /// One unit: `doubling of the barriers`.
@@ -171,24 +137,6 @@ impl InvertDose {
 }
 
 impl InvertRow {
-    /// A pathology of which nothing is known yet.
-    pub fn of(pathology: String, resource: String, try_next: String) -> InvertRow {
-        InvertRow {
-            rank: None,
-            pathology,
-            resource,
-            doses: Vec::new(),
-            slope: None,
-            slope_low: None,
-            slope_high: None,
-            happened: None,
-            how_known: String::new(),
-            metric: None,
-            upper_bound_of_cure_ratio: None,
-            try_next,
-        }
-    }
-
     /// Whether it says anything: a dose was timed, or all that were built changed nothing.
     pub fn is_finding(&self) -> bool {
         self.happened == Some(false) || self.doses.iter().any(|dose| dose.ratio.is_some())
@@ -218,7 +166,7 @@ impl InvertRow {
     }
 }
 
-/// Numbers the rows, the dearest first; those without a slope come last and have no rank.
+/// Numbers the rows, the most expensive first; those without a slope come last and have no rank.
 pub fn ranked(mut rows: Vec<InvertRow>) -> Vec<InvertRow> {
     let slope = |row: &InvertRow| row.slope.unwrap_or(f64::NEG_INFINITY);
     rows.sort_by(|one, other| slope(other).total_cmp(&slope(one)));
@@ -234,23 +182,16 @@ mod tests {
 
     fn row(pathology: &str, ratios: &[(f64, f64)]) -> InvertRow {
         let dose = |(dose, ratio): &(f64, f64)| InvertDose {
-            diagnostic: DiagnosticFlag,
             dose: *dose,
-            unit: "doubling".into(),
-            what: String::new(),
             ratio: Some(*ratio),
             ratio_low: Some(ratio - 0.02),
             ratio_high: Some(ratio + 0.02),
-            verdict: "pass".into(),
             changed: Some(true),
-            code_hash: None,
+            ..InvertDose::default()
         };
-        InvertRow {
-            doses: ratios.iter().map(dose).collect(),
-            happened: Some(true),
-            ..InvertRow::of(pathology.into(), String::new(), String::new())
-        }
-        .sloped()
+        let doses = ratios.iter().map(dose).collect();
+        InvertRow { pathology: pathology.into(), doses, happened: Some(true), ..InvertRow::default() }
+            .sloped()
     }
 
     #[test]
@@ -286,25 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flag_is_true_and_nothing_else() {
-        let written = serde_json::to_value(&row("barriers", &[(1.0, 1.5)]).doses[0]).unwrap();
-        assert_eq!(written["diagnostic"], true);
-        assert!(serde_json::from_value::<InvertDose>(written.clone()).is_ok());
-        for other in [serde_json::json!(false), serde_json::json!(null), serde_json::json!(1)] {
-            let changed = serde_json::json!({ "diagnostic": other });
-            let mut own = written.clone();
-            own["diagnostic"] = changed["diagnostic"].clone();
-            assert!(serde_json::from_value::<InvertDose>(own).is_err(), "{changed}");
-        }
-        let mut without = written.clone();
-        without.as_object_mut().unwrap().remove("diagnostic");
-        assert!(serde_json::from_value::<InvertDose>(without).is_err());
-        // Nor does it read as what counts.
-        assert!(serde_json::from_value::<crate::evaluation::Evaluation>(written).is_err());
-    }
-
-    #[test]
-    fn the_dearest_comes_first_and_what_was_not_measured_last() {
+    fn the_most_expensive_comes_first_and_what_was_not_measured_last() {
         let rows = ranked(vec![row("none", &[]), row("flat", &[(1.0, 1.0)]), row("steep", &[(1.0, 2.0)])]);
         let order: Vec<_> = rows.iter().map(|own| (own.pathology.as_str(), own.rank)).collect();
         assert_eq!(order, [("steep", Some(1)), ("flat", Some(2)), ("none", None)]);

@@ -4,7 +4,7 @@
 //! Types with their serde form and nothing else: no process, no device, no file is touched here. A
 //! program in another language that speaks to evo needs only what these types serialize to.
 
-pub mod bench_schema;
+pub mod bench;
 pub mod binary;
 pub mod candidate;
 pub mod check;

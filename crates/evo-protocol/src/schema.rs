@@ -7,6 +7,7 @@ use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
+use crate::bench::BenchReport;
 use crate::crosscheck::{CrosscheckLine, CrosscheckRequest, CrosscheckRow};
 use crate::envelope::{CommandEnvelope, ENVELOPE_VERSION};
 use crate::evaluation::Evaluation;
@@ -14,7 +15,7 @@ use crate::export::ExportManifest;
 use crate::invert::InvertRow;
 use crate::leaderboard::Leaderboard;
 use crate::micro::MicroRanking;
-use crate::{bench_schema, request_schemas, stream_schemas};
+use crate::{request_schemas, stream_schemas};
 
 type MakeSchema = fn() -> Schema;
 
@@ -33,7 +34,7 @@ const FILES: &[(&str, MakeSchema)] = &[
     ("export-manifest", || of::<ExportManifest>("evo.export-manifest.v1", "evo export manifest")),
     ("evaluate-request", request_schemas::request),
     ("evaluate-answer", request_schemas::answer),
-    ("bench-file", bench_schema::bench_file),
+    ("bench-file", || of::<BenchReport>("evo.bench.file.v1", "bench.json of `evo bench`")),
     ("sweep-event", stream_schemas::sweep_event),
     ("study", stream_schemas::study),
 ];

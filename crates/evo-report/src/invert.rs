@@ -4,32 +4,37 @@ use std::fmt::Write;
 
 use evo_protocol::invert::{InvertDose, InvertRow};
 
-/// Where it was found.
-#[derive(Clone, Copy, Debug)]
-pub struct InvertSetting<'a> {
-    pub kernel: &'a str,
-    pub device: &'a str,
-    pub configuration: &'a str,
-    pub problem: &'a str,
-    /// Relative difference between the unharmed kernel and itself.
+/// What was found, and where.
+#[derive(Clone, Debug, Default)]
+pub struct Inverted {
+    /// The most expensive first.
+    pub rows: Vec<InvertRow>,
+    pub kernel: String,
+    pub device: String,
+    pub configuration: String,
+    /// The problem that was timed.
+    pub problem: String,
+    /// Relative difference between the unharmed kernel and itself; absent where it could not be measured.
     pub noise_floor: Option<f64>,
     /// A command that does the same again.
-    pub repro: &'a str,
+    pub repro: String,
+}
+
+fn rank(row: &InvertRow) -> String {
+    row.rank.map_or("-".to_string(), |rank| rank.to_string())
 }
 
 /// The table for a terminal, and what to try next.
-pub fn text(rows: &[InvertRow], problem: &str, noise_floor: Option<f64>) -> String {
-    let mut text = format!("harmed on `{problem}`, the dearest resource first:\n");
-    for row in rows {
-        let rank = row.rank.map_or("-".to_string(), |rank| rank.to_string());
-        let _ = write!(text, "{rank:>3}  {:<16} {:<30}  ", row.pathology, slope(row));
+pub fn text(found: &Inverted) -> String {
+    let mut text = format!("harmed on `{}`, the most expensive resource first:\n", found.problem);
+    for row in &found.rows {
+        let _ = write!(text, "{:>3}  {:<16} {:<30}  ", rank(row), row.pathology, slope(row));
         let _ = match row.slope.or(row.upper_bound_of_cure_ratio) {
             Some(_) => writeln!(text, "{}", row.doses.iter().map(dose).collect::<Vec<_>>().join(", ")),
             None => writeln!(text, "{}", row.how_known),
         };
     }
-    text += &verdict(rows, noise_floor);
-    text
+    text + &verdict(found)
 }
 
 /// The relative time that a unit adds, with its interval.
@@ -55,7 +60,7 @@ fn dose(own: &InvertDose) -> String {
 }
 
 /// What binds the kernel, if anything does.
-fn verdict(rows: &[InvertRow], noise_floor: Option<f64>) -> String {
+fn verdict(Inverted { rows, noise_floor, .. }: &Inverted) -> String {
     match rows.iter().find(|row| row.is_steep(noise_floor.unwrap_or(0.0))) {
         Some(first) => {
             format!("it is bound most by: {}\ntry next: {}\n", first.resource, first.try_next)
@@ -68,8 +73,8 @@ fn verdict(rows: &[InvertRow], noise_floor: Option<f64>) -> String {
 }
 
 /// The page `invert-<hash>.md`.
-pub fn markdown(rows: &[InvertRow], conditions: &InvertSetting<'_>) -> String {
-    let InvertSetting { kernel, device, configuration, problem, noise_floor, repro } = conditions;
+pub fn markdown(found: &Inverted) -> String {
+    let Inverted { rows, kernel, device, configuration, problem, noise_floor, repro } = found;
     let floor = noise_floor.map_or("not measured".to_string(), |floor| format!("{:.2} %", 100.0 * floor));
     let mut text = format!(
         "# What binds `{kernel}`\n\n{configuration} on {device}, problem `{problem}`; the kernel differs from itself by \
@@ -77,70 +82,53 @@ pub fn markdown(rows: &[InvertRow], conditions: &InvertSetting<'_>) -> String {
          |---|---|---|---|---|---|\n"
     );
     for row in rows {
-        let rank = row.rank.map_or("-".to_string(), |rank| rank.to_string());
         let unit = row.doses.first().map_or("", |dose| &dose.unit);
         let doses = row.doses.iter().map(dose).collect::<Vec<_>>().join("; ");
-        let (name, slope, known) = (&row.pathology, slope(row), &row.how_known);
+        let (rank, name, slope, known) = (rank(row), &row.pathology, slope(row), &row.how_known);
         let _ = writeln!(text, "| {rank} | `{name}` | {slope} | {unit} | {doses} | {known} |");
     }
-    let _ = write!(text, "\n{}\nagain: `{repro}`\n", verdict(rows, *noise_floor));
+    let _ = write!(text, "\n{}\nagain: `{repro}`\n", verdict(found));
     text
 }
 
 #[cfg(test)]
 mod tests {
-    use evo_protocol::invert::DiagnosticFlag;
-
     use super::*;
 
-    fn row(pathology: &str, ratio: Option<f64>) -> InvertRow {
-        let own = InvertDose {
-            diagnostic: DiagnosticFlag,
+    fn found(ratio: Option<f64>, noise_floor: Option<f64>) -> Inverted {
+        let dose = InvertDose {
             dose: 1.0,
-            unit: "doubling of the barriers".into(),
             what: "each barrier 2 times".into(),
             ratio,
-            ratio_low: ratio.map(|own| own - 0.01),
-            ratio_high: ratio.map(|own| own + 0.01),
-            verdict: "pass".into(),
+            ratio_low: ratio.map(|ratio| ratio - 0.01),
+            ratio_high: ratio.map(|ratio| ratio + 0.01),
             changed: Some(true),
-            code_hash: None,
+            ..InvertDose::default()
         };
         let row = InvertRow {
             rank: Some(1),
-            doses: vec![own],
-            happened: Some(true),
-            how_known: "machine code differs".into(),
-            ..InvertRow::of(pathology.into(), "barriers".into(), "fewer barriers".into())
+            pathology: "barriers".into(),
+            resource: "barriers".into(),
+            try_next: "fewer barriers".into(),
+            doses: vec![dose],
+            ..InvertRow::default()
         };
-        row.sloped()
+        Inverted { rows: vec![row.sloped()], kernel: "gemm".into(), noise_floor, ..Inverted::default() }
     }
 
     #[test]
     fn the_first_that_is_certainly_steep_is_named() {
-        let steep = text(&[row("barriers", Some(1.3))], "p", Some(0.01));
-        assert!(steep.contains("+30.0 % [+29.0 %, +31.0 %]"), "{steep}");
-        assert!(steep.contains("each barrier 2 times 1.300x"), "{steep}");
-        assert!(steep.ends_with("it is bound most by: barriers\ntry next: fewer barriers\n"), "{steep}");
-        let flat = text(&[row("barriers", Some(1.015))], "p", Some(0.02));
-        assert!(flat.contains("slack"), "{flat}");
-        assert!(text(&[row("barriers", None)], "p", None).contains("nothing could be measured"));
-    }
-
-    #[test]
-    fn a_page_has_its_conditions() {
-        let conditions = InvertSetting {
-            kernel: "gemm",
-            device: "any",
-            configuration: "BLOCK=64",
-            problem: "square",
-            noise_floor: Some(0.004),
-            repro: "evo invert gemm",
-        };
-        let page = markdown(&[row("barriers", Some(1.3))], &conditions);
-        for part in ["`gemm`", "BLOCK=64 on any", "0.40 %", "| 1 | `barriers` |", "again: `evo invert gemm`"]
-        {
-            assert!(page.contains(part), "{part} is not in {page}");
-        }
+        let steep = found(Some(1.3), Some(0.01));
+        let shown = text(&steep);
+        assert!(shown.contains("+30.0 % [+29.0 %, +31.0 %]"), "{shown}");
+        assert!(shown.contains("each barrier 2 times 1.300x"), "{shown}");
+        assert!(shown.ends_with("it is bound most by: barriers\ntry next: fewer barriers\n"), "{shown}");
+        assert!(text(&found(Some(1.015), Some(0.02))).contains("slack"));
+        assert!(text(&found(None, None)).contains("nothing could be measured"));
+        let page = markdown(&steep);
+        assert!(
+            page.contains("`gemm`") && page.contains("1.00 %") && page.contains("| 1 | `barriers` |"),
+            "{page}"
+        );
     }
 }

@@ -82,10 +82,7 @@ pub fn choose(outlook: Outlook, budget: &Budget, population: u32) -> StrategyCho
     StrategyChoice { strategy: EXHAUSTIVE, why: format!("`{EXHAUSTIVE}` evaluates {all}{within}") }
 }
 
-pub fn choose_afresh(valid: u128, budget: &Budget, kind: DeviceKind, population: u32) -> StrategyChoice {
-    choose(Outlook { valid, done: 0, pace: Pace::assumed(kind) }, budget, population)
-}
-
+/// Evaluations that a search may make in that time.
 fn covered(wall: Duration, pace: Pace) -> f64 {
     (wall.as_secs_f64() * SEARCH_SHARE * pace.per_second).floor()
 }

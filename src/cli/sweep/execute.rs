@@ -66,7 +66,9 @@ fn execute_on<'a, R: Recipe>(
     // Until the engine is done, it ends the run in order.
     call.leave_signals(true);
 
-    let mut observer = progress::observer(call);
+    // Programs get one object of a ranking, at the end.
+    let is_silent = call.is_json() && matches!(&plan.subject, SweepSubject::Live(live) if live.is_hint);
+    let mut observer = if is_silent { Box::new(progress::Silent) } else { progress::observer(call) };
     for message in stage.notices {
         observer.observe(&Event::Notice { message });
     }

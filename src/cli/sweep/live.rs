@@ -1,13 +1,13 @@
 //! A sweep on a device: a kernel, its compilers, and a worker that judges and times.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use evo_device::probe::DeviceChoice;
 use evo_device::telemetry::GpuUtilization;
 use evo_protocol::binary::Binary;
 use evo_protocol::candidate::SpecialValues;
-use evo_protocol::device::{DeviceKind, DeviceLimits};
+use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
 use evo_space::genome::Configuration;
 use evo_space::space::SearchSpace;
 
@@ -35,10 +35,15 @@ use crate::journal::conditions::Conditions;
 use crate::journal::record::space_hash;
 use crate::kernel::limits::constraints::DeviceSpace;
 use crate::kernel::lint;
-use crate::kernel::spec::{KernelSpec, ReplacedDefault, SpaceFile};
+use crate::kernel::spec::{KernelSpec, ProblemSpec, ReplacedDefault, SpaceFile};
+use crate::kernel::tiny::{FilledDevice, FillingProblem, filling_problem};
 use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
 
+/// Points that stand for the space where the problem of a cheap ranking is chosen.
+const STAND_INS: usize = 32;
+
+/// The kernel of a space file on a device of this machine.
 pub struct LiveSubject {
     /// Has a kernel and valid points. Its host twin has it too.
     pub file: Arc<SpaceFile>,
@@ -49,6 +54,9 @@ pub struct LiveSubject {
     worker_command: Option<String>,
     workers: Option<Vec<LaneOrder>>,
     limit_tool: Duration,
+    /// Variants are screened on one small problem alone, which is made once the device is known.
+    pub is_hint: bool,
+    filling: OnceLock<FillingProblem>,
 }
 
 impl LiveSubject {
@@ -72,7 +80,18 @@ impl LiveSubject {
         let within = limits.and_then(|own| DeviceSpace::fold(&file.space, &kernel.launches, &chosen, &own));
         let (problems, worker_command) = (arguments.problems.clone(), arguments.worker_command.clone());
         let limit_tool = arguments.limits.limit_tool;
-        Ok(LiveSubject { file, within, setup, problems, worker_command, workers, limit_tool })
+        let (is_hint, filling) = (false, OnceLock::new());
+        Ok(LiveSubject {
+            file,
+            within,
+            setup,
+            problems,
+            worker_command,
+            workers,
+            limit_tool,
+            is_hint,
+            filling,
+        })
     }
 
     pub fn space(&self) -> &SearchSpace {
@@ -83,6 +102,33 @@ impl LiveSubject {
         self.within.as_ref()
     }
 
+    pub fn choice(&self) -> &DeviceChoice {
+        &self.setup.choice
+    }
+
+    /// The problem on which variants are only screened; absent before the start.
+    pub fn filling(&self) -> Option<&FillingProblem> {
+        self.filling.get()
+    }
+
+    fn filled(
+        &self,
+        kernel: &KernelSpec,
+        problems: &[&ProblemSpec],
+        info: &DeviceInfo,
+    ) -> Result<&FillingProblem, CliError> {
+        let space = self.space();
+        let genomes = std::iter::once(space.default_genome()).chain(space.quasi_random(1).take(STAND_INS));
+        let stand_ins: Vec<Configuration> = genomes.map(|genome| space.configuration(&genome)).collect();
+        let timed: Vec<&ProblemSpec> = problems.iter().copied().filter(|problem| problem.timed).collect();
+        let device = FilledDevice { multiprocessors: info.multiprocessors, l2_bytes: info.l2_bytes };
+        let filling = filling_problem(kernel, &stand_ins, &timed, device).ok_or_else(|| {
+            CliError::usage("the default configuration has a launch plan for no timed problem")
+        })?;
+        Ok(self.filling.get_or_init(|| filling))
+    }
+
+    /// The kernel's name.
     pub fn kernel_name(&self) -> &str {
         self.file.kernel.as_ref().map_or("", |kernel| &kernel.name)
     }
@@ -153,11 +199,15 @@ impl LiveSubject {
         let is_several = lanes.len() > 1;
         let lane = &mut lanes.first_mut().ok_or_else(|| CliError::harness("no lane was started"))?.lane;
         let info = lane.info().clone();
+        let problems = match self.is_hint {
+            true => vec![&self.filled(kernel, &problems, &info)?.problem],
+            false => problems,
+        };
         // One lane has nobody to be compared with.
         let own = || anchors::own(&self.setup, &info, kernel.objective.ranking, seed);
         let recipe = || session::recipe(kernel, &problems, &self.setup, lane, seed);
         let (recipe, (anchors, no_anchors)) = anchors::beside(is_several.then_some(own), recipe);
-        let recipe = recipe?;
+        let recipe = if self.is_hint { recipe?.hinting() } else { recipe? };
         let default = self.space().configuration(&self.space().default_genome());
         judge::rehearse(lane, kernel, &problems, &default, &recipe)?;
         judge::answer_ahead(lane, kernel, &problems, &default, &recipe);

@@ -23,8 +23,7 @@ mod stage;
 mod workers;
 mod workers_file;
 
-pub use choice::choose_afresh as choose;
 pub use command::run;
-pub use inputs::of as study_inputs;
-pub use live::farm;
 pub use result::SweepAnswer;
+pub use execute::execute;
+pub use plan::{SweepPlan, SweepSubject};

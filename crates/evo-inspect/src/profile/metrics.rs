@@ -242,8 +242,7 @@ mod tests {
         let known: Vec<&str> = METRICS.iter().map(|metric| metric.field).collect();
         assert_eq!(evo_kernel::load::goals::METRIC_NAMES, known);
         for own in evo_kernel::harm::Pathology::ALL {
-            let metric = own.moves().map(|own| own.metric);
-            assert!(metric.is_none_or(|name| metric_of(&name).is_some()), "{own:?}");
+            assert!(own.moves.is_none_or(|(name, _)| metric_of(name).is_some()), "{own:?}");
         }
     }
 

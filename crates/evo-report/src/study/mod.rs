@@ -2,14 +2,12 @@
 //! of the studies beside it; evaluations by the names that a command line gives them; and
 //! profiles of candidates.
 
-mod diagnostics;
 mod earlier;
 mod folder;
 mod named;
 mod open_study;
 mod profile_file;
 
-pub use diagnostics::{DiagnosticJournal, NoDiagnosticJournal};
 pub use earlier::{EarlierLimits, EarlierResult, EarlierResults};
 pub use folder::{Resumed, StudyError, StudyRequest, StudyWish, resumed};
 pub use named::{NameError, NamedEvaluation, PREFIX_MIN, StudySearch};

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use evo_journal::diagnostic::DiagnosticVariant;
 use evo_journal::gates::GateRun;
 use evo_journal::iterations::Iteration;
 use evo_journal::leaderboard::{repro, roofline_ns};
@@ -218,8 +217,6 @@ pub struct StudyModel<'a> {
     iterations: Vec<Edit<'a>>,
     gate_runs: Vec<Described<'a, GateRun>>,
     peers: Option<&'a Standing>,
-    /// Harmed variants, by the call that harmed them.
-    harmed: Vec<Vec<Described<'a, DiagnosticVariant>>>,
     refused: Vec<Refused>,
     ends: Vec<(&'a RunEnd, &'static str)>,
     not_final: usize,
@@ -283,7 +280,6 @@ impl<'a> StudyModel<'a> {
                 .map(|run| described(run, &run.candidate.configuration))
                 .collect(),
             peers: material.peers.as_ref(),
-            harmed: harmed(&history.diagnostics),
             refused: refused(material),
             ends: history.ends.iter().map(|end| (end, end.reason.describe())).collect(),
             not_final: history.not_final.len(),
@@ -408,14 +404,6 @@ fn edits(iterations: &[Iteration]) -> Vec<Edit<'_>> {
         Edit { iteration: described(iteration, &iteration.candidate.configuration), rival, diff, lines }
     });
     all.collect()
-}
-
-fn harmed(all: &[DiagnosticVariant]) -> Vec<Vec<Described<'_, DiagnosticVariant>>> {
-    let mut calls = Vec::new();
-    for call in all.chunk_by(|a, b| a.beside == b.beside) {
-        calls.push(call.iter().map(|variant| described(variant, &variant.beside.configuration)).collect());
-    }
-    calls
 }
 
 fn refused(material: &ReportMaterial) -> Vec<Refused> {
