@@ -1,26 +1,35 @@
 //! By name, the JSON Schema of everything that evo writes for programs: files and lines of streams, and the object of each
 //! command with `--json`. Each is derived from the type that is written.
 
-use evo_protocol::command_schemas;
 use evo_protocol::leaderboard::Leaderboard;
 use evo_protocol::schema::{self, of};
-use schemars::{JsonSchema, Schema};
+use schemars::{JsonSchema, Schema, json_schema};
 
+use super::bench::BenchAnswer;
 use super::cache::CacheAnswer;
 use super::compile::{CompiledAnswer, CompiledMany};
+use super::crosscheck::CrosscheckAnswer;
 use super::explain::Explained;
 use super::export::Exported;
 use super::import_write::Drawn;
+use super::invert::InvertAnswer;
+use super::micro::MicroAnswer;
 use super::preflight::PreflightAnswer;
 use super::render::Rendered;
+use super::report::Reported;
 use super::restore::Restored;
+use super::selftest::{SanitizedAnswer, SelftestAnswer};
 use super::space::{RowsAnswer, SpaceJson};
 use super::sweep::SweepAnswer;
 use crate::report::envelope::ResultAlone;
 use crate::report::gate::GateAnswer;
+use crate::report::history::{HistoryResult, SummaryResult};
 use crate::report::judged::{BenchmarkAnswer, EvaluateAnswer, VerdictAnswer};
 use crate::report::profile::ProfileAnswer;
 use crate::report::sanitize::SanitizeResult;
+
+/// The command of an object where the command line names none that prints JSON: always an error.
+pub const UNKNOWN: &str = "unknown";
 
 type MakeSchema = fn() -> Schema;
 
@@ -30,7 +39,11 @@ const ANSWERS: &[(&str, MakeSchema)] = &[
     ("test", fields::<VerdictAnswer>),
     ("benchmark", fields::<BenchmarkAnswer>),
     ("evaluate", fields::<EvaluateAnswer>),
-    ("profile", fields::<ProfileAnswer>),
+    ("profile", fields::<OneOf<ProfileAnswer, VerdictAnswer>>),
+    ("invert", fields::<OneOf<InvertAnswer, VerdictAnswer>>),
+    ("crosscheck", fields::<OneOf<CrosscheckAnswer, VerdictAnswer>>),
+    ("bench", fields::<BenchAnswer>),
+    ("micro", fields::<MicroAnswer>),
     ("sanitize", fields::<ResultAlone<SanitizeResult>>),
     ("gate", fields::<ResultAlone<GateAnswer>>),
     ("build", fields::<CompiledAnswer>),
@@ -43,9 +56,14 @@ const ANSWERS: &[(&str, MakeSchema)] = &[
     ("leaderboard", fields::<Leaderboard>),
     ("preflight", fields::<PreflightAnswer>),
     ("render", fields::<Rendered>),
+    ("history", fields::<ResultAlone<HistoryResult>>),
+    ("report", fields::<ResultAlone<Reported>>),
+    ("selftest", fields::<OneOf<SelftestAnswer, SanitizedAnswer>>),
+    ("summary", fields::<ResultAlone<SummaryResult>>),
     ("restore", fields::<ResultAlone<Restored>>),
     ("space", fields::<OneOf<SpaceJson, RowsAnswer>>),
     ("sweep", fields::<SweepAnswer>),
+    (UNKNOWN, || json_schema!({})),
 ];
 
 fn fields<T: JsonSchema>() -> Schema {
@@ -63,7 +81,7 @@ enum OneOf<A, B> {
 
 /// The commands that print JSON.
 pub fn commands() -> impl Iterator<Item = &'static str> {
-    ANSWERS.iter().map(|(name, _)| *name).chain(command_schemas::names())
+    ANSWERS.iter().map(|(name, _)| *name)
 }
 
 /// Everything that has a schema.
@@ -74,7 +92,7 @@ pub fn names() -> Vec<&'static str> {
 /// The schema of a command's object.
 pub fn command(name: &str) -> Option<Schema> {
     let typed = ANSWERS.iter().find(|(command, _)| *command == name);
-    typed.map(|(name, fields)| schema::command(name, &fields())).or_else(|| command_schemas::command(name))
+    typed.map(|(name, fields)| schema::command(name, &fields()))
 }
 
 /// The schema of that name.

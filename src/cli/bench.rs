@@ -138,10 +138,9 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     let made = folder(&arguments.out, &plan, &run, &mut lane, repro);
     let mut folder = made.map_err(|error| JournalError::io("make", &arguments.out.join("bench"), error))?;
     let path = folder.path().display().to_string();
-    let mut fields = json!(run);
-    fields["folder"] = path.as_str().into();
     call.know(|facts| {
-        let (own, result) = (fields.clone(), json!({ "folder": path }));
+        let (mut own, result) = (json!(run), json!({ "folder": path }));
+        own["folder"] = path.as_str().into();
         facts.so_far = Some(KnownSoFar { own, result, reasons: Default::default() });
     });
     let order = BenchOrder {
@@ -167,9 +166,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
 
     let means = bench::summary(&rows, &implementations);
     let count = |status: &RowStatus| rows.iter().filter(|row| row.status == *status).count();
-    let counts: serde_json::Map<String, Value> =
-        RowStatus::ALL.iter().map(|status| (status.as_str().to_string(), count(status).into())).collect();
-    let brief = json!({ "folder": path, "rows": counts, "summary": means, "why": why });
+    let counts = RowStatus::ALL.iter().map(|status| (status.as_str(), count(status))).collect();
     if !call.is_json() {
         let sentences: String = means.iter().map(|mean| format!("{}\n", bench::sentence(mean))).collect();
         let lines = bench::lines(&rows, &implementations, plan.ranking);
@@ -178,12 +175,39 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     for why in why.iter().take(10) {
         output::say(&format!("{}: {why}", word(status)));
     }
-    fields["implementations"] = json!(implementations);
-    fields["rows"] = json!(rows);
-    fields["summary"] = json!(means);
-    fields["why"] = json!(why);
     let exit = if status == EnvelopeStatus::Pass { ExitCode::Done } else { ExitCode::Failed };
-    Ok(Answer { status, allowed_not_run: allowed, ..Answer::object(exit, &fields) }.in_brief(brief))
+    let own = BenchAnswer {
+        run: &run,
+        folder: &path,
+        implementations: &implementations,
+        rows: &rows,
+        summary: &means,
+        why: &why,
+        result: BenchBrief { folder: &path, rows: counts, summary: &means, why: &why },
+    };
+    Ok(Answer { status, allowed_not_run: allowed, ..Answer::of(exit, &own) })
+}
+
+/// The answer of `evo bench`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct BenchAnswer<'a> {
+    #[serde(flatten)]
+    run: &'a BenchRun,
+    folder: &'a str,
+    implementations: &'a [Implementation],
+    rows: &'a [BenchRow],
+    summary: &'a [MeanRatio],
+    why: &'a [String],
+    result: BenchBrief<'a>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct BenchBrief<'a> {
+    folder: &'a str,
+    /// How many have each status.
+    rows: BTreeMap<&'static str, usize>,
+    summary: &'a [MeanRatio],
+    why: &'a [String],
 }
 
 /// The run's folder, with what it runs on.

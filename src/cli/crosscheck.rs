@@ -23,21 +23,23 @@ use evo_protocol::crosscheck::{
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{EnvelopeStatus, ErrorCode, ErrorPlace};
 use evo_protocol::export::ExportJudgement;
+use evo_protocol::known::because;
 use evo_protocol::plan::ProblemPlan;
 use evo_space::genome::{Configuration, ContentHash};
 use evo_system::scratch::{ScratchFolder, ScratchPlace};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::judge::{Aim, CROSSCHECK};
 use super::answer::Answer;
 use super::bench::{self as bench_command, ROUNDS};
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::export_plan::{self, VariantWish};
+use super::judge::{self, Aim, Bench, CROSSCHECK};
 use super::one_args::TestOneArgs;
-use super::judge::{self, Bench};
-use super::{benchmark, candidate, candidate_folder, evaluate, output, peers, session, verdict_answer};
+use super::{candidate, candidate_folder, evaluate, output, peers, session, test_one};
 use crate::bench::{self, BenchOrder, BenchRow, BenchShape, RowStatus, peer_problem};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::journal::own_folder::OwnFolder;
@@ -45,9 +47,8 @@ use crate::kernel::spec::{PeerSpec, ProblemSpec, ReferenceSpec, SpaceFile};
 use crate::kernel::specialize::{constants_of, distinct};
 use crate::peer::{self, last_words, shown};
 use crate::process::{self, Ended, RunLimits};
-use crate::report::benchmark::Compared;
 use crate::report::crosscheck::{self as report, CrosscheckSetting};
-use crate::report::single;
+use crate::report::judged::{Compared, VerdictBrief, VerdictFields};
 use crate::supervise::lane::LaneError;
 use crate::tool::{ToolKind, ToolPlaces, find};
 
@@ -177,32 +178,53 @@ pub fn run(arguments: &CrosscheckArgs, call: &Call) -> Result<Answer, CliError> 
     let TestOneArgs { words: named, candidate, run, .. } = &arguments.one;
     let candidate = candidate::resolve(named, candidate, &run.device, run.access.access())?;
     let peers = peers::all_named(&arguments.peers, &session::kernel_of(&candidate.file)?.peers)?;
-    let tried = judge::run(judge::ask(&arguments.one, call, Aim::Crosscheck)?, &arguments.one, call, Aim::Crosscheck, |bench| {
+    let one = &arguments.one;
+    let asked = judge::ask(one, call, Aim::Crosscheck)?;
+    let tried = judge::run(asked, one, call, Aim::Crosscheck, |bench| {
         ask_all((arguments, &candidate), call, bench, &words, &peers)
     })?;
-    let mut own = tried.fields();
-    let Some((rows, file)) = &tried.found else {
-        return tried.answer(&arguments.one, call, Aim::Crosscheck, None, own, "");
-    };
-    own["rows"] = json!(rows);
-    own["file"] = json!(file);
+    let Some((rows, file)) = &tried.found else { return tried.answer(one, call, Aim::Crosscheck, None) };
     let (headline, text) = (report::headline(rows), report::text(rows));
-    let absent = absent(arguments, rows);
-    let mut answer =
-        tried.answer(&arguments.one, call, Aim::Crosscheck, absent, own, &text)?;
+    let ended = tried.ended(one, call, Aim::Crosscheck, absent(arguments, rows), &text)?;
+    let checked = tried.judged.checked();
+    let own = CrosscheckAnswer {
+        fields: tried.fields(&checked),
+        rows,
+        file,
+        result: CrosscheckBrief {
+            brief: tried.brief(&ended),
+            headline: &headline,
+            rows: rows.iter().map(with_reasons).collect(),
+        },
+    };
+    let mut answer = ended.answer(&own);
     if rows.iter().any(CrosscheckRow::disagrees) && answer.error.is_none() {
         (answer.exit, answer.status) = (ExitCode::Failed, EnvelopeStatus::Fail);
-    }
-    answer.reasons.extend(why_null(rows));
-    if let Some(Value::Object(result)) = &mut answer.result {
-        result.insert("headline".to_string(), headline.clone().into());
-        result.insert("rows".to_string(), json!(rows));
     }
     output::say(&headline);
     if !call.is_json() {
         output::say(&format!("kept in {file}"));
     }
     Ok(answer)
+}
+
+/// The answer about a candidate that harnesses were asked about; about another one it is that of `test-one`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CrosscheckAnswer<'a> {
+    #[serde(flatten)]
+    fields: VerdictFields<'a>,
+    rows: &'a [CrosscheckRow],
+    file: &'a str,
+    result: CrosscheckBrief<'a>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct CrosscheckBrief<'a> {
+    #[serde(flatten)]
+    brief: VerdictBrief<'a>,
+    headline: &'a str,
+    #[schemars(with = "Vec<CrosscheckRow>")]
+    rows: Vec<Value>,
 }
 
 /// Harnesses that were named and did not do all that was asked; without names, one has to have done so.
@@ -217,27 +239,21 @@ fn absent(arguments: &CrosscheckArgs, rows: &[CrosscheckRow]) -> Vec<&'static st
     if named.is_empty() && !checked { vec![CROSSCHECK] } else { named }
 }
 
-/// Why fields of rows are null.
-fn why_null(rows: &[CrosscheckRow]) -> BTreeMap<String, String> {
-    let mut reasons = BTreeMap::new();
-    for (at, row) in rows.iter().enumerate() {
-        let Value::Object(fields) = json!(row) else { continue };
-        for (name, _) in fields.iter().filter(|(_, value)| value.is_null()) {
-            let why = match (name.as_str(), &row.reason) {
-                ("reason", _) => "nothing is to be said beside the numbers",
-                ("faster_than_peer", _) => "the harness timed no peer",
-                ("version", _) | (_, None)
-                    if !matches!(name.as_str(), "sign_kept" | "faster_than_baseline") =>
-                {
-                    "the harness did not say it"
-                }
-                (_, None) => "one of both has no comparison with the default configuration",
-                (_, Some(reason)) => reason,
-            };
-            reasons.insert(format!("result.rows.{at}.{name}"), why.to_string());
-        }
-    }
-    reasons
+/// A row with the reasons why fields of it are null.
+fn with_reasons(row: &CrosscheckRow) -> Value {
+    because(json!(row), &|name| {
+        let why = match (name, &row.reason) {
+            ("reason", _) => "nothing is to be said beside the numbers",
+            ("faster_than_peer", _) => "the harness timed no peer",
+            ("version", _) => "the harness did not say it",
+            (_, Some(reason)) => reason,
+            ("sign_kept" | "faster_than_baseline", None) => {
+                "one of both has no comparison with the default configuration"
+            }
+            (_, None) => "the harness did not say it",
+        };
+        why.to_string()
+    })
 }
 
 /// The rows, for programs; the same for people; and what KernelBench's evaluator said, as the script in Python writes it.

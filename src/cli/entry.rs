@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::process;
 
+use super::answers::UNKNOWN;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
-use evo_protocol::command_schemas::UNKNOWN;
 
 use super::answer::Answer;
 use super::answers;

@@ -17,6 +17,7 @@ use super::output;
 use crate::journal::champions::output_folder;
 use crate::journal::ladder::{Ladder, Rung};
 use crate::kernel::catalog;
+use crate::report::envelope::ResultAlone;
 use crate::report::history::{self, Summary};
 use crate::report::standing::beside_peers;
 use crate::study::newest_profile;
@@ -28,12 +29,12 @@ pub fn run(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError> {
     let out = output_folder(&arguments.out)?;
     let beside = |rung: &&Rung| beside_peers(out.as_ref()?, &rung.kernel, &rung.device);
     let peers: Vec<_> = rungs.iter().map(beside).collect();
-    let (result, reasons) = history::history(&rungs, &peers, &ladder.notes);
+    let result = history::history(&rungs, &peers, &ladder.notes);
     if !call.is_json() {
         output::stdout(&history::history_text(&rungs, &peers))?;
     }
     say_notes(&ladder);
-    Ok(Answer { reasons, ..Answer::from(ExitCode::Done) }.in_brief(result))
+    Ok(Answer::of(ExitCode::Done, &ResultAlone { result }))
 }
 
 /// Runs `evo summary`.
@@ -50,11 +51,10 @@ pub fn summary(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError>
     let others = ladder.rungs.iter().filter(|own| own.folder_name() != rung.folder_name()).collect();
     let profile_findings = findings(&arguments.out, rung);
     let own = Summary { rung, profile_findings, others, notes: &ladder.notes };
-    let (result, reasons) = own.fields();
     if !call.is_json() {
         output::stdout(&own.text())?;
     }
-    Ok(Answer { reasons, ..Answer::from(ExitCode::Done) }.in_brief(result))
+    Ok(Answer::of(ExitCode::Done, &ResultAlone { result: own.result() }))
 }
 
 /// Everything below the output folder, which there must be.

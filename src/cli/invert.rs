@@ -15,19 +15,21 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use evo_protocol::device::{DeviceKind, EntryAttributes};
 use evo_protocol::invert::{InvertDose, InvertMetric, InvertRow, MetricDirection, counted, ranked};
+use evo_protocol::known::Known;
 use evo_protocol::verdict::VerdictClass;
 use evo_space::diagnostic::nearest;
 use evo_space::genome::Configuration;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::judge::{Aim, INVERT};
 use super::answer::Answer;
 use super::call::Call;
 use super::counters::attributes_of;
 use super::error::CliError;
+use super::judge::{self, Aim, Bench, INVERT};
 use super::one_args::TestOneArgs;
-use super::judge::{self, Bench};
-use super::{candidate, candidate_folder, device_lane, output, session, verdict_answer};
+use super::{candidate, candidate_folder, device_lane, output, session};
 use crate::compile::cache::{self, Cache};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::engine::ports::{Evaluate, Rivals};
@@ -36,7 +38,7 @@ use crate::inspect::profile::{self, Collection, ProfiledLaunch};
 use crate::kernel::harm::{self, Dose, HarmFacts, HarmPlan, apply};
 use crate::kernel::spec::{KernelSpec, MetricEvidence};
 use crate::report::invert::{self, Inverted};
-use crate::report::single as report;
+use crate::report::judged::{VerdictBrief, VerdictFields};
 use crate::supervise::job::{Job, Standing};
 use crate::supervise::lane::LaneOptions;
 use crate::tool::{self, FoundTool, ToolKind, ToolPlaces};
@@ -73,33 +75,26 @@ pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
         let text = format!("`--problem` {} times: a kernel is harmed on one problem", one.problems.len());
         return Err(CliError::usage(text).with_hint("call `evo invert` once for each problem"));
     }
-    let tried = judge::run(judge::ask(one, call, Aim::Invert)?, one, call, Aim::Invert, |bench| {
+    let asked = judge::ask(one, call, Aim::Invert)?;
+    let tried = judge::run(asked, one, call, Aim::Invert, |bench| {
         Harm::begin(arguments, bench, &candidate)?.run(arguments, call)
     })?;
-    let mut own = report::json(&tried.setting, &tried.judged.single.evaluation, &tried.judged.single.attributes);
     let Some((found, counters, file)) = &tried.found else {
-        return tried.answer(one, call, Aim::Invert, None, own, "");
+        return tried.answer(one, call, Aim::Invert, None);
     };
-    own["rows"] = json!(found.rows);
-    own["problem"] = json!(found.problem);
-    own["noise_floor"] = json!(found.noise_floor);
-    own["counters"] = json!(counters.as_ref().ok());
-    if let Ok(path) = file {
-        own["file"] = json!(path);
-    }
     let absent = (!found.rows.iter().any(InvertRow::is_finding)).then_some(INVERT);
-    let text = invert::text(found);
-    let mut answer = tried.answer(one, call, Aim::Invert, absent, own, &text)?;
-    if let Some(Value::Object(result)) = &mut answer.result {
-        result.insert("rows".to_string(), json!(found.rows));
-    }
-    if found.noise_floor.is_none() {
-        let why = "the unharmed kernel could not be compared with itself";
-        answer.reasons.insert("noise_floor".to_string(), why.to_string());
-    }
-    if let Err(why) = counters {
-        answer.reasons.insert("counters".to_string(), why.clone());
-    }
+    let ended = tried.ended(one, call, Aim::Invert, absent, &invert::text(found))?;
+    let checked = tried.judged.checked();
+    let own = InvertAnswer {
+        fields: tried.fields(&checked),
+        rows: &found.rows,
+        problem: &found.problem,
+        noise_floor: Known::of(found.noise_floor, "the unharmed kernel could not be compared with itself"),
+        counters: counters.as_ref().map(|counters| json!(counters)).map_err(String::clone).into(),
+        file: file.as_deref().ok(),
+        result: InvertBrief { brief: tried.brief(&ended), rows: &found.rows },
+    };
+    let answer = ended.answer(&own);
     match file {
         Ok(path) => {
             if !call.is_json() {
@@ -110,6 +105,28 @@ pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
         // What was found is shown also where its files cannot be written.
         Err(why) => Ok(answer.despite(CliError::harness(why.clone()))),
     }
+}
+
+/// The answer about a candidate that was harmed; about another one it is that of `test-one`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct InvertAnswer<'a> {
+    #[serde(flatten)]
+    fields: VerdictFields<'a>,
+    rows: &'a [InvertRow],
+    problem: &'a str,
+    noise_floor: Known<f64>,
+    counters: Known<Value>,
+    /// Absent where it could not be written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
+    result: InvertBrief<'a>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct InvertBrief<'a> {
+    #[serde(flatten)]
+    brief: VerdictBrief<'a>,
+    rows: &'a [InvertRow],
 }
 
 /// Refuses names of `--only` that the kernel has no pathology for.

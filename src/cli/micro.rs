@@ -6,10 +6,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser};
-use evo_protocol::micro::{MICRO_SCHEMA, MicroDevice, MicroRanking};
-use evo_space::genome::Configuration;
+use evo_protocol::micro::{MICRO_SCHEMA, MicroDevice, MicroRanking, MicroRow};
+use evo_protocol::schema::HashText;
+use evo_space::genome::{Configuration, ContentHash};
 use evo_system::scratch::ScratchPlace;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::answer::Answer;
 use super::args::SweepArgs;
@@ -169,21 +171,45 @@ pub fn run(arguments: &MicroArgs, call: &Call) -> Result<Answer, CliError> {
         let (tried, problem) = (ranking.tried, &ranking.problem);
         output::stdout(&format!("{tried} tried on `{problem}`{idle}, {passed} passed\n{kept}\n"))?;
     }
-    let fields = json!({
-        "file": file,
-        "space": session::space_word(&live.file),
-        "seed": plan.seed,
-        "passed": passed,
-        "reason": reason,
-        "work": filling.work,
-        "is_filled": filling.is_filled,
-        "measured_on": ranking.device,
-        "kernel": ranking.kernel,
-        "space_hash": ranking.space_hash,
-        "problem": ranking.problem,
-        "tried": ranking.tried,
-        "ranked": ranking.ranked,
-    });
-    let brief = json!({ "file": file, "tried": ranking.tried, "passed": passed, "ranked": ranking.ranked });
-    Ok(Answer::object(exit, &fields).in_brief(brief))
+    let brief = MicroBrief { file: file.as_deref(), tried: ranking.tried, passed, ranked: &ranking.ranked };
+    let own = MicroAnswer {
+        space: &session::space_word(&live.file),
+        seed: plan.seed,
+        reason: reason.to_string(),
+        work: filling.work,
+        is_filled: filling.is_filled,
+        measured_on: &ranking.device,
+        kernel: &ranking.kernel,
+        space_hash: &ranking.space_hash,
+        problem: &ranking.problem,
+        brief,
+        result: brief,
+    };
+    Ok(Answer::of(exit, &own))
+}
+
+/// The answer of `evo micro`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct MicroAnswer<'a> {
+    #[serde(flatten)]
+    brief: MicroBrief<'a>,
+    space: &'a str,
+    kernel: &'a str,
+    seed: u64,
+    #[schemars(with = "HashText")]
+    space_hash: &'a ContentHash,
+    measured_on: &'a MicroDevice,
+    problem: &'a str,
+    work: f64,
+    is_filled: bool,
+    reason: String,
+    result: MicroBrief<'a>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+struct MicroBrief<'a> {
+    file: Option<&'a str>,
+    tried: u64,
+    passed: usize,
+    ranked: &'a [MicroRow],
 }

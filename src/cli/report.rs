@@ -79,8 +79,7 @@ pub fn run(arguments: &ReportArgs, call: &Call) -> Result<Answer, CliError> {
     if !call.is_json() {
         output::stdout(&(files.join("\n") + "\n"))?;
     }
-    let result = result(&material, &files);
-    Ok(Answer { reasons: reasons(&result), ..Answer::from(ExitCode::Done) }.in_brief(result))
+    Ok(Answer::of(ExitCode::Done, &ResultAlone { result: result(&material, &files) }))
 }
 
 /// Writes the page of a study after a sweep; its place.
@@ -199,49 +198,59 @@ fn write(folder: &OwnFolder, name: &str, text: &str) -> Result<(), CliError> {
     })
 }
 
-fn result(material: &ReportMaterial, files: &[String]) -> Value {
-    let header = &material.study.header;
-    let champion = material.section.as_ref().map(|own| &own.champion);
-    let winner = material.winner();
-    json!({
-        "study": header.study,
-        "kernel": header.kernel,
-        "device": header.device.name,
-        "files": files,
-        "evaluations": material.evaluations().len(),
-        "passed": material.evaluations().iter().filter(|one| one.verdict.is_pass()).count(),
-        "confirmed": champion.is_some(),
-        "winner": winner.map(|one| json!({
-            "number": one.number,
-            "configuration": one.configuration,
-            "time_ns": champion.map(|own| own.objective_ns).or(one.objective_ns),
-            "speedup": champion.and_then(|own| own.speedup),
-            "speedup_low": champion.and_then(|own| own.speedup_low),
-            "speedup_high": champion.and_then(|own| own.speedup_high),
-        })),
-        "notes": material.study.damage,
-    })
+/// The `result` of `evo report`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Reported<'a> {
+    study: &'a str,
+    kernel: &'a str,
+    device: &'a str,
+    files: &'a [String],
+    evaluations: usize,
+    passed: usize,
+    confirmed: bool,
+    winner: Known<ReportedWinner<'a>>,
+    notes: Vec<String>,
 }
 
-/// Why fields of the result are null.
-fn reasons(result: &Value) -> BTreeMap<String, String> {
-    let mut reasons = BTreeMap::new();
-    let mut why = |name: &str, why: &str| {
-        reasons.insert(format!("result.{name}"), why.to_string());
+#[derive(Debug, Serialize, JsonSchema)]
+struct ReportedWinner<'a> {
+    number: u64,
+    #[schemars(with = "ConfigurationObject")]
+    configuration: &'a Configuration,
+    time_ns: Known<f64>,
+    speedup: Known<f64>,
+    speedup_low: Known<f64>,
+    speedup_high: Known<f64>,
+}
+
+fn result<'a>(material: &'a ReportMaterial, files: &'a [String]) -> Reported<'a> {
+    let header = &material.study.header;
+    let champion = material.section.as_ref().map(|section| &section.champion);
+    let compared = |of: fn(&RankedEntry) -> Option<f64>| {
+        Known::of(champion.and_then(of), "it was not compared with a baseline in paired runs")
     };
-    if result["winner"].is_null() {
-        why("winner", "no variant passed");
-        return reasons;
+    let winner = material.winner().map(|winner| ReportedWinner {
+        number: winner.number,
+        configuration: &winner.configuration,
+        time_ns: Known::of(
+            champion.map(|champion| champion.objective_ns).or(winner.objective_ns),
+            "its time is not in the journal",
+        ),
+        speedup: compared(|champion| champion.speedup),
+        speedup_low: compared(|champion| champion.speedup_low),
+        speedup_high: compared(|champion| champion.speedup_high),
+    });
+    Reported {
+        study: &header.study,
+        kernel: &header.kernel,
+        device: &header.device.name,
+        files,
+        evaluations: material.evaluations().len(),
+        passed: material.evaluations().iter().filter(|evaluation| evaluation.verdict.is_pass()).count(),
+        confirmed: champion.is_some(),
+        winner: Known::of(winner, "no variant passed"),
+        notes: material.study.damage.iter().map(ToString::to_string).collect(),
     }
-    for name in ["speedup", "speedup_low", "speedup_high"] {
-        if result["winner"][name].is_null() {
-            why(&format!("winner.{name}"), "it was not compared with a baseline in paired runs");
-        }
-    }
-    if result["winner"]["time_ns"].is_null() {
-        why("winner.time_ns", "the record has none");
-    }
-    reasons
 }
 
 /// `evo report`

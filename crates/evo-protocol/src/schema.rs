@@ -76,7 +76,11 @@ pub fn command(name: &str, own: &Schema) -> Schema {
         *result = json!({ "anyOf": [result.take(), { "type": "null" }] });
     }
     let told = json!({ "properties": { "error": { "type": "object" } } });
-    let answer = json!({ "required": own.get("required").cloned().unwrap_or_else(|| json!([])) });
+    // A command with several answers has one of them.
+    let answer = match own.get("anyOf") {
+        Some(answers) => json!({ "anyOf": answers }),
+        None => json!({ "required": own.get("required").cloned().unwrap_or_else(|| json!([])) }),
+    };
     schema.insert("anyOf".into(), json!([told, answer]));
     schema
 }

@@ -2,9 +2,12 @@
 //! `study.json`. A test holds them to what a sweep writes.
 
 use schemars::{Schema, json_schema};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::result_schemas::{Field, object, owned};
+/// A path and its types: `problems[].p50_ns` is a number in each item of an array, `problems{}.p50_ns` in each value of an
+/// object whose names are the user's. `?` behind a name means that the field may be left out, `~` that an object may be
+/// null. Types are those of JSON Schema, with `|` between them; `=a/b` is one of these words.
+type Field = (&'static str, &'static str);
 
 /// Each event with its fields beside `event`.
 const EVENTS: &[(&str, &[Field])] = &[
@@ -137,4 +140,87 @@ fn with_const(name: &str, value: &Value, fields: &[Field]) -> Value {
         required.insert(0, json!(name));
     }
     json!({ "type": "object", "properties": properties, "required": required })
+}
+
+fn owned(lead: &str, fields: &[Field]) -> Vec<(String, &'static str)> {
+    fields.iter().map(|(path, types)| (format!("{lead}{path}"), *types)).collect()
+}
+
+/// The properties that some paths describe, and the names of those that are always there.
+fn object(fields: &[(String, &'static str)]) -> (Value, Value) {
+    let mut groups: Vec<(&str, Vec<(String, &'static str)>)> = Vec::new();
+    for (path, types) in fields {
+        let (head, rest) = path.split_once('.').unwrap_or((path, ""));
+        let group = match groups.iter_mut().find(|(known, _)| *known == head) {
+            Some((_, group)) => group,
+            None => {
+                groups.push((head, Vec::new()));
+                &mut groups.last_mut().expect("it was just added").1
+            }
+        };
+        group.push((rest.to_string(), types));
+    }
+    let (mut properties, mut required) = (Map::new(), Vec::new());
+    for (head, group) in groups {
+        let name = head.trim_end_matches(['[', ']', '{', '}', '?', '~']);
+        let marks = &head[name.len()..];
+        let inner = match &group[..] {
+            [(rest, types)] if rest.is_empty() => of_types(types),
+            _ => {
+                let (properties, required) = object(&group);
+                let types = if marks.contains('~') { json!(["object", "null"]) } else { json!("object") };
+                json!({ "type": types, "properties": properties, "required": required })
+            }
+        };
+        let value = match () {
+            () if marks.contains("[]") => json!({ "type": "array", "items": inner }),
+            () if marks.contains("{}") => json!({ "type": "object", "additionalProperties": inner }),
+            () => inner,
+        };
+        properties.insert(name.to_string(), value);
+        if !marks.contains('?') {
+            required.push(name.to_string());
+        }
+    }
+    (Value::Object(properties), json!(required))
+}
+
+/// The schema of a value of these types: `number|null`, or `=keep/reject|null` for closed words.
+fn of_types(types: &str) -> Value {
+    let names: Vec<&str> = types.split('|').collect();
+    if let Some(words) = names.iter().find_map(|name| name.strip_prefix('=')) {
+        let words = words.split('/').map(Value::from);
+        let null = names.contains(&"null").then_some(Value::Null);
+        return json!({ "enum": words.chain(null).collect::<Vec<_>>() });
+    }
+    match names[..] {
+        [only] => json!({ "type": only }),
+        _ => json!({ "type": names }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_become_a_schema() {
+        let fields = [
+            ("a", "number|null"),
+            ("b[].c?", "=x/y|null"),
+            ("b[].d", "string"),
+            ("e{}.f", "integer"),
+            ("g~.h", "string"),
+            ("i[]?", "string"),
+        ];
+        let (properties, required) = object(&owned("", &fields));
+        let item = json!({ "type": "object", "required": ["d"],
+            "properties": { "c": { "enum": ["x", "y", null] }, "d": { "type": "string" } } });
+        assert_eq!(properties["a"], json!({ "type": ["number", "null"] }));
+        assert_eq!(properties["b"], json!({ "type": "array", "items": item }));
+        assert_eq!(properties["e"]["additionalProperties"]["required"], json!(["f"]));
+        assert_eq!(properties["g"]["type"], json!(["object", "null"]));
+        assert_eq!(properties["i"], json!({ "type": "array", "items": { "type": "string" } }));
+        assert_eq!(required, json!(["a", "b", "e", "g"]));
+    }
 }

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use evo_protocol::known::{Known, told};
+use evo_protocol::known::Known;
+use evo_protocol::schema::{ConfigurationObject, HashText};
+use evo_space::genome::{Configuration, ContentHash};
 use evo_space::text::counted;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::standing::{self, Standing};
 use evo_journal::ladder::{LadderStep, Rung, StepKind};
-
-/// Objects and why some of their fields are null, by dotted path below `result`.
-type Reasoned = (Value, BTreeMap<String, String>);
 
 /// Decisions that `evo summary` shows.
 const DECISIONS: usize = 5;
@@ -26,86 +26,127 @@ const WIDTH: usize = 110;
 const NO_PEERS: &str =
     "`evo bench --peer …` compares with peers, and no such run of this kernel on this device is kept";
 
-/// The result of `evo history`; `peers` is where each of the ladders stands beside peers.
-pub fn history(rungs: &[&Rung], peers: &[Option<Standing>], notes: &[String]) -> Reasoned {
-    let mut reasons = BTreeMap::new();
+/// The `result` of `evo history`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct HistoryResult<'a> {
+    /// Of all ladders, in the order of time.
+    entries: Vec<HistoryStep<'a>>,
+    standing: Vec<RungStanding<'a>>,
+    notes: &'a [String],
+}
+
+/// One step of a ladder.
+#[derive(Debug, Serialize, JsonSchema)]
+struct HistoryStep<'a> {
+    number: u64,
+    at: &'a str,
+    /// `champion`, `evaluation` or `gate`.
+    kind: &'static str,
+    kernel: &'a str,
+    device_kind: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    study: Option<&'a str>,
+    git_commit: Known<&'a str>,
+    git_dirty: Known<bool>,
+    hypothesis: Known<&'a str>,
+    candidate: HistoryCandidate<'a>,
+    problems: BTreeMap<&'a str, StepTime>,
+    change_ratio: Known<f64>,
+    against: &'a str,
+    decision: &'a str,
+    why: &'a str,
+    is_best: bool,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct HistoryCandidate<'a> {
+    #[schemars(with = "ConfigurationObject")]
+    configuration: &'a Configuration,
+    #[schemars(with = "HashText")]
+    configuration_hash: ContentHash,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<HashText>")]
+    source_hash: Option<&'a ContentHash>,
+    has_own_source: bool,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct StepTime {
+    p50_ns: Known<f64>,
+}
+
+/// Where a kernel stands.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RungStanding<'a> {
+    kernel: &'a str,
+    device_kind: &'a str,
+    device: &'a str,
+    steps: usize,
+    best: Known<HistoryStep<'a>>,
+    peers: Known<&'a Standing>,
+}
+
+impl<'a> HistoryStep<'a> {
+    fn of(rung: &'a Rung, step: &'a LadderStep) -> HistoryStep<'a> {
+        let no_git = "git said nothing of the folder that evo ran in";
+        let problem = |(name, p50_ns): (&'a String, &Option<f64>)| {
+            (name.as_str(), StepTime { p50_ns: Known::of(*p50_ns, "it was not timed") })
+        };
+        HistoryStep {
+            number: step.number,
+            at: &step.at,
+            kind: step.kind.as_str(),
+            kernel: &rung.kernel,
+            device_kind: &rung.device_kind,
+            study: step.study.as_deref(),
+            git_commit: Known::of(step.git_commit.as_deref(), no_git),
+            git_dirty: Known::of(step.git_dirty, no_git),
+            hypothesis: Known::of(step.hypothesis.as_deref(), "none was given"),
+            candidate: HistoryCandidate {
+                configuration: &step.configuration,
+                configuration_hash: step.configuration.hash(),
+                source_hash: step.source_hash.as_ref(),
+                has_own_source: step.has_own_source,
+            },
+            problems: step.p50_ns.iter().map(problem).collect(),
+            change_ratio: Known::number(step.change_ratio, "it was not compared with what was there before"),
+            against: &step.against,
+            decision: &step.decision,
+            why: &step.why,
+            is_best: step.is_best,
+        }
+    }
+
+    fn best_of(rung: &'a Rung) -> Known<HistoryStep<'a>> {
+        let best = rung.best().map(|step| HistoryStep::of(rung, step));
+        Known::of(best, "nothing was accepted or confirmed yet")
+    }
+}
+
+/// `peers` is where each of the ladders stands beside peers.
+pub fn history<'a>(
+    rungs: &[&'a Rung],
+    peers: &'a [Option<Standing>],
+    notes: &'a [String],
+) -> HistoryResult<'a> {
     let mut steps: Vec<(&Rung, &LadderStep)> =
         rungs.iter().flat_map(|rung| rung.steps.iter().map(|step| (*rung, step))).collect();
     // Stable, so that steps of one second stay in the order of their ladder.
     steps.sort_by(|a, b| a.1.at.cmp(&b.1.at));
-    let mut entries = Vec::new();
-    for (at, (rung, step)) in steps.into_iter().enumerate() {
-        entries.push(entry(rung, step, &format!("entries.{at}"), &mut reasons));
-    }
-    let mut standing = Vec::new();
-    for (at, rung) in rungs.iter().enumerate() {
-        let peers = peers.get(at).and_then(Option::as_ref);
-        standing.push(stand(rung, peers, &format!("standing.{at}"), &mut reasons));
-    }
-    (json!({ "entries": entries, "standing": standing, "notes": notes }), reasons)
-}
-
-/// One step; `path` is where it stands.
-fn entry(rung: &Rung, step: &LadderStep, path: &str, reasons: &mut BTreeMap<String, String>) -> Value {
-    let no_git = "git said nothing of the folder that evo ran in";
-    let problem = |(name, p50_ns): (&String, &Option<f64>)| {
-        (name.clone(), json!({ "p50_ns": Known::of(*p50_ns, "it was not timed") }))
-    };
-    let mut fields = json!({
-        "number": step.number,
-        "at": step.at,
-        "kind": step.kind.as_str(),
-        "kernel": rung.kernel,
-        "device_kind": rung.device_kind.as_str(),
-        "git_commit": Known::of(step.git_commit.as_deref(), no_git),
-        "git_dirty": Known::of(step.git_dirty, no_git),
-        "hypothesis": Known::of(step.hypothesis.as_deref(), "none was given"),
-        "candidate": candidate(step),
-        "problems": step.p50_ns.iter().map(problem).collect::<Map<_, _>>(),
-        "change_ratio": Known::number(step.change_ratio, "it was not compared with what was there before"),
-        "against": step.against,
-        "decision": step.decision.as_str(),
-        "why": step.why,
-        "is_best": step.is_best,
+    let standing = rungs.iter().enumerate().map(|(at, rung)| RungStanding {
+        kernel: &rung.kernel,
+        device_kind: &rung.device_kind,
+        device: &rung.device,
+        steps: rung.steps.len(),
+        best: HistoryStep::best_of(rung),
+        peers: Known::of(peers.get(at).and_then(Option::as_ref), NO_PEERS),
     });
-    if let Some(study) = &step.study {
-        fields["study"] = study.as_str().into();
+    let standing = standing.collect();
+    HistoryResult {
+        entries: steps.into_iter().map(|(rung, step)| HistoryStep::of(rung, step)).collect(),
+        standing,
+        notes,
     }
-    let (fields, unknown) = told(&fields);
-    reasons.extend(unknown.into_iter().map(|(name, why)| (format!("result.{path}.{name}"), why)));
-    fields
-}
-
-/// What it was; what it does not have is left out.
-fn candidate(step: &LadderStep) -> Value {
-    let mut fields = Map::new();
-    fields.insert("configuration".into(), json!(step.configuration));
-    fields.insert("configuration_hash".into(), json!(step.configuration.hash()));
-    if let Some(hash) = &step.source_hash {
-        fields.insert("source_hash".into(), json!(hash));
-    }
-    fields.insert("has_own_source".into(), step.has_own_source.into());
-    fields.into()
-}
-
-/// Where a kernel stands.
-fn stand(rung: &Rung, peers: Option<&Standing>, path: &str, reasons: &mut BTreeMap<String, String>) -> Value {
-    let best = rung.best().map(|step| entry(rung, step, &format!("{path}.best"), reasons));
-    let mut null = |name: &str, why: &str| reasons.insert(format!("result.{path}.{name}"), why.to_string());
-    if best.is_none() {
-        null("best", "nothing was accepted or confirmed yet");
-    }
-    if peers.is_none() {
-        null("peers", NO_PEERS);
-    }
-    json!({
-        "kernel": rung.kernel,
-        "device_kind": rung.device_kind,
-        "device": rung.device,
-        "steps": rung.steps.len(),
-        "best": best,
-        "peers": peers,
-    })
 }
 
 /// The ladders for people.
@@ -166,6 +207,27 @@ pub struct Summary<'a> {
     /// Other ladders.
     pub others: Vec<&'a Rung>,
     pub notes: &'a [String],
+}
+
+/// The `result` of `evo summary`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SummaryResult<'a> {
+    kernel: &'a str,
+    device_kind: &'a str,
+    device: &'a str,
+    steps: usize,
+    best: Known<HistoryStep<'a>>,
+    last_decisions: Vec<HistoryStep<'a>>,
+    open_findings: Vec<String>,
+    tried_and_failed: Vec<String>,
+    others: Vec<OtherRung>,
+    notes: &'a [String],
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct OtherRung {
+    kernel: String,
+    device_kind: String,
 }
 
 impl Summary<'_> {
@@ -230,31 +292,25 @@ impl Summary<'_> {
         seen.into_iter().map(|(_, text)| text).collect()
     }
 
-    /// The result.
-    pub fn fields(&self) -> Reasoned {
-        let mut reasons = BTreeMap::new();
-        let best = self.rung.best().map(|step| entry(self.rung, step, "best", &mut reasons));
-        if best.is_none() {
-            reasons.insert("result.best".into(), "nothing was accepted or confirmed yet".into());
+    pub fn result(&self) -> SummaryResult<'_> {
+        let other = |rung: &&'_ Rung| OtherRung {
+            kernel: rung.kernel.clone(),
+            device_kind: rung.device_kind.clone(),
+        };
+        SummaryResult {
+            kernel: &self.rung.kernel,
+            device_kind: &self.rung.device_kind,
+            device: &self.rung.device,
+            steps: self.rung.steps.len(),
+            best: HistoryStep::best_of(self.rung),
+            last_decisions: (self.decisions().into_iter())
+                .map(|step| HistoryStep::of(self.rung, step))
+                .collect(),
+            open_findings: self.findings(),
+            tried_and_failed: self.failures(),
+            others: self.others.iter().map(other).collect(),
+            notes: self.notes,
         }
-        let mut decisions = Vec::new();
-        for (at, step) in self.decisions().into_iter().enumerate() {
-            decisions.push(entry(self.rung, step, &format!("last_decisions.{at}"), &mut reasons));
-        }
-        let other = |rung: &&Rung| json!({ "kernel": rung.kernel, "device_kind": rung.device_kind });
-        let result = json!({
-            "kernel": self.rung.kernel,
-            "device_kind": self.rung.device_kind,
-            "device": self.rung.device,
-            "steps": self.rung.steps.len(),
-            "best": best,
-            "last_decisions": decisions,
-            "open_findings": self.findings(),
-            "tried_and_failed": self.failures(),
-            "others": self.others.iter().map(other).collect::<Vec<_>>(),
-            "notes": self.notes,
-        });
-        (result, reasons)
     }
 
     /// At most 40 lines for people.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use evo_journal::own_folder::OwnFolder;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,7 +16,7 @@ const FILE_MAX: u64 = 1 << 26;
 const LOOKED_AT: usize = 100;
 
 /// A kernel beside the best of other people's implementations.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Standing {
     /// Of the benchmark, below the output folder.
     pub folder: String,
@@ -24,7 +25,7 @@ pub struct Standing {
 }
 
 /// The best row of ours on a problem, and the fastest peer in the same run. Times are nanoseconds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PeerTime {
     pub implementation: Value,
     pub peer: Value,
@@ -37,7 +38,7 @@ pub struct PeerTime {
 }
 
 /// Our time over the peer's, paired, with its 95 % interval.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerRatio {
     pub ratio_to_best_peer: Option<f64>,
     pub ratio_low: Option<f64>,

@@ -44,8 +44,8 @@ pub fn run(arguments: &SelftestArgs, call: &Call) -> Result<Answer, CliError> {
     };
     let exit = if report.passed() { ExitCode::Done } else { ExitCode::Failed };
     if arguments.json {
-        let answer = json!({ "device": info, "passed": report.passed(), "checks": report.checks });
-        return Ok(Answer::object(exit, &answer));
+        let own = SelftestAnswer { device: &info, passed: report.passed(), checks: &report.checks };
+        return Ok(Answer::of(exit, &own));
     }
     let legend = match arguments.subject {
         SelftestSubject::Faults => {
@@ -55,6 +55,32 @@ pub fn run(arguments: &SelftestArgs, call: &Call) -> Result<Answer, CliError> {
     };
     output::stdout(&format!("{}{legend}{}", title(&info), report.table()))?;
     Ok(exit.into())
+}
+
+/// The answer of `evo selftest`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SelftestAnswer<'a> {
+    device: &'a DeviceInfo,
+    passed: bool,
+    #[schemars(with = "Vec<serde_json::Value>")]
+    checks: &'a [Check],
+}
+
+/// The answer of `evo selftest faults --sanitize`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SanitizedAnswer<'a> {
+    device: &'a DeviceInfo,
+    seed: u64,
+    tool: SelftestTool<'a>,
+    passed: bool,
+    #[schemars(with = "Vec<serde_json::Value>")]
+    rows: &'a [SanitizedFault],
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct SelftestTool<'a> {
+    name: &'a str,
+    version: String,
 }
 
 fn title(info: &DeviceInfo) -> String {
@@ -70,9 +96,8 @@ fn sanitized(setup: &DeviceSetup, arguments: &SelftestArgs, seed: u64) -> Result
     let exit = if passed { ExitCode::Done } else { ExitCode::Failed };
     let (name, version) = (tool.kind.name(), tool.version.to_string());
     if arguments.json {
-        let tool = json!({ "name": name, "version": version });
-        let answer = json!({ "device": info, "seed": seed, "tool": tool, "passed": passed, "rows": rows });
-        return Ok(Answer::object(exit, &answer));
+        let tool = SelftestTool { name, version };
+        return Ok(Answer::of(exit, &SanitizedAnswer { device: &info, seed, tool, passed, rows: &rows }));
     }
     output::stdout(&format!("{name} {version} on {}{}", title(&info), faults::table(&rows)))?;
     Ok(exit.into())

@@ -24,6 +24,6 @@ mod workers;
 mod workers_file;
 
 pub use command::run;
-pub use result::SweepAnswer;
 pub use execute::execute;
 pub use plan::{SweepPlan, SweepSubject};
+pub use result::SweepAnswer;
