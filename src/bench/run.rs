@@ -19,7 +19,7 @@ use super::scaling::{ScalingPoint, scales_badly};
 use super::shapes::BenchShape;
 use crate::kernel::spec::{KernelSpec, ReferenceSpec};
 use crate::peer::PeerSeat;
-use crate::report::benchmark::blocks;
+use crate::report::judged::blocks;
 use crate::supervise::blocks::BlockWorker;
 use crate::supervise::lane::{Lane, LaneError};
 use evo_system::scratch::ScratchPlace;

@@ -3,14 +3,17 @@
 // Comments on flags are help texts, in which `[default: …]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use evo_protocol::bench::BenchRun;
+use evo_protocol::bench::{BenchRun, MeanRatio};
 use evo_protocol::envelope::EnvelopeStatus;
 use evo_protocol::measurement::TimingMode;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
@@ -22,7 +25,7 @@ use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::one_args::RunArgs;
 use super::session::{self, DeviceSetup};
-use super::{cache, described, evaluate, output, peers, seed, trial};
+use super::{cache, described, evaluate, judge, output, peers, seed};
 use crate::bench::{
     self, BenchError, BenchFolder, BenchOrder, BenchOutcome, BenchRow, Implementation, OwnCandidate,
     RowStatus,

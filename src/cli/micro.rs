@@ -175,7 +175,7 @@ pub fn run(arguments: &MicroArgs, call: &Call) -> Result<Answer, CliError> {
     let own = MicroAnswer {
         space: &session::space_word(&live.file),
         seed: plan.seed,
-        reason: reason.to_string(),
+        reason,
         work: filling.work,
         is_filled: filling.is_filled,
         measured_on: &ranking.device,
@@ -202,7 +202,8 @@ pub struct MicroAnswer<'a> {
     problem: &'a str,
     work: f64,
     is_filled: bool,
-    reason: String,
+    #[schemars(with = "String")]
+    reason: StopReason,
     result: MicroBrief<'a>,
 }
 

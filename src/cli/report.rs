@@ -3,14 +3,18 @@
 // Comments on flags are help texts, in which `[default: …]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::evaluation::Evaluation;
+use evo_protocol::known::Known;
+use evo_protocol::leaderboard::RankedEntry;
+use evo_protocol::schema::ConfigurationObject;
 use evo_space::diagnostic::nearest;
-use serde_json::{Value, json};
+use evo_space::genome::Configuration;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::answer::Answer;
 use super::call::Call;
@@ -29,6 +33,7 @@ use crate::journal::record::StudyHeader;
 use crate::kernel::catalog;
 use crate::kernel::label::is_label;
 use crate::kernel::spec::SpaceFile;
+use crate::report::envelope::ResultAlone;
 use crate::report::standing::beside_peers;
 use crate::report::study_report::{
     LoadedStudy, ReportMaterial, SourcePair, SourceText, StudyModel, StudyView,

@@ -9,7 +9,8 @@ mod device;
 mod faults;
 
 use evo_protocol::device::DeviceInfo;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::answer::Answer;
 use super::args::{SelftestArgs, SelftestSubject};
@@ -63,7 +64,7 @@ pub struct SelftestAnswer<'a> {
     device: &'a DeviceInfo,
     passed: bool,
     #[schemars(with = "Vec<serde_json::Value>")]
-    checks: &'a [Check],
+    checks: &'a [checks::SelftestCheck],
 }
 
 /// The answer of `evo selftest faults --sanitize`.
@@ -74,7 +75,7 @@ pub struct SanitizedAnswer<'a> {
     tool: SelftestTool<'a>,
     passed: bool,
     #[schemars(with = "Vec<serde_json::Value>")]
-    rows: &'a [SanitizedFault],
+    rows: &'a [faults::SanitizedRow],
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

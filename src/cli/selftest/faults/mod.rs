@@ -27,7 +27,7 @@ use self::leftovers::LeftoverWatch;
 use self::neighbor::GoodNeighbor;
 use self::rows::FaultOutcome::{Open, Passes};
 use self::rows::{FAULTS, FaultRow, FaultSetup, FaultWords, HEADS, OUTSIDE, SHORT_COMPILE, SMALL_COMPILE};
-use self::sanitized::SanitizedRow;
+pub use self::sanitized::SanitizedRow;
 use super::bench::SelftestBench;
 use super::checks::{SelftestCheck, SelftestReport};
 use crate::cli::device_lane;
