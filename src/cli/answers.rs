@@ -3,17 +3,22 @@
 
 use evo_protocol::leaderboard::Leaderboard;
 use evo_protocol::schema::{self, of};
+use evo_space::diagnostic::nearest;
 use schemars::{JsonSchema, Schema, json_schema};
 
+use super::answer::Answer;
 use super::bench::BenchAnswer;
 use super::cache::CacheAnswer;
 use super::compile::{CompiledAnswer, CompiledMany};
 use super::crosscheck::CrosscheckAnswer;
+use super::error::CliError;
+use super::exit_code::ExitCode;
 use super::explain::Explained;
 use super::export::Exported;
 use super::import_write::Drawn;
 use super::invert::InvertAnswer;
 use super::micro::MicroAnswer;
+use super::output;
 use super::preflight::PreflightAnswer;
 use super::render::Rendered;
 use super::report::Reported;
@@ -98,6 +103,20 @@ pub fn command(name: &str) -> Option<Schema> {
 /// The schema of that name.
 pub fn named(name: &str) -> Option<Schema> {
     schema::file(name).or_else(|| command(name))
+}
+
+/// Prints a schema.
+pub fn print(name: &str) -> Result<Answer, CliError> {
+    let Some(schema) = named(name) else {
+        let names = names();
+        let hint = match nearest(name, names.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", names.join(", ")),
+        };
+        return Err(CliError::usage(format!("there is no schema `{name}`")).with_hint(hint));
+    };
+    output::stdout(&format!("{:#}\n", schema.as_value()))?;
+    Ok(ExitCode::Done.into())
 }
 
 #[cfg(test)]

@@ -192,7 +192,10 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Render(arguments) => render::run(arguments, call),
         Command::Compile(arguments) => compile::run(arguments, call),
         Command::Build(arguments) => test_one::build(arguments, call),
-        Command::Explain(arguments) => explain::run(arguments),
+        Command::Explain(arguments) => match &arguments.schema {
+            Some(name) => answers::print(name),
+            None => explain::run(arguments),
+        },
         Command::Leaderboard(arguments) => leaderboard::run(arguments),
         Command::History(arguments) => history::run(arguments, call),
         Command::Summary(arguments) => history::summary(arguments, call),

@@ -10,7 +10,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::answer::Answer;
-use super::answers;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::output;
@@ -24,9 +23,6 @@ const LEADS: [(&str, &str); 4] =
 
 /// Runs the command.
 pub fn run(arguments: &ExplainArgs) -> Result<Answer, CliError> {
-    if let Some(name) = &arguments.schema {
-        return print_schema(name);
-    }
     let Some(label) = &arguments.verdict else {
         output::stdout(&VerdictKind::ALL.iter().map(|kind| format!("{kind}\n")).collect::<String>())?;
         return Ok(ExitCode::Done.into());
@@ -36,19 +32,6 @@ pub fn run(arguments: &ExplainArgs) -> Result<Answer, CliError> {
         return Ok(Answer::of(ExitCode::Done, &explained.answer()));
     }
     output::stdout(&explained.text(stdout_width()))?;
-    Ok(ExitCode::Done.into())
-}
-
-fn print_schema(name: &str) -> Result<Answer, CliError> {
-    let Some(schema) = answers::named(name) else {
-        let names = answers::names();
-        let hint = match nearest(name, names.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", names.join(", ")),
-        };
-        return Err(CliError::usage(format!("there is no schema `{name}`")).with_hint(hint));
-    };
-    output::stdout(&format!("{:#}\n", schema.as_value()))?;
     Ok(ExitCode::Done.into())
 }
 

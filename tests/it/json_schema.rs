@@ -10,19 +10,39 @@ pub fn fault(schema: &Value, value: &Value) -> Option<String> {
 
 /// A field of `value` that the schema does not list, by its path; `None` where it lists all of them. A reader may expect
 /// more fields one day, and the schema is to name those of today.
-pub fn unlisted(schema: &Value, value: &Value, path: &str) -> Option<String> {
+pub fn unlisted(root: &Value, schema: &Value, value: &Value, path: &str) -> Option<String> {
+    let shapes = shapes(root, schema);
     let below = |name: &str| format!("{path}.{name}");
-    match (value, schema["properties"].as_object()) {
-        (Value::Object(fields), Some(known)) => fields.iter().find_map(|(name, own)| match known.get(name) {
-            Some(schema) => unlisted(schema, own, &below(name)),
-            None => Some(below(name)),
-        }),
-        (Value::Object(fields), None) if schema["additionalProperties"].is_object() => {
-            fields.iter().find_map(|(name, own)| unlisted(&schema["additionalProperties"], own, &below(name)))
+    let listed = |name: &str| {
+        let of = |shape: &&Value| Some(shape["properties"].get(name)?.clone());
+        shapes.iter().find_map(of)
+    };
+    match value {
+        Value::Object(fields) if shapes.iter().any(|shape| shape["properties"].is_object()) => {
+            fields.iter().find_map(|(name, inner)| match listed(name) {
+                Some(schema) => unlisted(root, &schema, inner, &below(name)),
+                None => Some(below(name)),
+            })
         }
-        (Value::Array(items), _) => items.iter().find_map(|own| unlisted(&schema["items"], own, &below("0"))),
+        Value::Object(fields) => {
+            let values =
+                shapes.iter().map(|shape| &shape["additionalProperties"]).find(|own| own.is_object())?;
+            fields.iter().find_map(|(name, inner)| unlisted(root, values, inner, &below(name)))
+        }
+        Value::Array(items) => {
+            let item = shapes.iter().map(|shape| &shape["items"]).find(|own| own.is_object())?;
+            items.iter().find_map(|inner| unlisted(root, item, inner, &below("0")))
+        }
         _ => None,
     }
+}
+
+/// The schemas that a schema may stand for.
+fn shapes<'a>(root: &'a Value, schema: &'a Value) -> Vec<&'a Value> {
+    let reference = schema["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/"));
+    let alternatives = ["anyOf", "oneOf"].iter().filter_map(|keyword| schema[keyword].as_array()).flatten();
+    let further = reference.map(|name| &root["$defs"][name]).into_iter().chain(alternatives);
+    std::iter::once(schema).chain(further.flat_map(|one| shapes(root, one))).collect()
 }
 
 struct Validator<'a> {
@@ -60,6 +80,8 @@ impl Validator<'_> {
             "enum" => must(all(rule).contains(value)),
             "minimum" => must(value.as_f64().is_none_or(|own| own >= rule.as_f64().unwrap())),
             "maximum" => must(value.as_f64().is_none_or(|own| own <= rule.as_f64().unwrap())),
+            "minItems" => must(value.as_array().is_none_or(|own| own.len() as u64 >= rule.as_u64().unwrap())),
+            "maxItems" => must(value.as_array().is_none_or(|own| own.len() as u64 <= rule.as_u64().unwrap())),
             "$ref" => {
                 let name = rule.as_str().unwrap().strip_prefix("#/$defs/").unwrap();
                 self.fault(&self.root["$defs"][name], value, path)
@@ -144,7 +166,7 @@ fn fields_that_a_schema_does_not_list_are_seen() {
     let items = serde_json::json!({ "type": "array", "items": { "properties": { "a": {} } } });
     let schema = serde_json::json!({ "properties": { "rows": items, "any": { "type": "object" } } });
     let check = |value: Value, expected: Option<&str>| {
-        assert_eq!(unlisted(&schema, &value, "result").as_deref(), expected, "{value}");
+        assert_eq!(unlisted(&schema, &schema, &value, "result").as_deref(), expected, "{value}");
     };
     check(serde_json::json!({ "rows": [{ "a": 1 }], "any": { "x": 1 } }), None);
     check(serde_json::json!({ "rows": [{ "a": 1 }, { "b": 1 }] }), Some("result.rows.0.b"));

@@ -8,7 +8,7 @@ use crate::binary::EntryResources;
 use crate::check::CheckSet;
 use crate::facts::Facts;
 use crate::measurement::Measurement;
-use crate::schema::{ConfigurationObject, HashText};
+use crate::schema_forms::{ConfigurationObject, HashText};
 use crate::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 
 /// Everything that became known of one configuration.

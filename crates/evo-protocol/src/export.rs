@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::binary::EntryResources;
 use crate::leaderboard::ProblemResult;
-use crate::schema::{ConfigurationObject, HashText};
+use crate::schema_forms::{ConfigurationObject, HashText};
 use crate::specialization::Specialization;
 
 /// The [`ExportManifest::schema`] of this version.

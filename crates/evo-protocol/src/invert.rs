@@ -6,7 +6,7 @@ use evo_space::genome::ContentHash;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::schema::HashText;
+use crate::schema_forms::HashText;
 
 /// A pathology and what it cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::binary::EntryResources;
 use crate::device::{DeviceInfo, EntryAttributes, Telemetry};
 use crate::measurement::RankingMode;
-use crate::schema::{ConfigurationObject, HashText};
+use crate::schema_forms::{ConfigurationObject, HashText};
 use crate::verdict::GateState;
 
 /// Raised by any change that an older reader would misread.

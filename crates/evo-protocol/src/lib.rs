@@ -27,6 +27,7 @@ pub mod request_schemas;
 mod sane;
 pub mod sanitizer;
 pub mod schema;
+mod schema_forms;
 pub mod specialization;
 pub mod stream_schemas;
 pub mod tensor_map;

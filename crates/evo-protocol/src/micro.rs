@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{DeviceInfo, DeviceKind};
-use crate::schema::{ConfigurationObject, HashText};
+use crate::schema_forms::{ConfigurationObject, HashText};
 
 /// The [`MicroRanking::schema`] of this version.
 pub const MICRO_SCHEMA: &str = "evo.micro";

@@ -1,11 +1,7 @@
 //! JSON Schemas of what evo writes for other programs, derived from the types; `evo explain --schema NAME` prints one.
 
-use std::borrow::Cow;
-
-use schemars::generate::SchemaSettings;
-use schemars::transform::{RecursiveTransform, Transform};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde_json::{Value, json};
+use schemars::Schema;
+use serde_json::{Map, Value, json};
 
 use crate::bench::BenchReport;
 use crate::crosscheck::{CrosscheckLine, CrosscheckRequest, CrosscheckRow};
@@ -16,6 +12,8 @@ use crate::invert::InvertRow;
 use crate::leaderboard::Leaderboard;
 use crate::micro::MicroRanking;
 use crate::{request_schemas, stream_schemas};
+
+pub use crate::schema_forms::{ConfigurationObject, HashText, of};
 
 type MakeSchema = fn() -> Schema;
 
@@ -55,96 +53,51 @@ pub fn version(command: &str) -> u32 {
 }
 
 /// The schema of a command's object: the envelope, and beside it the command's own fields, which are there unless `error`
-/// says why there is nothing. `own` is the schema of the type that holds them.
+/// says why there is nothing. `own` is the schema of the type that holds them, or of several of which it is one.
 pub fn command(name: &str, own: &Schema) -> Schema {
     let (mut schema, version) = (envelope(), version(name));
     let word = format!("evo.{name}");
     schema.insert("$id".into(), format!("{word}.v{version}").into());
     schema.insert("title".into(), format!("evo {name} --json").into());
-    let part = |name: &str| own.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
-    let mut properties = part("properties");
-    properties.insert("schema".into(), json!({ "type": "string", "const": word }));
-    properties.insert("version".into(), json!({ "type": "integer", "const": version }));
-    for (place, more) in [("properties", properties), ("$defs", part("$defs"))] {
-        let all = schema.ensure_object().entry(place).or_insert_with(|| json!({}));
-        if let Some(all) = all.as_object_mut() {
-            all.extend(more);
+    let definitions = own.get("$defs").and_then(Value::as_object).cloned().unwrap_or_default();
+    let answers: Vec<&Value> = match own.get("anyOf").and_then(Value::as_array) {
+        Some(answers) => answers.iter().map(|answer| resolved(answer, &definitions)).collect(),
+        None => vec![own.as_value()],
+    };
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.insert("result".into(), json!({ "type": "null" }));
+        // A field that the envelope has too may be either's.
+        for (field, its) in answers.iter().filter_map(|answer| answer["properties"].as_object()).flatten() {
+            let either = match properties.get(field) {
+                Some(known) if known != its => json!({ "anyOf": [known, its] }),
+                _ => its.clone(),
+            };
+            properties.insert(field.clone(), either);
         }
+        if answers.iter().all(|answer| answer["properties"].get("result").is_none()) {
+            properties.insert("result".into(), json!({ "type": ["object", "null"] }));
+        }
+        properties.insert("schema".into(), json!({ "type": "string", "const": word }));
+        properties.insert("version".into(), json!({ "type": "integer", "const": version }));
     }
-    // Where there is nothing to tell, the result is null.
-    if let Some(result) = schema.get_mut("properties").and_then(|all| all.get_mut("result")) {
-        *result = json!({ "anyOf": [result.take(), { "type": "null" }] });
+    let all = schema.ensure_object().entry("$defs").or_insert_with(|| json!({}));
+    if let Some(all) = all.as_object_mut() {
+        all.extend(definitions.clone());
     }
     let told = json!({ "properties": { "error": { "type": "object" } } });
-    // A command with several answers has one of them.
-    let answer = match own.get("anyOf") {
-        Some(answers) => json!({ "anyOf": answers }),
-        None => json!({ "required": own.get("required").cloned().unwrap_or_else(|| json!([])) }),
-    };
-    schema.insert("anyOf".into(), json!([told, answer]));
+    let required = |answer: &&Value| json!({ "required": answer.get("required").unwrap_or(&json!([])) });
+    let answers: Vec<Value> = [told].into_iter().chain(answers.iter().map(required)).collect();
+    schema.insert("anyOf".into(), answers.into());
     schema
 }
 
-/// A configuration as files show it.
-pub struct ConfigurationObject;
-
-impl JsonSchema for ConfigurationObject {
-    fn schema_name() -> Cow<'static, str> {
-        "Configuration".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "Parameter names to values, in declared order.",
-            "type": "object",
-            "additionalProperties": { "type": ["integer", "number", "boolean", "string"] },
-        })
-    }
-}
-
-/// A content hash as files show it.
-pub struct HashText;
-
-impl JsonSchema for HashText {
-    fn schema_name() -> Cow<'static, str> {
-        "ContentHash".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "The first 128 bits of a BLAKE3 hash.",
-            "type": "string",
-            "pattern": "^[0-9a-f]{32}$",
-        })
-    }
+/// What a reference among definitions means.
+fn resolved<'a>(schema: &'a Value, definitions: &'a Map<String, Value>) -> &'a Value {
+    let name = schema["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/"));
+    name.and_then(|name| definitions.get(name)).unwrap_or(schema)
 }
 
 /// The schema of the fields that the object of every command has.
 pub(crate) fn envelope() -> Schema {
     of::<CommandEnvelope>("evo.envelope.v1", "evo envelope")
-}
-
-/// The schema of a type as it is written (not: as it may be read).
-pub fn of<T: JsonSchema>(id: &str, title: &str) -> Schema {
-    let derived = SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>();
-    let mut schema = json_schema!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": id,
-        "title": title,
-    });
-    for (key, value) in derived.as_object().into_iter().flatten() {
-        if !matches!(key.as_str(), "$schema" | "title") {
-            schema.insert(key.clone(), value.clone());
-        }
-    }
-    RecursiveTransform(unwrapped).transform(&mut schema);
-    schema
-}
-
-/// Doc comments are wrapped for the source; a description is one line a paragraph.
-fn unwrapped(schema: &mut Schema) {
-    if let Some(text) = schema.get("description").and_then(|text| text.as_str()) {
-        let paragraphs: Vec<String> = text.split("\n\n").map(|one| one.replace('\n', " ")).collect();
-        schema.insert("description".to_string(), paragraphs.join("\n\n").into());
-    }
 }

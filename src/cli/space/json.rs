@@ -69,6 +69,7 @@ fn estimate(size: Size) -> serde_json::Result<(Option<Box<RawValue>>, Option<Est
     })
 }
 
+/// The last of them is written while its points are found.
 #[derive(Default, Serialize, JsonSchema)]
 pub struct SpaceAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,6 +79,19 @@ pub struct SpaceAnswer {
     pub sample: Option<Vec<Configuration>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<CheckJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub neighbors: Option<NeighborsJson>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct NeighborsJson {
+    #[schemars(with = "ConfigurationObject")]
+    of: Configuration,
+    kind: String,
+    /// Absent where counting would mean to find them all first.
+    count: Option<u64>,
+    #[schemars(with = "Vec<ConfigurationObject>")]
+    points: Vec<Configuration>,
 }
 
 #[derive(Serialize, JsonSchema)]
