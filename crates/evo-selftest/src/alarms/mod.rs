@@ -93,7 +93,7 @@ fn judged_twice(
         alarms.len()
     };
     let file = bench.file();
-    let mut told = 0;
+    let mut alarm_count = 0;
     for genome in file.space.sample_distinct(count, &mut ChaCha8Rng::seed_from_u64(order.seed)) {
         let configuration = file.space.configuration(&genome);
         let job = match bench.job(&configuration, false)? {
@@ -104,7 +104,7 @@ fn judged_twice(
                 continue;
             }
             Err(verdict) => {
-                told = alarm(&configuration, verdict.label(), &verdict.message, "not asked");
+                alarm_count = alarm(&configuration, verdict.label(), &verdict.message, "not asked");
                 continue;
             }
         };
@@ -121,10 +121,10 @@ fn judged_twice(
         if verdict.is_pass() && loops == "right" {
             right += 1;
         } else {
-            told = alarm(&configuration, verdict.label(), &verdict.message, &loops);
+            alarm_count = alarm(&configuration, verdict.label(), &verdict.message, &loops);
         }
         if judged.is_multiple_of(TOLD_EVERY) {
-            output::say(&format!("{space}: {judged} of {count} judged twice, {told} alarms"));
+            output::say(&format!("{space}: {judged} of {count} judged twice, {alarm_count} alarms"));
         }
     }
     let message = format!(

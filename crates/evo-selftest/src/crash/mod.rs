@@ -164,7 +164,7 @@ fn play(stage: &CrashStage, seed: u64, moments: usize, expected: &Verdicts) -> R
         stage,
         random: seeded(seed),
         name,
-        seen: BTreeSet::new(),
+        met: BTreeSet::new(),
         before: Verdicts::new(),
         played: PlayedStudy { seed, ..PlayedStudy::default() },
     };
@@ -179,7 +179,7 @@ struct Play<'a> {
     random: ChaCha8Rng,
     name: String,
     /// Every process that was seen below evo.
-    seen: BTreeSet<ProcessId>,
+    met: BTreeSet<ProcessId>,
     /// The verdicts that were in the journal when it was last read.
     before: Verdicts,
     played: PlayedStudy,
@@ -211,7 +211,7 @@ impl Play<'_> {
                 continue;
             }
             self.played.moments.push(moment.to_string());
-            self.seen.extend(processes::descendants(sweep.pid()).into_iter().map(|(id, _)| id));
+            self.met.extend(processes::descendants(sweep.pid()).into_iter().map(|(id, _)| id));
             if moment.victim == Victim::Evo {
                 sweep.kill()?;
                 self.count(Victim::Evo);
@@ -238,7 +238,7 @@ impl Play<'_> {
         let until = Instant::now() + VICTIM_PATIENCE;
         loop {
             let all = processes::descendants(sweep.pid());
-            self.seen.extend(all.iter().map(|(id, _)| *id));
+            self.met.extend(all.iter().map(|(id, _)| *id));
             let kind: Vec<ProcessId> =
                 all.into_iter().filter(|(_, kind)| *kind == victim).map(|(id, _)| id).collect();
             if let Some(pid) = kind.get(chosen % kind.len().max(1)).and_then(|id| Pid::from_raw(id.0 as i32))
@@ -284,8 +284,8 @@ impl Play<'_> {
         problems.extend(state.doubled.iter().map(|name| format!("`{name}` has two verdicts")));
         for (name, verdict) in expected {
             match state.verdicts.get(name) {
-                Some(own) if own == verdict => {}
-                Some(own) => problems.push(format!("`{name}` is `{own}` instead of `{verdict}`")),
+                Some(found) if found == verdict => {}
+                Some(found) => problems.push(format!("`{name}` is `{found}` instead of `{verdict}`")),
                 None => problems.push(format!("`{name}` has no verdict")),
             }
         }
@@ -305,7 +305,7 @@ impl Play<'_> {
     fn leftovers(&self) -> BTreeSet<u32> {
         let until = Instant::now() + DEATH_PATIENCE;
         loop {
-            let mut left: BTreeSet<u32> = processes::running(&self.seen).into_iter().collect();
+            let mut left: BTreeSet<u32> = processes::running(&self.met).into_iter().collect();
             left.extend(processes::marked(&self.stage.cache()));
             if left.is_empty() || Instant::now() >= until {
                 return left;

@@ -34,7 +34,10 @@ pub fn descendants(root: u32) -> Vec<(ProcessId, Victim)> {
 /// Those of `ids` that still run.
 pub fn running(ids: &BTreeSet<ProcessId>) -> Vec<u32> {
     let now = running_now();
-    now.iter().filter(|process| ids.contains(&(process.pid, process.started))).map(|own| own.pid).collect()
+    now.iter()
+        .filter(|process| ids.contains(&(process.pid, process.started)))
+        .map(|process| process.pid)
+        .collect()
 }
 
 /// Processes that were started with the marker in their environment, which compilers inherit.
@@ -44,8 +47,8 @@ pub fn marked(marker: &Path) -> Vec<u32> {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environment.windows(marker.len()).any(|window| window == marker)
     };
-    let own = std::process::id();
-    processes().iter().map(|process| process.pid).filter(|pid| *pid != own && carries(pid)).collect()
+    let this = std::process::id();
+    processes().iter().map(|process| process.pid).filter(|pid| *pid != this && carries(pid)).collect()
 }
 
 /// What a process is by its arguments, which end with a zero byte each.
@@ -74,8 +77,8 @@ mod tests {
     #[test]
     fn a_child_is_found_and_missed() {
         let mut child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
-        let own = descendants(std::process::id()).into_iter().find(|(id, _)| id.0 == child.id());
-        let ids = BTreeSet::from([own.unwrap().0]);
+        let found = descendants(std::process::id()).into_iter().find(|(id, _)| id.0 == child.id());
+        let ids = BTreeSet::from([found.unwrap().0]);
         assert_eq!(running(&ids), [child.id()]);
         child.kill().unwrap();
         child.wait().unwrap();

@@ -128,8 +128,8 @@ impl<'a> GateBench<'a> {
         let (setup, seed) = (&order.setup, order.seed);
         let mut sources = BTreeMap::new();
         for row in rows.iter().filter(|row| row.runs_on(setup.choice.kind)) {
-            let own = row_sources(row, setup.choice.kind)?;
-            sources.extend(own.into_iter().map(|source| (key(&source), source)));
+            let fixture = row_sources(row, setup.choice.kind)?;
+            sources.extend(fixture.into_iter().map(|source| (key(&source), source)));
         }
         let (sender, receiver) = mpsc::channel();
         // Nobody listens any more only where this function was left by an error.
@@ -216,7 +216,7 @@ impl<'a> GateBench<'a> {
         // The instrumented build stays: a contender becomes a finalist before it can rank.
         job.deep = row.handling == Handling::Finalist;
         let (mut standing, mut limits) = (Standing::default(), None);
-        let own = LaneLimits { spare: false, ..LaneLimits::default() };
+        let alone = LaneLimits { spare: false, ..LaneLimits::default() };
         match row.handling {
             Handling::Contender | Handling::Finalist => {}
             Handling::OtherBinary => {
@@ -226,12 +226,12 @@ impl<'a> GateBench<'a> {
                 let times = job.timed.iter().map(|plan| (plan.name.clone(), RIVAL_NS));
                 standing = Standing::new(times.collect(), RIVAL_NS);
             }
-            Handling::NewWorker => limits = Some(own),
+            Handling::NewWorker => limits = Some(alone),
             Handling::ShortDeadlines => {
                 let deadlines = Deadlines::tiny(self.setup.choice.kind).with_launched(LAUNCHED);
-                limits = Some(LaneLimits { deadlines: Some(deadlines), ..own });
+                limits = Some(LaneLimits { deadlines: Some(deadlines), ..alone });
             }
-            Handling::LittleOutput => limits = Some(LaneLimits { output_bytes_max: OUTPUT_BYTES, ..own }),
+            Handling::LittleOutput => limits = Some(LaneLimits { output_bytes_max: OUTPUT_BYTES, ..alone }),
         }
         let judgement = match limits {
             Some(limits) => {

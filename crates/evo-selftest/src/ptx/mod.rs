@@ -37,7 +37,7 @@ impl Needs {
             return None;
         }
         let number = info.arch.trim_start_matches("sm_").trim_end_matches(['a', 'f']).parse::<u32>();
-        let is_below = |least: u32| number.as_ref().is_ok_and(|own| *own < least);
+        let is_below = |least: u32| number.as_ref().is_ok_and(|number| *number < least);
         match self {
             Sm90a if info.arch != "sm_90a" => Some("the probes need sm_90a"),
             Sm90 if is_below(90) => Some("stmatrix needs sm_90"),
@@ -86,8 +86,9 @@ const ROWS: &[(&str, Needs, Check)] = &[
 
 /// Opens the device, loads the probes and runs a check for each instruction and shape.
 pub fn run(order: &Order, report: &mut SelftestReport) -> Result<serde_json::Value, CliError> {
-    let rows =
-        || ROWS.iter().flat_map(|(names, needs, check)| names.split(' ').map(move |own| (own, needs, check)));
+    let rows = || {
+        ROWS.iter().flat_map(|(names, needs, check)| names.split(' ').map(move |name| (name, needs, check)))
+    };
     if !rows().any(|(entry, ..)| order.wants(entry)) {
         return Err(order.names_nothing("instruction", "without `--only` all of them run".into()));
     }

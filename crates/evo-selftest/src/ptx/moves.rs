@@ -19,7 +19,7 @@ pub fn loads(probe: &mut Probe<'_>) -> Result<String, String> {
     let out = probe.run([BLOCKS, 32], &[&rows.as_slice()], &[BLOCKS * 32 * 16])?;
     // Four registers a lane, of which as many are loaded as there are matrices.
     let found = words(&out[0]).into_iter().enumerate().filter(|(at, _)| at % 4 < count);
-    compare("register", found.map(|(_, own)| own), |at| {
+    compare("register", found.map(|(_, register)| register), |at| {
         let (block, lane, matrix) = (at / (32 * count), at / count % 32, at % count);
         let half = |part: usize| {
             let (row, column) = element(lane, part, transposed);
@@ -115,12 +115,12 @@ pub fn clusters(probe: &mut Probe<'_>) -> Result<String, String> {
         let ran = probe.run([BLOCKS, 64], &[&input.as_slice()], &[input.len() * 4]);
         probe.cluster = None;
         // What a block gets was written by the one before it, which had read from its own next one.
-        for (at, own) in floats(&ran?[0]).into_iter().enumerate() {
+        for (at, number) in floats(&ran?[0]).into_iter().enumerate() {
             let (block, thread) = (at / 64, at % 64);
             let next = block / size * size + (block % size + 2) % size;
             let expected = 2.0 * input[next * 64 + 63 - thread];
-            if own != expected {
-                return Err(format!("clusters of {size}: number {at} is {own}, not {expected}"));
+            if number != expected {
+                return Err(format!("clusters of {size}: number {at} is {number}, not {expected}"));
             }
         }
     }

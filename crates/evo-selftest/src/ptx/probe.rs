@@ -127,8 +127,8 @@ pub fn compare<T: PartialEq + std::fmt::LowerHex>(
     found: impl IntoIterator<Item = T>,
     expected: impl Fn(usize) -> T,
 ) -> Result<(), String> {
-    match found.into_iter().enumerate().find(|(at, own)| *own != expected(*at)) {
-        Some((at, own)) => Err(format!("{what} {at} is {own:#x}, not {:#x}", expected(at))),
+    match found.into_iter().enumerate().find(|(at, element)| *element != expected(*at)) {
+        Some((at, element)) => Err(format!("{what} {at} is {element:#x}, not {:#x}", expected(at))),
         None => Ok(()),
     }
 }

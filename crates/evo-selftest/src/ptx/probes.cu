@@ -1,4 +1,4 @@
-// Every instruction of `evo/ptx.cuh` on data that the host knows, for `evo selftest ptx`: a warp a block, a case a block.
+// Every instruction of `evo/ptx.cuh` on data that the host knows, for `evo-selftest ptx`: a warp a block, a case a block.
 #include <evo/ptx.cuh>
 
 // Fragments by plain loads: the layouts are what is tested.
