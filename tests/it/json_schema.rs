@@ -60,6 +60,8 @@ impl Validator<'_> {
             "enum" => must(all(rule).contains(value)),
             "minimum" => must(value.as_f64().is_none_or(|own| own >= rule.as_f64().unwrap())),
             "maximum" => must(value.as_f64().is_none_or(|own| own <= rule.as_f64().unwrap())),
+            "minItems" => must(value.as_array().is_none_or(|own| own.len() as u64 >= rule.as_u64().unwrap())),
+            "maxItems" => must(value.as_array().is_none_or(|own| own.len() as u64 <= rule.as_u64().unwrap())),
             "$ref" => {
                 let name = rule.as_str().unwrap().strip_prefix("#/$defs/").unwrap();
                 self.fault(&self.root["$defs"][name], value, path)

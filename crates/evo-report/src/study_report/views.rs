@@ -180,7 +180,7 @@ mod tests {
             let names = ["verdict", "time", "number"];
             Configuration::new(names.map(|name| (name.into(), value.into())).into())
         };
-        let mut history = History { header: Some(fake::header()), ..History::default() };
+        let mut history = History::default();
         for (number, origin) in [(0, "default"), (1, "random")] {
             let one = fake::evaluation(number, configuration(number as i64), origin, Verdict::pass());
             let objective_ns = Some(100.0 - 20.0 * number as f64);
