@@ -44,20 +44,14 @@ const MARK: &str = "evo.report";
 /// The mark is in the first bytes.
 const MARK_WITHIN: u64 = 200;
 
-/// Whether sources are rendered again, which only the summary shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SourceWish {
-    Look,
-    Leave,
-}
-
 /// Runs the command.
 pub fn run(arguments: &ReportArgs, call: &Call) -> Result<Answer, CliError> {
     let chosen = choose(&arguments.out, arguments.study.as_deref())?;
     if arguments.watch {
         return watch::run(chosen, arguments.port);
     }
-    let material = gather(&chosen, SourceWish::Look)?;
+    let mut material = gather(&chosen)?;
+    material.sources = sources(&material);
     let model = StudyModel::of(&material);
     let render = |view: StudyView| Ok((view.file_name(), rendered(&model, view)?));
     let texts = StudyView::FILES.into_iter().map(render).collect::<Result<Vec<_>, CliError>>()?;
@@ -92,7 +86,7 @@ pub fn after_sweep(out: &OwnFolder, name: &str) -> Result<String, CliError> {
     let open = |own: &OwnFolder| own.folder(name).map_err(|error| CliError::harness(error.to_string()));
     let folder = open(out)?;
     let around = OwnFolder::open(out.path()).ok();
-    let material = gather(&ChosenStudy { folder: open(out)?, out: around }, SourceWish::Leave)?;
+    let material = gather(&ChosenStudy { folder: open(out)?, out: around })?;
     let name = StudyView::Page.file_name();
     check_place(&folder, name)?;
     write(&folder, name, &rendered(&StudyModel::of(&material), StudyView::Page)?)?;
@@ -104,8 +98,8 @@ pub fn rendered(model: &StudyModel<'_>, view: StudyView) -> Result<String, CliEr
         .map_err(|error| CliError::harness(format!("`{}` does not render: {error:#}", view.file_name())))
 }
 
-/// Everything that a report of this study shows.
-pub fn gather(chosen: &ChosenStudy, wish: SourceWish) -> Result<ReportMaterial, CliError> {
+/// Everything that a report of this study shows but the sources, which only the summary needs.
+pub fn gather(chosen: &ChosenStudy) -> Result<ReportMaterial, CliError> {
     let mut material = ReportMaterial::of(LoadedStudy::read(&chosen.folder)?);
     let header = material.study.header.clone();
     if let Some(out) = &chosen.out {
@@ -119,9 +113,6 @@ pub fn gather(chosen: &ChosenStudy, wish: SourceWish) -> Result<ReportMaterial, 
             material.gates = gates.lines.into_iter().filter(|own| own.kernel == header.kernel).collect();
         }
         material.peers = beside_peers(out, &header.kernel, &header.device.name);
-    }
-    if wish == SourceWish::Look {
-        material.sources = sources(&material);
     }
     Ok(material)
 }

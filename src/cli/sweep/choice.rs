@@ -8,6 +8,7 @@ use evo_search::registry::{FULL, SWEPT_WHOLE_BELOW};
 use evo_space::text::counted;
 
 use crate::budget::Budget;
+use crate::report::text::rate;
 
 pub const EXHAUSTIVE: &str = "exhaustive";
 
@@ -88,6 +89,9 @@ fn covered(wall: Duration, pace: Pace) -> f64 {
 }
 
 fn shown(per_second: f64) -> String {
+    if per_second < 0.1 {
+        return rate(per_second, " evaluations");
+    }
     let number = match per_second < 10.0 && per_second.fract() != 0.0 {
         true => format!("{per_second:.1}"),
         false => format!("{per_second:.0}"),

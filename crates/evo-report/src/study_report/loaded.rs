@@ -5,11 +5,15 @@ use evo_journal::own_folder::OwnFolder;
 use evo_journal::reader::{self, JOURNAL, Journal};
 use evo_journal::record::{FORMAT, JournalRecord, StudyHeader};
 use evo_journal::replay::History;
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::verdict::VerdictClass;
 use evo_search::insight::Insight;
+use evo_space::genome::Genome;
+use evo_space::space::{Parameter, SearchSpace};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::insight_again::{computed, saved};
+use super::columns::{TriedParameter, tried};
 use crate::json::read_header;
 use crate::study::newest_profile;
 
@@ -106,4 +110,43 @@ fn damage(journal: &Journal) -> Vec<String> {
         told.push("the last line of the journal is torn and left out".to_string());
     }
     told
+}
+
+/// The insight that `study.json` holds, if it is that of these evaluations.
+fn saved(file: &Value, evaluations: &[Evaluation]) -> Option<Insight> {
+    let insight: Insight = serde_json::from_value(file.get("insight")?.clone()).ok()?;
+    let telling = |evaluation: &&Evaluation| {
+        !matches!(evaluation.verdict.kind.class(), VerdictClass::Harness | VerdictClass::PassedOver)
+    };
+    (insight.evaluations == evaluations.iter().filter(telling).count()).then_some(insight)
+}
+
+/// The insight that the evaluations themselves give; `None` without any.
+///
+/// A journal does not hold the space itself, so this takes the points that were tried for the space. That serves for
+/// which parameters mattered and for the model's calibration; how random search would have done, and which values were
+/// never tried, follow only where all valid points were tried.
+fn computed(header: &StudyHeader, evaluations: &[Evaluation]) -> Option<Insight> {
+    let columns = tried(header, evaluations);
+    if columns.is_empty() || columns.iter().any(|column| column.values.is_empty()) {
+        return None;
+    }
+    let genome = |evaluation: &Evaluation| -> Option<Genome> {
+        let at = |column: &TriedParameter| u16::try_from(column.position(&evaluation.configuration)?).ok();
+        Some(Genome::from(columns.iter().map(at).collect::<Option<Vec<u16>>>()?))
+    };
+    let points: Vec<Genome> = evaluations.iter().filter_map(genome).collect();
+    let parameters = columns.iter().map(|column| Parameter {
+        name: column.name.as_str().into(),
+        values: column.values.clone(),
+        default: 0,
+        help: None,
+    });
+    let space = SearchSpace::of_points(parameters.collect(), points);
+    let mut insight = Insight::of(&space, evaluations, header.seed);
+    insight.untried.clear();
+    if space.count().to_string() != header.valid {
+        insight.random = None;
+    }
+    Some(insight)
 }

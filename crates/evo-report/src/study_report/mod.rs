@@ -7,7 +7,6 @@
 mod change;
 mod chart;
 mod columns;
-mod insight_again;
 mod known;
 mod loaded;
 mod markdown;

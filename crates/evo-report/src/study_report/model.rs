@@ -144,37 +144,12 @@ struct HeatCell {
     is_bound: bool,
 }
 
-/// Seconds in which the device worked mostly on variants of one class.
-#[derive(Debug, Serialize)]
-struct BusySpan {
-    class: &'static str,
-    from: f64,
-    to: f64,
-}
-
 /// Something that was recorded of the device along the evaluations.
 #[derive(Debug, Serialize)]
 struct Series {
     id: &'static str,
     title: &'static str,
     points: Vec<(f64, f64)>,
-}
-
-#[derive(Debug, Serialize)]
-struct WinnerValue {
-    name: String,
-    value: String,
-    /// From the baseline's.
-    differs: bool,
-}
-
-/// The sources of winner and baseline.
-#[derive(Debug, Default, Serialize)]
-struct SourceChange {
-    /// Why there is nothing to compare.
-    unknown: Option<String>,
-    /// Nothing where they are equal.
-    diff: Option<String>,
 }
 
 /// A study for templates.
@@ -193,12 +168,16 @@ pub struct StudyModel<'a> {
     /// Of the champion, MHz.
     clocks_confirming: Vec<u32>,
     winner: Option<Described<'a, Evaluation>>,
-    values: Vec<WinnerValue>,
+    /// The winner's values by name, and whether each differs from the baseline's.
+    values: Vec<(String, String, bool)>,
     baseline: Option<Described<'a, Evaluation>>,
     baseline_ns: Option<f64>,
     /// What the search began from: the default configuration or the first that passed.
     start: Option<usize>,
-    source: SourceChange,
+    /// Why there is nothing to compare the winner's source with.
+    source_unknown: Option<&'a str>,
+    /// Against the baseline's source; nothing where they are equal.
+    source_diff: Option<String>,
     repro: Option<String>,
     command: String,
     pub(super) rows: Vec<Row<'a>>,
@@ -225,7 +204,8 @@ pub struct StudyModel<'a> {
     workloads: Vec<Workload<'a>>,
     /// How long the device worked on variants; nothing where that is not known.
     worked_s: Option<f64>,
-    busy: Vec<BusySpan>,
+    /// Class, and the seconds from and to which the device worked mostly on variants of it.
+    busy: Vec<(&'static str, f64, f64)>,
     /// Level, evaluation and seconds of each.
     recoveries: Vec<(&'static str, u64, f64)>,
     series: Vec<Series>,
@@ -243,6 +223,10 @@ impl<'a> StudyModel<'a> {
         let important = by_importance(&parameters, study.insight.as_ref());
         let champion = material.section.as_ref().map(|section| section.champion.repro.clone());
         let begun = baseline(evaluations).map(|evaluation| evaluation.number);
+        let (source_unknown, source_diff) = match &material.sources {
+            SourcePair::Unknown { why } => (Some(why.as_str()), None),
+            SourcePair::Known { baseline, champion } => (None, change::source(baseline, champion)),
+        };
         let command: Vec<_> = header.environment.command.iter().map(|word| quote(word)).collect();
         StudyModel {
             header,
@@ -262,7 +246,8 @@ impl<'a> StudyModel<'a> {
             baseline: base.map(evaluation),
             baseline_ns: base.and_then(|base| KnownTime::of(base).value()),
             start: begun.and_then(|number| rows.iter().position(|row| row.number == number)),
-            source: source_change(&material.sources),
+            source_unknown,
+            source_diff,
             repro: champion.or_else(|| Some(repro(header, &winner?.configuration))),
             command: command.join(" "),
             fastest: fastest(&rows),
@@ -327,22 +312,12 @@ pub(super) fn has_stamps(evaluations: &[Evaluation]) -> bool {
     !evaluations.is_empty() && evaluations.iter().all(|evaluation| evaluation.at_ms.is_some())
 }
 
-fn winner_values(winner: &Evaluation, base: Option<&Evaluation>) -> Vec<WinnerValue> {
-    let values = winner.configuration.iter().map(|(name, value)| WinnerValue {
-        name: name.to_string(),
-        value: value.to_string(),
-        differs: base.is_some_and(|base| base.configuration.get(name) != Some(value)),
+fn winner_values(winner: &Evaluation, base: Option<&Evaluation>) -> Vec<(String, String, bool)> {
+    let values = winner.configuration.iter().map(|(name, value)| {
+        let differs = base.is_some_and(|base| base.configuration.get(name) != Some(value));
+        (name.to_string(), value.to_string(), differs)
     });
     values.collect()
-}
-
-fn source_change(sources: &SourcePair) -> SourceChange {
-    match sources {
-        SourcePair::Unknown { why } => SourceChange { unknown: Some(why.clone()), diff: None },
-        SourcePair::Known { baseline, champion } => {
-            SourceChange { unknown: None, diff: change::source(baseline, champion) }
-        }
-    }
 }
 
 /// Positions of the fastest rows: what passed by time, then what has another time, then the rest.
@@ -384,26 +359,23 @@ fn confirmations(material: &ReportMaterial) -> Vec<Described<'_, Confirmation>> 
 
 /// Each iteration beside the newest earlier one that had a source of its own.
 fn edits(iterations: &[Iteration]) -> Vec<Edit<'_>> {
-    let edit = |(at, iteration): (usize, &'_ Iteration)| {
-        let source = iteration.candidate.source.as_deref();
-        let text = |number: u64, text: &str| SourceText {
-            name: format!("evaluation {number}"),
-            text: text.to_string(),
-        };
-        let earlier = iterations[..at].iter().rev();
-        let mut earlier =
-            earlier.filter_map(|rival| Some((rival.number, rival.candidate.source.as_deref()?)));
-        let rival = source.and_then(|_| earlier.next());
-        let diff = rival.zip(source).and_then(|((number, before), after)| {
-            change::source(&text(number, before), &text(iteration.number, after))
-        });
-        (rival.map(|(number, _)| number), diff, source.map_or(0, |source| source.lines().count()))
+    let text = |number: u64, source: &str| SourceText {
+        name: format!("evaluation {number}"),
+        text: source.to_string(),
     };
-    let all = iterations.iter().enumerate().map(|(at, iteration)| {
-        let (rival, diff, lines) = edit((at, iteration));
-        Edit { iteration: described(iteration, &iteration.candidate.configuration), rival, diff, lines }
-    });
-    all.collect()
+    let (mut all, mut newest) = (Vec::new(), None);
+    for iteration in iterations {
+        let source = iteration.candidate.source.as_deref().map(|source| text(iteration.number, source));
+        let rival = newest.as_ref().filter(|_| source.is_some());
+        all.push(Edit {
+            iteration: described(iteration, &iteration.candidate.configuration),
+            rival: rival.map(|(number, _)| *number),
+            diff: rival.zip(source.as_ref()).and_then(|((_, before), after)| change::source(before, after)),
+            lines: source.as_ref().map_or(0, |source| source.text.lines().count()),
+        });
+        newest = source.map(|source| (iteration.number, source)).or(newest);
+    }
+    all
 }
 
 fn refused(material: &ReportMaterial) -> Vec<Refused> {
@@ -557,7 +529,7 @@ fn recoveries(evaluations: &[Evaluation]) -> Vec<(&'static str, u64, f64)> {
 }
 
 /// The device lane in columns by the class that took most of each, joined where neighbors are alike.
-fn busy(evaluations: &[Evaluation], last_ms: u64) -> Vec<BusySpan> {
+fn busy(evaluations: &[Evaluation], last_ms: u64) -> Vec<(&'static str, f64, f64)> {
     const CLASSES: [&str; 3] = ["ok", "slow", "wrong"];
     let step = last_ms.max(1) as f64 / 1e3 / LANE_COLUMNS as f64;
     let mut columns = vec![[0.0f64; 3]; LANE_COLUMNS];
@@ -581,7 +553,7 @@ fn busy(evaluations: &[Evaluation], last_ms: u64) -> Vec<BusySpan> {
     let (mut spans, mut at) = (Vec::new(), 0);
     for run in columns.chunk_by(|a, b| class_of(a) == class_of(b)) {
         let (from, to) = (at as f64 * step, (at + run.len()) as f64 * step);
-        spans.extend(class_of(&run[0]).map(|class| BusySpan { class, from, to }));
+        spans.extend(class_of(&run[0]).map(|class| (class, from, to)));
         at += run.len();
     }
     spans

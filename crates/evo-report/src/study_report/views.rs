@@ -181,7 +181,6 @@ mod tests {
             Configuration::new(names.map(|name| (name.into(), value.into())).into())
         };
         let mut history = History::default();
-        history.header = Some(fake::header());
         for (number, origin) in [(0, "default"), (1, "random")] {
             let one = fake::evaluation(number, configuration(number as i64), origin, Verdict::pass());
             let objective_ns = Some(100.0 - 20.0 * number as f64);
