@@ -7,6 +7,7 @@
 //! reads the rest of the file as items of the list and reports every line, but never the
 //! bracket: here the bracket is found and everything after it is left out.
 
+mod field;
 mod json;
 
 use toml::Spanned;
@@ -16,6 +17,8 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::text::is_json;
 
 pub use crate::diagnostic::Span;
+pub(crate) use field::reading;
+pub use field::{Field, suggestion};
 
 /// Reads TOML or JSON (told apart by the first character that is not white space: `{` is JSON).
 /// A file that is not well-formed leaves an error in `diagnostics` and gives `None`.
@@ -114,6 +117,22 @@ impl Node {
 
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entries()?.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
+    }
+
+    /// The items of a list.
+    pub fn items(&self) -> Option<&[Node]> {
+        match &self.data {
+            Data::List(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The text that a key of this table has.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        match &self.get(key)?.data {
+            Data::Text(text) => Some(text),
+            _ => None,
+        }
     }
 
     /// `an integer`, `a text`, …, for messages.
