@@ -230,8 +230,6 @@ pub(super) fn task_tensor(
         is_weight: false,
     }
 }
-
-/// A type's word.
 pub(super) fn dtype(node: &ForeignNode<'_>) -> Read<(DType, &'static str)> {
     let word = node.text()?;
     let known = DTYPES.iter().find(|(own, ..)| *own == word);
