@@ -321,7 +321,7 @@ fn number_text(value: f64, dtype: DType) -> String {
 fn elements(size: &Node<'_>, parameters: &[T1Parameter], sizes: &[Node<'_>]) -> Read<String> {
     let mut text = spelled(&expression(size)?);
     for (at, own) in sizes.iter().enumerate() {
-        text = text.replace(&format!("ProblemSize[{at}]"), &expression(&own)?);
+        text = text.replace(&format!("ProblemSize[{at}]"), &expression(own)?);
     }
     for own in parameters {
         if let Some(largest) = own.largest() {

@@ -49,12 +49,13 @@ pub(super) fn read(field: &Field) -> Option<Vec<ProblemSpec>> {
 fn problem(field: &Field) -> Option<ProblemSpec> {
     field.keys(KEYS)?;
     let flag = |key: &str, absent: bool| field.or(key, absent, Field::boolean);
-    let (timed, checked, canonical) = (flag("timed", true), flag("checked", true), flag("canonical", false));
-    if let (Some(true), Some(false), Some(own)) = (timed, checked, field.get("checked")) {
+    let (is_timed, is_checked) = (flag("timed", true), flag("checked", true));
+    let is_canonical = flag("canonical", false);
+    if let (Some(true), Some(false), Some(own)) = (is_timed, is_checked, field.get("checked")) {
         let hint = "add timed = false, or leave `checked` out";
         own.hinted(format!("{field} is timed, so it is always checked"), hint);
     }
-    if let (Some(true), Some(false), Some(own)) = (canonical, timed, field.get("canonical")) {
+    if let (Some(true), Some(false), Some(own)) = (is_canonical, is_timed, field.get("canonical")) {
         let hint = "leave `timed = false` out, or `canonical`";
         own.hinted(format!("{field} is canonical, so it has to be timed"), hint);
     }
@@ -62,9 +63,9 @@ fn problem(field: &Field) -> Option<ProblemSpec> {
         name: field.need("name", "add name = \"…\"", label),
         sizes: field.need("sizes", "add sizes = { N = 1024 }", sizes),
         weight: field.or("weight", 1.0, |own| own.positive(false)),
-        timed: timed,
-        canonical: canonical,
-        checked: checked,
+        timed: is_timed,
+        canonical: is_canonical,
+        checked: is_checked,
         device: field.optional("device", |own| {
             own.choice(&[("host", "host"), ("cuda", "cuda")]).map(str::to_string)
         }),

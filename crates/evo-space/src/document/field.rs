@@ -117,7 +117,7 @@ impl<'a, C> Field<'a, C> {
         self.wrong(format!("{self} is {}, expected {expected}", self.node.kind()))
     }
 
-    /// Complains of a value that is no table, and of keys that are not `known`.
+    /// Complains where this is not a table, and of keys that are not `known`.
     pub fn keys(&self, known: &[&str]) -> Option<()> {
         self.entries("a table")?;
         self.refuse_unknown_keys(known, |known| format!("known keys: {}", known.join(", ")));

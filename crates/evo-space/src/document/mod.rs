@@ -297,6 +297,15 @@ mod tests {
     }
 
     #[test]
+    fn json_becomes_the_same_tree() {
+        check(
+            r#" {"a": [1, -2, 2.5e-3, -0, 1E5], "b": {"c": "x\n\u00e9\ud83d\ude00\/"}, "d": null, "e": [true, {}, []]}"#,
+            r#"{a: [1, -2, 0.0025, 0, 100000.0], b: {c: "x\né😀/"}, d: null, e: [true, {}, []]}"#,
+        );
+        check("{\"n\": 199730046861096889759}", "{n: big 199730046861096889759}");
+    }
+
+    #[test]
     fn spans_cover_keys_and_values() {
         let text = "[parameters]\nA = { values = [1, 22] }\n";
         let node = parse(text, &mut Diagnostics::default()).unwrap();
