@@ -1,10 +1,11 @@
 //! Benchmark files: candidates, modes, shapes and peers. All mistakes of a file are told at once, each with its place.
 
+use std::cell::RefCell;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use evo_protocol::measurement::TimingMode;
-use evo_space::diagnostic::{Diagnostics, nearest};
+use evo_space::diagnostic::Diagnostics;
 use evo_space::document::{self, Data, Node, Span};
 use evo_space::grid::{Grid, read_grid};
 
@@ -55,14 +56,11 @@ pub struct BenchCandidate {
 impl BenchFile {
     /// An error at a place of the file, rendered as its own mistakes are.
     pub fn error(&self, diagnostics: &Diagnostics) -> LoadError {
-        LoadError::Invalid {
-            path: self.path.clone(),
-            count: diagnostics.list().len(),
-            rendered: diagnostics.render(&self.path.display().to_string(), &self.text),
-            first: diagnostics.first_place(&self.text),
-        }
+        LoadError::invalid(self.path.clone(), &self.path.display().to_string(), &self.text, diagnostics)
     }
 }
+
+type Field<'a> = document::Field<'a, PeerFile<'a>>;
 
 /// Whether a text is a benchmark file and not a space: it names a space and describes none.
 fn is_bench(root: &Node) -> bool {
@@ -77,175 +75,134 @@ pub fn read_bench_file(path: &Path) -> Result<Option<BenchFile>, LoadError> {
         // Whoever opens it as a space says what is wrong with it.
         return Ok(None);
     }
-    let mut diagnostics = Diagnostics::default();
-    let root = document::parse(&text, &mut diagnostics);
-    if !root.as_ref().is_some_and(is_bench) {
-        return Ok(None);
-    }
-    let found =
-        root.and_then(|root| BenchReader { path, text: &text, diagnostics: &mut diagnostics }.file(&root));
+    let diagnostics = RefCell::default();
+    let root = document::parse(&text, &mut diagnostics.borrow_mut());
+    let Some(root) = root.filter(is_bench) else { return Ok(None) };
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let place = PeerFile { path, text: &text, folder: Some(folder) };
+    let found = file(&Field::new(&root, "a benchmark file", &place, &diagnostics), folder);
+    let diagnostics = diagnostics.into_inner();
     match found {
         Some(file) if diagnostics.is_empty() => Ok(Some(file)),
-        _ => Err(LoadError::Invalid {
-            path: path.to_path_buf(),
-            count: diagnostics.list().len(),
-            rendered: diagnostics.render(&path.display().to_string(), &text),
-            first: diagnostics.first_place(&text),
-        }),
+        _ => {
+            let shown = path.display().to_string();
+            Err(LoadError::invalid(path.to_path_buf(), &shown, &text, &diagnostics))
+        }
     }
 }
 
-struct BenchReader<'a> {
-    path: &'a Path,
-    text: &'a str,
-    diagnostics: &'a mut Diagnostics,
+fn file(root: &Field, folder: &Path) -> Option<BenchFile> {
+    root.keys(KEYS)?;
+    let own = |key: &str| root.node.get(key).map(|node| root.at(node, format!("`{key}`")));
+    let path = root.context.path;
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| is_label(stem));
+    let name = own("name").map_or_else(|| Some(stem.unwrap_or("bench").to_string()), |field| label(&field));
+    let space = own("space").and_then(|field| text_of(&field));
+    let candidates = own("candidates").map_or_else(|| Some(Vec::new()), |field| candidates(&field, folder));
+    let modes = own("modes").map_or_else(|| Some(Vec::new()), |field| modes(&field));
+    let problems = own("problems").map_or_else(|| Some(Vec::new()), |field| problems(&field));
+    if let (Some(field), Some(_)) = (own("problems"), own("grid")) {
+        field.error("a file has `problems` or a `grid`, not both");
+    }
+    let grid = match own("grid") {
+        Some(field) => Some(read_grid(&field)?),
+        None => None,
+    };
+    let peers = peers::read(root);
+    let space = space?;
+    // An embedded space is a name; a file lies beside this one.
+    let is_path = space.contains('/') || space.ends_with(".toml") || space.ends_with(".json");
+    let space = if is_path { folder.join(&space).display().to_string() } else { space };
+    Some(BenchFile {
+        path: path.to_path_buf(),
+        text: root.context.text.to_string(),
+        name: name?,
+        space,
+        candidates: candidates?,
+        modes: modes?,
+        problems: problems?,
+        grid,
+        peers: peers?,
+    })
 }
 
-impl BenchReader<'_> {
-    fn file(&mut self, root: &Node) -> Option<BenchFile> {
-        self.known(root, KEYS, "a benchmark file");
-        let folder = match self.path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
+fn text_of(field: &Field) -> Option<String> {
+    match &field.node.data {
+        Data::Text(text) if !text.trim().is_empty() && !text.contains('\0') => Some(text.clone()),
+        _ => field.wrong(format!("{field} is a text")),
+    }
+}
+
+fn label(field: &Field) -> Option<String> {
+    let text = text_of(&field.at(field.node, "a name"))?;
+    match is_label(&text) {
+        true => Some(text),
+        false => field.refuse(format!("`{text}` cannot be a name"), LABEL_HINT),
+    }
+}
+
+/// The items of a list with something in it, which messages call `item`.
+fn list<'a>(field: &Field<'a>, item: &str) -> Option<Vec<Field<'a>>> {
+    match field.node.items() {
+        Some(items) if !items.is_empty() => Some(items.iter().map(|node| field.at(node, item)).collect()),
+        _ => {
+            let hint = "leave it out for what is usual, or list what is meant";
+            field.refuse(format!("{field} is a list with something in it"), hint)
+        }
+    }
+}
+
+fn candidates(field: &Field, folder: &Path) -> Option<Vec<BenchCandidate>> {
+    let items = list(field, "a candidate")?;
+    if items.len() > CANDIDATES_MAX {
+        let message = format!("{} candidates, at most {CANDIDATES_MAX} take part", items.len());
+        return field.wrong(message);
+    }
+    items.iter().map(|item| candidate(item, folder)).collect()
+}
+
+fn candidate(field: &Field, folder: &Path) -> Option<BenchCandidate> {
+    let split = |text: String| text.split_whitespace().map(String::from).collect::<Vec<String>>();
+    if field.node.entries().is_none() {
+        return Some(BenchCandidate { words: split(text_of(field)?), ..BenchCandidate::default() });
+    }
+    field.keys(CANDIDATE_KEYS)?;
+    let text = |key: &str| match field.node.get(key) {
+        Some(node) => text_of(&field.at(node, format!("`{key}`"))).map(Some),
+        None => Some(None),
+    };
+    let path = |key: &str| text(key).map(|text| text.map(|text| folder.join(text)));
+    let (config, source, launch) = (path("config")?, path("source")?, path("launch")?);
+    let name = field.optional("name", label)?;
+    Some(BenchCandidate {
+        name,
+        words: text("words")?.map(split).unwrap_or_default(),
+        config,
+        source,
+        launch,
+    })
+}
+
+fn modes(field: &Field) -> Option<Vec<TimingMode>> {
+    let mut modes = Vec::new();
+    for item in list(field, "a mode")? {
+        let word = text_of(&item)?;
+        let Some(mode) = MODES.into_iter().find(|mode| mode.as_str() == word) else {
+            return item.refuse(format!("`{word}` is not a mode"), "there are hot, cold and eager");
         };
-        let stem = self.path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| is_label(stem));
-        let name = match root.get("name") {
-            Some(node) => self.label(node),
-            None => Some(stem.unwrap_or("bench").to_string()),
-        };
-        let space = root.get("space").and_then(|node| self.text_of(node, "`space`"));
-        let candidates = match root.get("candidates") {
-            Some(node) => self.candidates(node, folder),
-            None => Some(Vec::new()),
-        };
-        let modes = root.get("modes").map_or(Some(Vec::new()), |node| self.modes(node));
-        let problems = root.get("problems").map_or(Some(Vec::new()), |node| self.problems(node));
-        if let (Some(node), Some(_)) = (root.get("problems"), root.get("grid")) {
-            let message = "a file has `problems` or a `grid`, not both";
-            self.diagnostics.error(node.span.clone(), message);
-        }
-        let grid = match root.get("grid") {
-            Some(node) => Some(read_grid(node, self.diagnostics)?),
-            None => None,
-        };
-        let place = PeerFile { path: self.path, text: self.text, folder: Some(folder) };
-        let peers = peers::read(root.get("peers"), &place, self.diagnostics);
-        let space = space?;
-        // An embedded space is a name; a file lies beside this one.
-        let is_path = space.contains('/') || space.ends_with(".toml") || space.ends_with(".json");
-        let space = if is_path { folder.join(&space).display().to_string() } else { space };
-        Some(BenchFile {
-            path: self.path.to_path_buf(),
-            text: self.text.to_string(),
-            name: name?,
-            space,
-            candidates: candidates?,
-            modes: modes?,
-            problems: problems?,
-            grid,
-            peers: peers?,
-        })
-    }
-
-    fn known(&mut self, node: &Node, known: &[&str], what: &str) {
-        for entry in node.entries().into_iter().flatten() {
-            if known.contains(&entry.key.as_str()) {
-                continue;
-            }
-            let hint = match nearest(&entry.key, known.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known keys: {}", known.join(", ")),
-            };
-            let message = format!("unknown key `{}` in {what}", entry.key);
-            self.diagnostics.error_with_hint(entry.key_span.clone(), message, hint);
+        if !modes.contains(&mode) {
+            modes.push(mode);
         }
     }
+    Some(modes)
+}
 
-    fn text_of(&mut self, node: &Node, what: &str) -> Option<String> {
-        match &node.data {
-            Data::Text(text) if !text.trim().is_empty() && !text.contains('\0') => Some(text.clone()),
-            _ => {
-                self.diagnostics.error(node.span.clone(), format!("{what} is a text"));
-                None
-            }
-        }
-    }
-
-    fn label(&mut self, node: &Node) -> Option<String> {
-        let text = self.text_of(node, "a name")?;
-        if is_label(&text) {
-            return Some(text);
-        }
-        self.diagnostics.error_with_hint(node.span.clone(), format!("`{text}` cannot be a name"), LABEL_HINT);
-        None
-    }
-
-    fn list<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n [Node]> {
-        match &node.data {
-            Data::List(items) if !items.is_empty() => Some(items),
-            _ => {
-                let hint = "leave it out for what is usual, or list what is meant";
-                let message = format!("{what} is a list with something in it");
-                self.diagnostics.error_with_hint(node.span.clone(), message, hint);
-                None
-            }
-        }
-    }
-
-    fn candidates(&mut self, node: &Node, folder: &Path) -> Option<Vec<BenchCandidate>> {
-        let items = self.list(node, "`candidates`")?;
-        if items.len() > CANDIDATES_MAX {
-            let message = format!("{} candidates, at most {CANDIDATES_MAX} take part", items.len());
-            self.diagnostics.error(node.span.clone(), message);
-            return None;
-        }
-        items.iter().map(|item| self.candidate(item, folder)).collect()
-    }
-
-    fn candidate(&mut self, node: &Node, folder: &Path) -> Option<BenchCandidate> {
-        let split = |text: String| text.split_whitespace().map(String::from).collect::<Vec<String>>();
-        if node.entries().is_none() {
-            let words = self.text_of(node, "a candidate")?;
-            return Some(BenchCandidate { words: split(words), ..BenchCandidate::default() });
-        }
-        self.known(node, CANDIDATE_KEYS, "a candidate");
-        let mut path = |key: &str| match node.get(key) {
-            Some(own) => self.text_of(own, &format!("`{key}`")).map(|own| Some(folder.join(own))),
-            None => Some(None),
-        };
-        let (config, source, launch) = (path("config")?, path("source")?, path("launch")?);
-        let name = match node.get("name") {
-            Some(own) => Some(self.label(own)?),
-            None => None,
-        };
-        let words = match node.get("words") {
-            Some(own) => split(self.text_of(own, "`words`")?),
-            None => Vec::new(),
-        };
-        Some(BenchCandidate { name, words, config, source, launch })
-    }
-
-    fn modes(&mut self, node: &Node) -> Option<Vec<TimingMode>> {
-        let mut modes = Vec::new();
-        for item in self.list(node, "`modes`")? {
-            let word = self.text_of(item, "a mode")?;
-            let Some(mode) = MODES.into_iter().find(|mode| mode.as_str() == word) else {
-                let message = format!("`{word}` is not a mode");
-                let hint = "there are hot, cold and eager";
-                self.diagnostics.error_with_hint(item.span.clone(), message, hint);
-                return None;
-            };
-            if !modes.contains(&mode) {
-                modes.push(mode);
-            }
-        }
-        Some(modes)
-    }
-
-    fn problems(&mut self, node: &Node) -> Option<Vec<(String, Span)>> {
-        let items = self.list(node, "`problems`")?;
-        items.iter().map(|item| Some((self.text_of(item, "a problem")?, item.span.clone()))).collect()
-    }
+fn problems(field: &Field) -> Option<Vec<(String, Span)>> {
+    let items = list(field, "a problem")?;
+    items.iter().map(|item| Some((text_of(item)?, item.node.span.clone()))).collect()
 }
 
 #[cfg(test)]

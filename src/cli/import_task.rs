@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use evo_inspect::tool::{ToolKind, ToolPlaces, find};
+use evo_kernel::foreign::ForeignError;
 use evo_protocol::envelope::ErrorCode;
 use evo_space::text::{printable, shortened};
 
@@ -16,7 +17,7 @@ use super::error::CliError;
 use super::init::ImportArgs;
 use super::{first_space, import_write};
 use crate::process::{self, RunLimits};
-use crate::task::{self, BenchmarkTask, PROBE, TaskError, TaskForm};
+use crate::task::{self, BenchmarkTask, PROBE, TaskForm};
 
 /// Most files of one import, and how deep folders are looked at.
 const FILES_MAX: usize = 1000;
@@ -128,7 +129,7 @@ fn of_definition(form: TaskForm, path: &Path, arguments: &ImportArgs) -> Result<
     let text = first_space::read(path)?;
     let beside = path.with_file_name("reference.py");
     let beside = if beside.is_file() { Some(first_space::read(&beside)?) } else { None };
-    let refused = |error: TaskError, at: &Path| {
+    let refused = |error: ForeignError, at: &Path| {
         CliError::bad_file(format!("`{}`: {error}", at.display()), at).with_hint(error.hint.clone())
     };
     let read = task::definition(&text, form, beside.as_deref()).map_err(|error| refused(error, path))?;

@@ -1,13 +1,13 @@
 //! `definition.json`: axes, inputs, outputs and the Python source that computes the answer.
 
+use evo_kernel::foreign::{ForeignError, ForeignNode, Read, parsed, shown};
 use evo_kernel::label::is_label;
 use evo_protocol::dtype::DType;
 use evo_space::expr::Expr;
+use evo_space::value::Value;
 
-use super::error::TaskError;
 use super::model::{BenchmarkTask, TaskAxis, TaskAxisKind, TaskForm, TaskTensor, TensorShape};
 use super::names::{NameBook, label};
-use super::read::{TaskNode, parsed, shown, whole};
 
 /// Most axes, inputs and outputs, each.
 const NAMES_MAX: usize = 256;
@@ -34,10 +34,10 @@ const DTYPES: &[(&str, DType, &str)] = &[
 ];
 
 /// A definition without workloads. `beside` is the text of a `reference.py` beside it, for a file that has none inside.
-pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Result<BenchmarkTask, TaskError> {
-    let value = parsed(text, "")?;
-    let root = TaskNode::root(&value, "");
-    let name = root.need("name", "a definition has a name")?;
+pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Read<BenchmarkTask> {
+    let value = parsed(text, "", "name the task's own file")?;
+    let root = ForeignNode::root(&value, "", "a definition has a name", None);
+    let name = root.need("name")?;
     let own = label(name.text()?, "");
     if !is_label(&own) {
         return Err(name.wrong("it cannot be a folder's name"));
@@ -48,17 +48,17 @@ pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Result<Be
         (None, None) => {
             let hint =
                 "a task without its reference cannot be judged: add the Python source with `def run(…)`";
-            return Err(root.need("reference", hint).err().unwrap_or_else(|| root.wrong("no reference")));
+            return Err(root.need_or("reference", hint).err().unwrap_or_else(|| root.wrong("no reference")));
         }
     };
     if !program.lines().any(|line| line.starts_with("def run(") || line.starts_with("def run (")) {
         let hint = "the reference is a Python source with a function `run` that takes the inputs in order";
-        return Err(TaskError::new("reference", "it has no function `run`", hint));
+        return Err(ForeignError::new("reference", "it has no function `run`", hint));
     }
     let mut book = NameBook::default();
-    let axes = axes(&root.need("axes", AXIS_HINT)?, &mut book)?;
-    let tensors = |key: &str, book: &mut NameBook| -> Result<Vec<TaskTensor>, TaskError> {
-        let node = root.need(key, "a definition has `inputs` and `outputs`")?;
+    let axes = axes(&root.need_or("axes", AXIS_HINT)?, &mut book)?;
+    let tensors = |key: &str, book: &mut NameBook| -> Read<Vec<TaskTensor>> {
+        let node = root.need_or(key, "a definition has `inputs` and `outputs`")?;
         let all = few(&node)?;
         all.iter().map(|(name, own)| tensor(name, own, &axes, book)).collect()
     };
@@ -66,10 +66,10 @@ pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Result<Be
     if let Some(own) = outputs.iter().find(|own| own.shape == TensorShape::Scalar) {
         let place = format!("outputs.{}.shape", shown(&own.name));
         let hint = "give the output a shape in the task: a kernel writes its answer to memory";
-        return Err(TaskError::new(place, "an output that is a plain number is not supported", hint));
+        return Err(ForeignError::new(place, "an output that is a plain number is not supported", hint));
     }
     if outputs.is_empty() {
-        return Err(TaskError::new("outputs", "it is empty", "a task has at least one output"));
+        return Err(ForeignError::new("outputs", "it is empty", "a task has at least one output"));
     }
     let about = root.find("description").and_then(|own| own.value.as_str());
     Ok(BenchmarkTask {
@@ -86,32 +86,32 @@ pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Result<Be
     })
 }
 
-fn few<'v>(node: &TaskNode<'v>) -> Result<Vec<(&'v str, TaskNode<'v>)>, TaskError> {
+fn few<'v>(node: &ForeignNode<'v>) -> Result<Vec<(&'v str, ForeignNode<'v>)>, ForeignError> {
     let all = node.entries()?;
     match all.len() > NAMES_MAX {
         true => {
             let what = format!("it has {} entries", all.len());
-            Err(TaskError::new(&node.place, what, format!("evo takes up to {NAMES_MAX}")))
+            Err(ForeignError::new(&node.place, what, format!("evo takes up to {NAMES_MAX}")))
         }
         false => Ok(all),
     }
 }
 
-fn constraints(root: &TaskNode<'_>) -> Result<Vec<String>, TaskError> {
+fn constraints(root: &ForeignNode<'_>) -> Read<Vec<String>> {
     let Some(all) = root.find("constraints") else { return Ok(Vec::new()) };
     all.items()?.iter().map(|own| Ok(shown(own.text()?))).collect()
 }
 
-fn axes(node: &TaskNode<'_>, book: &mut NameBook) -> Result<Vec<TaskAxis>, TaskError> {
+fn axes(node: &ForeignNode<'_>, book: &mut NameBook) -> Read<Vec<TaskAxis>> {
     let all = few(node)?;
     let mut found: Vec<TaskAxis> = Vec::new();
     for (name, own) in &all {
-        let kind = own.need("type", AXIS_HINT)?;
+        let kind = own.need_or("type", AXIS_HINT)?;
         let kind = match kind.text()? {
-            "const" => TaskAxisKind::Const(own.need("value", AXIS_HINT)?.extent()?),
+            "const" => TaskAxisKind::Const(own.need_or("value", AXIS_HINT)?.extent()?),
             "var" => TaskAxisKind::Var,
             "expr" => {
-                let text = own.find("expression").map_or_else(|| own.need("expr", AXIS_HINT), Ok)?;
+                let text = own.find("expression").map_or_else(|| own.need_or("expr", AXIS_HINT), Ok)?;
                 TaskAxisKind::Expr(text.text()?.to_string())
             }
             other => return Err(kind.unsupported(&format!("the kind of axis `{}`", shown(other)), AXIS_HINT)),
@@ -126,15 +126,15 @@ fn axes(node: &TaskNode<'_>, book: &mut NameBook) -> Result<Vec<TaskAxis>, TaskE
             TaskAxisKind::Expr(text) => Ok(TaskAxisKind::Expr(spelled(text, &found, &own.place, DEPTH_MAX)?)),
             other => Ok(other.clone()),
         })
-        .collect::<Result<_, TaskError>>()?;
+        .collect::<Read<_>>()?;
     found.iter_mut().zip(written).for_each(|(axis, kind)| axis.kind = kind);
     Ok(found)
 }
 
 /// An expression over axes as one over sizes: constants are numbers, and expressions stand in full.
-fn spelled(text: &str, axes: &[TaskAxis], place: &str, depth: usize) -> Result<String, TaskError> {
+fn spelled(text: &str, axes: &[TaskAxis], place: &str, depth: usize) -> Read<String> {
     let bad = |what: String| {
-        TaskError::new(
+        ForeignError::new(
             place,
             what,
             "an axis may be written with names of axes, whole numbers, + - * / // % ** and parentheses",
@@ -175,15 +175,10 @@ fn spelled(text: &str, axes: &[TaskAxis], place: &str, depth: usize) -> Result<S
         .ok_or_else(|| bad(format!("`{}` is not a whole number", shown(text))))
 }
 
-fn tensor(
-    name: &str,
-    node: &TaskNode<'_>,
-    axes: &[TaskAxis],
-    book: &mut NameBook,
-) -> Result<TaskTensor, TaskError> {
+fn tensor(name: &str, node: &ForeignNode<'_>, axes: &[TaskAxis], book: &mut NameBook) -> Read<TaskTensor> {
     let hint =
         "a tensor is { \"shape\": [\"M\", \"K\"], \"dtype\": \"float16\" }; a number has the shape null";
-    let (dtype, torch) = dtype(&node.need("dtype", hint)?)?;
+    let (dtype, torch) = dtype(&node.need_or("dtype", hint)?)?;
     let shape = match node.find("shape") {
         None => TensorShape::Scalar,
         Some(own) => TensorShape::Extents(
@@ -193,45 +188,62 @@ fn tensor(
                     Some(_) => one.extent().map(|own| own.to_string()),
                     None => spelled(one.text()?, axes, &one.place, DEPTH_MAX),
                 })
-                .collect::<Result<_, TaskError>>()?,
+                .collect::<Read<_>>()?,
         ),
     };
-    let is_scalar = shape == TensorShape::Scalar;
-    let fill = match torch {
-        "bool" => Some(("{ uniform = [0, 2] }".to_string(), "a boolean is a byte, 0 or 1".to_string())),
-        _ if !dtype.is_float() => Some((
-            "{ uniform = [0, 100] }".to_string(),
-            "what the numbers mean, such as indices, the task does not say".to_string(),
-        )),
-        _ => None,
-    };
-    Ok(TaskTensor {
-        name: name.to_string(),
-        dtype: if is_scalar { scalar_type(dtype, torch) } else { dtype },
-        torch,
+    Ok(task_tensor(
+        name,
+        (dtype, torch),
         shape,
-        label: book.take(name),
-        fill,
-        is_weight: false,
-    })
+        book,
+        "what the numbers mean, such as indices, the task does not say",
+    ))
 }
 
-/// Python's numbers are passed as C's usual types.
-pub(super) fn scalar_type(dtype: DType, torch: &str) -> DType {
-    match (dtype, torch) {
+/// A tensor, and what it is filled with where its type says so; `unsaid` is why that is a guess.
+pub(super) fn task_tensor(
+    name: &str,
+    (dtype, torch): (DType, &'static str),
+    shape: TensorShape,
+    book: &mut NameBook,
+    unsaid: &str,
+) -> TaskTensor {
+    let fill = match torch {
+        "bool" => Some(("{ uniform = [0, 2] }", "a boolean is a byte, 0 or 1")),
+        _ if !dtype.is_float() => Some(("{ uniform = [0, 100] }", unsaid)),
+        _ => None,
+    };
+    // Python's numbers are passed as C's usual types.
+    let scalar_type = match (dtype, torch) {
         (_, "bool") => DType::I32,
         (DType::F16 | DType::Bf16, _) => DType::F32,
         (DType::I8 | DType::I16 | DType::U8, _) => DType::I32,
         _ => dtype,
+    };
+    TaskTensor {
+        name: name.to_string(),
+        dtype: if shape == TensorShape::Scalar { scalar_type } else { dtype },
+        torch,
+        shape,
+        label: book.take(name),
+        fill: fill.map(|(fill, why)| (fill.to_string(), why.to_string())),
+        is_weight: false,
     }
 }
-
-/// A type's word.
-pub(super) fn dtype(node: &TaskNode<'_>) -> Result<(DType, &'static str), TaskError> {
+pub(super) fn dtype(node: &ForeignNode<'_>) -> Read<(DType, &'static str)> {
     let word = node.text()?;
     let known = DTYPES.iter().find(|(own, ..)| *own == word);
     known.map(|(_, dtype, torch)| (*dtype, *torch)).ok_or_else(|| {
         let names: Vec<&str> = DTYPES.iter().map(|(own, ..)| *own).collect();
         node.unsupported(&format!("the type `{}`", shown(word)), &format!("evo has {}", names.join(", ")))
     })
+}
+
+/// A result that can be an extent: whole, and 0 or more.
+pub(super) fn whole(value: &Value) -> Option<u64> {
+    match value {
+        Value::Int(value) => u64::try_from(*value).ok(),
+        Value::Float(value) => (value.fract() == 0.0 && (0.0..9e15).contains(value)).then_some(*value as u64),
+        Value::Bool(_) | Value::Text(_) => None,
+    }
 }

@@ -4,8 +4,6 @@ use evo_kernel::sketch::SketchGuess;
 
 use super::model::BenchmarkTask;
 use super::{script, skeleton, space};
-
-/// A file to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskFile {
     /// Its name in the task's folder.

@@ -7,12 +7,10 @@
 //! counterpart here is refused by its name and place. Nothing here runs or compiles anything.
 
 mod definition;
-mod error;
 mod folder;
 mod model;
 mod module;
 mod names;
-mod read;
 mod script;
 mod skeleton;
 mod space;
@@ -21,7 +19,6 @@ mod tests;
 mod workloads;
 
 pub use definition::definition;
-pub use error::TaskError;
 pub use folder::{TaskFile, files, guesses};
 pub use model::{BenchmarkTask, TaskForm};
 pub use module::{PROBE, module};

@@ -2,8 +2,6 @@
 
 use evo_protocol::dtype::DType;
 use evo_protocol::worker::TaskTolerance;
-
-/// Who states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskForm {
     FlashInfer,
@@ -20,8 +18,6 @@ impl TaskForm {
             TaskForm::KernelBench => "kernelbench",
         }
     }
-
-    /// The benchmark's name.
     pub fn name(self) -> &'static str {
         match self {
             TaskForm::FlashInfer => "FlashInfer-Bench",
@@ -58,8 +54,6 @@ pub struct BenchmarkTask {
     pub(super) workloads: Vec<TaskWorkload>,
     pub(super) tolerance: TaskTolerance,
 }
-
-/// A named extent.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TaskAxis {
     /// As the task calls it.
@@ -98,13 +92,10 @@ pub(super) struct TaskTensor {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum TensorShape {
-    /// A number.
     Scalar,
     /// Expressions of space files, outermost first.
     Extents(Vec<String>),
 }
-
-/// One set of sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TaskWorkload {
     /// A name that a problem can have.
@@ -114,8 +105,6 @@ pub(super) struct TaskWorkload {
     /// Of the scalar inputs, in their order, as a space file writes numbers.
     pub(super) scalars: Vec<TaskNumber>,
 }
-
-/// The value of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum TaskNumber {
     Whole(i64),
@@ -133,7 +122,6 @@ impl TaskNumber {
 }
 
 impl BenchmarkTask {
-    /// The variable axes in their order.
     pub(super) fn variable(&self) -> impl Iterator<Item = &TaskAxis> {
         self.axes.iter().filter(|own| own.kind == TaskAxisKind::Var)
     }

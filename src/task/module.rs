@@ -1,15 +1,14 @@
 //! A module of PyTorch, as a child process that ran its file describes it.
 
+use evo_kernel::foreign::{ForeignError, ForeignNode, Read, parsed, shown};
 use evo_protocol::dtype::DType;
 use evo_protocol::worker::TaskTolerance;
 
-use super::definition::{dtype, scalar_type};
-use super::error::TaskError;
+use super::definition::{dtype, task_tensor};
 use super::model::{
     BenchmarkTask, TaskAxis, TaskAxisKind, TaskForm, TaskNumber, TaskTensor, TaskWorkload, TensorShape,
 };
 use super::names::{NameBook, label};
-use super::read::{TaskNode, parsed, shown};
 
 /// The program that runs a task's file and describes its module: `python3 -c PROBE task.py`.
 pub const PROBE: &str = include_str!("probe.py");
@@ -17,16 +16,16 @@ pub const PROBE: &str = include_str!("probe.py");
 const HINT: &str = "the file prints or ends in a way that hides the answer";
 
 /// The task that a probe's answer describes. `program` is the file's own text.
-pub fn module(answer: &str, name: &str, program: &str) -> Result<BenchmarkTask, TaskError> {
-    let value = parsed(answer, "the answer of the Python process")?;
-    let root = TaskNode::root(&value, "");
+pub fn module(answer: &str, name: &str, program: &str) -> Read<BenchmarkTask> {
+    let value = parsed(answer, "the answer of the Python process", "name the task's own file")?;
+    let root = ForeignNode::root(&value, "", HINT, None);
     if let Some(own) = root.find("refused") {
         let word = |key: &str, otherwise: &str| {
             let said = own.find(key).and_then(|own| own.value.as_str()).map(shown);
             said.filter(|own| !own.is_empty()).unwrap_or_else(|| otherwise.to_string())
         };
         let place = word("place", "the answer of the Python process");
-        return Err(TaskError::new(
+        return Err(ForeignError::new(
             place,
             word("what", "it refuses the file without a reason"),
             word("hint", HINT),
@@ -35,20 +34,24 @@ pub fn module(answer: &str, name: &str, program: &str) -> Result<BenchmarkTask, 
     let mut book = NameBook::default();
     let (axes, sizes) = axes(&root, &mut book)?;
     let (mut inputs, scalars) = inputs(&root, &axes, &mut book)?;
-    for own in root.need("weights", HINT)?.items()? {
-        let name = own.need("name", HINT)?.text()?;
+    for own in root.need("weights")?.items()? {
+        let name = own.need("name")?.text()?;
         let fill = name.contains("var").then(|| {
             ("{ uniform = [0.5, 1.5] }".to_string(), "a name with `var` is taken for a variance".to_string())
         });
         inputs.push(TaskTensor { fill, is_weight: true, ..tensor(&own, name, &axes, &mut book)? });
     }
     let mut outputs = Vec::new();
-    for (at, own) in root.need("outputs", HINT)?.items()?.iter().enumerate() {
+    for (at, own) in root.need("outputs")?.items()?.iter().enumerate() {
         let name = if at == 0 { "out".to_string() } else { format!("out{}", at + 1) };
         outputs.push(tensor(own, &name, &axes, &mut book)?);
     }
     let Some(first) = outputs.first() else {
-        return Err(TaskError::new("Model.forward", "it returns nothing", "a task has at least one output"));
+        return Err(ForeignError::new(
+            "Model.forward",
+            "it returns nothing",
+            "a task has at least one output",
+        ));
     };
     let tolerance = match first.dtype {
         DType::F16 | DType::Bf16 => TaskTolerance { atol: 1e-2, rtol: 1e-2, matched: 1.0 },
@@ -69,27 +72,27 @@ pub fn module(answer: &str, name: &str, program: &str) -> Result<BenchmarkTask, 
     })
 }
 
-fn axes(root: &TaskNode<'_>, book: &mut NameBook) -> Result<(Vec<TaskAxis>, Vec<u64>), TaskError> {
+fn axes(root: &ForeignNode<'_>, book: &mut NameBook) -> Read<(Vec<TaskAxis>, Vec<u64>)> {
     let (mut axes, mut sizes) = (Vec::new(), Vec::new());
-    for own in root.need("axes", HINT)?.items()? {
-        let name = own.need("name", HINT)?.text()?.to_string();
-        sizes.push(own.need("value", HINT)?.extent()?);
+    for own in root.need("axes")?.items()? {
+        let name = own.need("name")?.text()?.to_string();
+        sizes.push(own.need("value")?.extent()?);
         axes.push(TaskAxis { label: book.take(&name), name, kind: TaskAxisKind::Var });
     }
     Ok((axes, sizes))
 }
 
 fn inputs(
-    root: &TaskNode<'_>,
+    root: &ForeignNode<'_>,
     axes: &[TaskAxis],
     book: &mut NameBook,
-) -> Result<(Vec<TaskTensor>, Vec<TaskNumber>), TaskError> {
+) -> Read<(Vec<TaskTensor>, Vec<TaskNumber>)> {
     let (mut inputs, mut scalars) = (Vec::new(), Vec::new());
-    for own in root.need("inputs", HINT)?.items()? {
-        let name = own.need("name", HINT)?.text()?;
+    for own in root.need("inputs")?.items()? {
+        let name = own.need("name")?.text()?;
         let input = tensor(&own, name, axes, book)?;
         if input.shape == TensorShape::Scalar {
-            let value = own.need("value", HINT)?;
+            let value = own.need("value")?;
             scalars.push(match value.value.as_i64() {
                 Some(own) => TaskNumber::Whole(own),
                 None => TaskNumber::Real(value.number()?),
@@ -100,18 +103,13 @@ fn inputs(
     Ok((inputs, scalars))
 }
 
-fn tensor(
-    node: &TaskNode<'_>,
-    name: &str,
-    axes: &[TaskAxis],
-    book: &mut NameBook,
-) -> Result<TaskTensor, TaskError> {
-    let word = node.need("dtype", HINT)?;
+fn tensor(node: &ForeignNode<'_>, name: &str, axes: &[TaskAxis], book: &mut NameBook) -> Read<TaskTensor> {
+    let word = node.need("dtype")?;
     // The program that wrote the description names its tensors; its own place in it says less, but there always is one.
     let place = if name.is_empty() { word.place.clone() } else { shown(name) };
-    let named = TaskNode { place, value: word.value };
+    let named = word.at(place, word.value);
     let (dtype, torch) = dtype(&named)?;
-    let extent = |own: &TaskNode<'_>| match own.value.as_str() {
+    let extent = |own: &ForeignNode<'_>| match own.value.as_str() {
         None => own.extent().map(|own| own.to_string()),
         Some(name) => {
             let axis = axes.iter().find(|axis| axis.name == name);
@@ -120,24 +118,7 @@ fn tensor(
     };
     let shape = match node.find("shape") {
         None => TensorShape::Scalar,
-        Some(own) => TensorShape::Extents(own.items()?.iter().map(extent).collect::<Result<_, TaskError>>()?),
+        Some(own) => TensorShape::Extents(own.items()?.iter().map(extent).collect::<Read<_>>()?),
     };
-    let is_scalar = shape == TensorShape::Scalar;
-    let guess = |text: &str, why: &str| Some((text.to_string(), why.to_string()));
-    let fill = match torch {
-        "bool" => guess("{ uniform = [0, 2] }", "a boolean is a byte, 0 or 1"),
-        _ if !dtype.is_float() => {
-            guess("{ uniform = [0, 100] }", "the file does not say what the numbers mean")
-        }
-        _ => None,
-    };
-    Ok(TaskTensor {
-        name: name.to_string(),
-        dtype: if is_scalar { scalar_type(dtype, torch) } else { dtype },
-        torch,
-        shape,
-        label: book.take(name),
-        fill,
-        is_weight: false,
-    })
+    Ok(task_tensor(name, (dtype, torch), shape, book, "the file does not say what the numbers mean"))
 }

@@ -26,8 +26,6 @@ const TAKEN: &[&str] = &[
     "gridDim",
     "warpSize",
 ];
-
-/// Hands out names.
 #[derive(Debug, Default)]
 pub(super) struct NameBook {
     used: BTreeSet<String>,

@@ -21,8 +21,6 @@ pub(super) fn answers_in(task: &BenchmarkTask) -> &'static str {
         false => "float64",
     }
 }
-
-/// The script.
 pub(super) fn reference(task: &BenchmarkTask) -> String {
     let mut text = format!(
         "\"\"\"The reference of `{}`, a task of {}: it runs `task.py`, the task's own source, on evo's inputs.\n\n\

@@ -52,8 +52,6 @@ pub(super) fn source(task: &BenchmarkTask) -> String {
     }
     text
 }
-
-/// The name of the entry point.
 pub(super) fn entry(task: &BenchmarkTask) -> String {
     // A prefix keeps names of C's library, such as `exp`, apart.
     format!("{}_kernel", identifier(&task.name))

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use evo_kernel::foreign::{ForeignError, ForeignNode, Read, parsed, shown};
 use evo_protocol::worker::TaskTolerance;
 use evo_space::expr::Expr;
 use evo_space::value::Value;
 
-use super::error::TaskError;
+use super::definition::whole;
 use super::model::{BenchmarkTask, TaskAxisKind, TaskNumber, TaskWorkload, TensorShape};
 use super::names::label;
-use super::read::{TaskNode, parsed, shown, whole};
 
 /// Most of a task.
 const WORKLOADS_MAX: usize = 500;
@@ -17,19 +17,19 @@ const WORKLOADS_MAX: usize = 500;
 const HINT: &str = "a line is { \"workload\": { \"uuid\": \"…\", \"axes\": { \"M\": 16 }, \"inputs\": { \"A\": { \"type\": \"random\" } } } }";
 
 /// Gives the task the workloads of a file with one object a line; with names in `only`, those of these names.
-pub fn workloads(mut task: BenchmarkTask, text: &str, only: &[String]) -> Result<BenchmarkTask, TaskError> {
+pub fn workloads(mut task: BenchmarkTask, text: &str, only: &[String]) -> Read<BenchmarkTask> {
     let (mut seen, mut rules) = (BTreeSet::new(), Vec::new());
     let mut names = Vec::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let lead = format!("line {}", number + 1);
-        let value = parsed(line, &lead)?;
-        let root = TaskNode::root(&value, &lead);
+        let value = parsed(line, &lead, "name the task's own file")?;
+        let root = ForeignNode::root(&value, &lead, HINT, None);
         let other = root.find("definition").and_then(|own| own.value.as_str());
         if other.is_some_and(|own| label(own, "") != task.name) {
             continue;
         }
         let node = root.find("workload").unwrap_or(root);
-        let uuid = node.need("uuid", HINT)?.text()?.to_string();
+        let uuid = node.need("uuid")?.text()?.to_string();
         names.push(shown(&uuid));
         // Traces of several solutions repeat their workload.
         if !only.is_empty() && !only.contains(&uuid) || !seen.insert(uuid.clone()) {
@@ -40,7 +40,7 @@ pub fn workloads(mut task: BenchmarkTask, text: &str, only: &[String]) -> Result
         task.workloads.push(own);
         if task.workloads.len() > WORKLOADS_MAX {
             let what = format!("the task has more than {WORKLOADS_MAX} workloads");
-            return Err(TaskError::new(lead, what, "choose some with `--workload UUID`"));
+            return Err(ForeignError::new(lead, what, "choose some with `--workload UUID`"));
         }
     }
     if task.workloads.is_empty() {
@@ -49,7 +49,7 @@ pub fn workloads(mut task: BenchmarkTask, text: &str, only: &[String]) -> Result
             true => HINT.to_string(),
             false => format!("there are {}", names.join(", ")),
         };
-        return Err(TaskError::new("the workloads", format!("none is of `{}`", task.name), hint));
+        return Err(ForeignError::new("the workloads", format!("none is of `{}`", task.name), hint));
     }
     distinct(&mut task.workloads);
     // One rule for all problems: the strictest.
@@ -74,7 +74,7 @@ fn distinct(all: &mut [TaskWorkload]) {
     }
 }
 
-fn tolerance(node: &TaskNode<'_>, usual: TaskTolerance) -> Result<Option<TaskTolerance>, TaskError> {
+fn tolerance(node: &ForeignNode<'_>, usual: TaskTolerance) -> Read<Option<TaskTolerance>> {
     let Some(own) = node.find("tolerance") else { return Ok(None) };
     let number = |keys: [&str; 2], absent: f64| {
         let node = keys.iter().find_map(|key| own.find(key));
@@ -91,27 +91,27 @@ fn tolerance(node: &TaskNode<'_>, usual: TaskTolerance) -> Result<Option<TaskTol
     Ok(Some(TaskTolerance { atol, rtol, matched }))
 }
 
-fn workload(task: &BenchmarkTask, node: &TaskNode<'_>, uuid: &str) -> Result<TaskWorkload, TaskError> {
-    let given = node.need("axes", HINT)?;
+fn workload(task: &BenchmarkTask, node: &ForeignNode<'_>, uuid: &str) -> Read<TaskWorkload> {
+    let given = node.need("axes")?;
     given.entries()?;
     let mut axes = Vec::new();
     for axis in task.variable() {
-        axes.push(given.need(&axis.name, "a workload gives every variable axis its value")?.extent()?);
+        axes.push(given.need_or(&axis.name, "a workload gives every variable axis its value")?.extent()?);
     }
-    let inputs = node.need("inputs", HINT)?;
+    let inputs = node.need("inputs")?;
     if let Some((name, own)) =
         inputs.entries()?.iter().find(|(name, _)| task.inputs.iter().all(|own| own.name != *name))
     {
         let what = format!("the definition has no input `{}`", shown(name));
-        return Err(TaskError::new(&own.place, what, "a workload describes the inputs of its definition"));
+        return Err(ForeignError::new(&own.place, what, "a workload describes the inputs of its definition"));
     }
     let mut scalars = Vec::new();
     for input in &task.inputs {
-        let own = inputs.need(&input.name, HINT)?;
-        let kind = own.need("type", HINT)?;
+        let own = inputs.need(&input.name)?;
+        let kind = own.need("type")?;
         match (kind.text()?, &input.shape) {
             ("random", TensorShape::Extents(_)) => {}
-            ("scalar", TensorShape::Scalar) => scalars.push(scalar(&own.need("value", HINT)?)?),
+            ("scalar", TensorShape::Scalar) => scalars.push(scalar(&own.need("value")?)?),
             ("random", TensorShape::Scalar) => {
                 return Err(kind.unsupported("a random number for a scalar", "give it a value"));
             }
@@ -134,7 +134,7 @@ fn workload(task: &BenchmarkTask, node: &TaskNode<'_>, uuid: &str) -> Result<Tas
     Ok(TaskWorkload { name: label(uuid, "workload"), axes, scalars })
 }
 
-fn scalar(node: &TaskNode<'_>) -> Result<TaskNumber, TaskError> {
+fn scalar(node: &ForeignNode<'_>) -> Read<TaskNumber> {
     if let Some(value) = node.value.as_bool() {
         return Ok(TaskNumber::Whole(i64::from(value)));
     }
@@ -145,7 +145,7 @@ fn scalar(node: &TaskNode<'_>) -> Result<TaskNumber, TaskError> {
 }
 
 /// Whether every extent of every tensor is a whole number at these sizes.
-fn fits(task: &BenchmarkTask, axes: &[u64], place: &str) -> Result<(), TaskError> {
+fn fits(task: &BenchmarkTask, axes: &[u64], place: &str) -> Read<()> {
     let size = |name: &str| {
         let at = task.variable().position(|own| own.label == name)?;
         Some(Value::Int(i64::try_from(*axes.get(at)?).ok()?))
@@ -164,7 +164,7 @@ fn fits(task: &BenchmarkTask, axes: &[u64], place: &str) -> Result<(), TaskError
         let value = Expr::parse(&text).and_then(|expr| expr.evaluate(&size));
         if value.ok().as_ref().and_then(whole).is_none() {
             let what = format!("the extent `{}` is not a whole number from 0 there", shown(&text));
-            return Err(TaskError::new(place, what, "give the axes values that fit"));
+            return Err(ForeignError::new(place, what, "give the axes values that fit"));
         }
     }
     Ok(())

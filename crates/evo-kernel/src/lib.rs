@@ -6,6 +6,7 @@ pub mod catalog;
 pub mod compiler_options;
 pub mod cpp_words;
 mod embedded;
+pub mod foreign;
 pub mod harm;
 pub mod label;
 pub mod launch_file;

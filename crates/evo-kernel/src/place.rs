@@ -1,16 +1,13 @@
 //! Where things stand in a space file, for messages that point at them later.
 
-use evo_space::diagnostic::Diagnostics;
-use evo_space::document::{self, Data};
+use evo_space::diagnostic::{Diagnostics, place};
+use evo_space::document;
 
 /// The line, from 1, on which a problem has its name.
 pub fn problem_line(text: &str, problem: &str) -> Option<u32> {
     let root = document::parse(text, &mut Diagnostics::default())?;
-    let Data::List(items) = &root.get("problems")?.data else { return None };
-    let names = items.iter().filter_map(|item| item.get("name"));
-    let own = names.into_iter().find(|name| matches!(&name.data, Data::Text(own) if own == problem))?;
-    let before = text.get(..own.span.start)?;
-    Some(before.matches('\n').count() as u32 + 1)
+    let mut names = root.get("problems")?.items()?.iter().filter(|item| item.text("name") == Some(problem));
+    Some(place(text, names.next()?.get("name")?.span.start).0)
 }
 
 #[cfg(test)]

@@ -7,133 +7,63 @@
 use std::fmt::Write;
 
 use evo_protocol::dtype::DType;
-use evo_space::text::{printable, shortened};
 use serde_json::Value;
 
+use crate::foreign::{ForeignError, ForeignNode, Read, parsed, shown};
 use crate::sketch::write::{self, REFERENCE_NOTE, is_plain, list, quoted};
 use crate::sketch::{KernelSketch, SketchGuess};
 
-/// A T1 file's text as a space file. `name` is the kernel's on the leaderboard; sources are named from the file's folder.
-pub fn space_of(text: &str, name: &str) -> Result<KernelSketch, T1Error> {
-    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| T1Error {
-        place: format!("line {}, column {}", error.line(), error.column()),
-        what: format!("it is not JSON: {error}"),
-        hint: "name a T1 file, as Kernel Tuner and KTT read them".to_string(),
-    })?;
-    let root = T1Node::root(&value);
+/// A T1 file's text as a space file. `kernel` is its name on the leaderboard; sources are named from the file's folder.
+pub fn space_of(text: &str, kernel: &str) -> Read<KernelSketch> {
+    let value = parsed(text, "", "name a T1 file, as Kernel Tuner and KTT read them")?;
+    let missing = "version 1.0.0 of the format demands it";
+    let root = Node::root(&value, "", missing, Some("github.com/odgaard/TuningSchema has the format"));
     let parameters = parameters(&root)?;
     let arguments = read_arguments(&root, &parameters)?;
-    space(&root, name, &parameters, &arguments)
+    space(&root, kernel, &parameters, &arguments)
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {what}")]
-pub struct T1Error {
-    /// Keys and indices from the root: `KernelSpecification.Arguments[3].FillType`.
-    pub place: String,
-    pub what: String,
-    pub hint: String,
+type Node<'v> = ForeignNode<'v>;
+
+/// A text that may stand anywhere in a file: nothing in it ends a line or a literal.
+fn plain<'v>(node: &Node<'v>) -> Read<&'v str> {
+    let text = node.text()?;
+    match is_plain(text) {
+        true => Ok(text),
+        false => Err(node.wrong("it has a quote, a backslash or a control character")),
+    }
 }
 
-/// Letters of a file's text that a message shows.
-const SHOWN: usize = 80;
-
-#[derive(Clone, Debug)]
-pub(super) struct T1Node<'v> {
-    pub(super) place: String,
-    pub(super) value: &'v Value,
+/// A name of C, as macros, variables and keys of a space file have it.
+fn c_name<'v>(node: &Node<'v>) -> Read<&'v str> {
+    let text = node.text()?;
+    let is_word = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    match is_word && !text.is_empty() && !text.starts_with(|c: char| c.is_ascii_digit()) {
+        true => Ok(text),
+        false => Err(node.wrong("it is not a name of letters, digits and `_`")),
+    }
 }
 
-impl<'v> T1Node<'v> {
-    pub(super) fn root(value: &'v Value) -> T1Node<'v> {
-        T1Node { place: String::new(), value }
-    }
-
-    /// A field; null and absent are the same.
-    pub(super) fn find(&self, key: &str) -> Option<T1Node<'v>> {
-        let value = self.value.get(key).filter(|own| !own.is_null())?;
-        let place = if self.place.is_empty() { key.to_string() } else { format!("{}.{key}", self.place) };
-        Some(T1Node { place, value })
-    }
-
-    pub(super) fn need(&self, key: &str) -> Result<T1Node<'v>, T1Error> {
-        self.find(key).ok_or_else(|| {
-            let place = if self.place.is_empty() { "the file".to_string() } else { self.place.clone() };
-            T1Error {
-                place,
-                what: format!("it has no `{key}`"),
-                hint: "version 1.0.0 of the format demands it".into(),
-            }
-        })
-    }
-
-    pub(super) fn items(&self) -> Result<Vec<T1Node<'v>>, T1Error> {
-        let Some(all) = self.value.as_array() else { return Err(self.wrong("it is not a list")) };
-        let item = |(at, value)| T1Node { place: format!("{}[{at}]", self.place), value };
-        Ok(all.iter().enumerate().map(item).collect())
-    }
-
-    pub(super) fn text(&self) -> Result<&'v str, T1Error> {
-        self.value.as_str().ok_or_else(|| self.wrong("it is not a text"))
-    }
-
-    /// A text that may stand anywhere in a file: nothing in it ends a line or a literal.
-    pub(super) fn plain(&self) -> Result<&'v str, T1Error> {
-        let text = self.text()?;
-        match is_plain(text) {
-            true => Ok(text),
-            false => Err(self.wrong("it has a quote, a backslash or a control character")),
-        }
-    }
-
-    /// A name of C, as macros, variables and keys of a space file have it.
-    pub(super) fn name(&self) -> Result<&'v str, T1Error> {
-        let text = self.text()?;
-        let is_word = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        match is_word && !text.is_empty() && !text.starts_with(|c: char| c.is_ascii_digit()) {
-            true => Ok(text),
-            false => Err(self.wrong("it is not a name of letters, digits and `_`")),
-        }
-    }
-
-    /// A text, or a number as one.
-    pub(super) fn expression(&self) -> Result<String, T1Error> {
-        match self.value {
-            Value::String(text) => Ok(spelled(text)),
-            Value::Number(number) => Ok(number.to_string()),
-            _ => Err(self.wrong("it is neither a text nor a number")),
-        }
-    }
-
-    pub(super) fn wrong(&self, what: &str) -> T1Error {
-        T1Error {
-            place: self.place.clone(),
-            what: what.to_string(),
-            hint: "github.com/odgaard/TuningSchema has the format".to_string(),
-        }
-    }
-
-    /// Something that the format has and evo does not.
-    pub(super) fn unsupported(&self, what: &str, hint: &str) -> T1Error {
-        T1Error {
-            place: self.place.clone(),
-            what: format!("{} is not supported", printable(&shortened(what, SHOWN))),
-            hint: hint.to_string(),
-        }
+/// A text, or a number as one.
+fn expression(node: &Node<'_>) -> Read<String> {
+    match node.value {
+        Value::String(text) => Ok(spelled(text)),
+        Value::Number(number) => Ok(number.to_string()),
+        _ => Err(node.wrong("it is neither a text nor a number")),
     }
 }
 
 /// An expression with Python's words for C's signs.
-pub(super) fn spelled(text: &str) -> String {
+fn spelled(text: &str) -> String {
     text.replace("&&", " and ").replace("||", " or ").trim().to_string()
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct T1Parameter {
-    pub(super) name: String,
+struct T1Parameter {
+    name: String,
     /// Numbers, booleans or texts, in the file's order.
-    pub(super) values: Vec<Value>,
-    pub(super) default: Value,
+    values: Vec<Value>,
+    default: Value,
 }
 
 const PARAMETERS_MAX: usize = 256;
@@ -141,17 +71,17 @@ const PARAMETERS_MAX: usize = 256;
 const VALUES_MAX: i64 = 1 << 16;
 
 /// Reads `ConfigurationSpace.TuningParameters`.
-pub(super) fn parameters(root: &T1Node<'_>) -> Result<Vec<T1Parameter>, T1Error> {
+fn parameters(root: &Node<'_>) -> Read<Vec<T1Parameter>> {
     let list = root.need("ConfigurationSpace")?.need("TuningParameters")?;
     let mut found = Vec::new();
     for own in list.items()? {
-        let name = own.need("Name")?.name()?.to_string();
+        let name = c_name(&own.need("Name")?)?.to_string();
         let values = own.need("Values")?;
         let all = match values.value {
             Value::Array(all) => all.clone(),
             Value::String(text) => list_of(text).ok_or_else(|| {
                 values.unsupported(
-                    &format!("`{text}`"),
+                    &format!("`{}`", shown(text)),
                     "write a list such as `[1, 2, 4]`, or `range(1, 9)`, in the file",
                 )
             })?,
@@ -215,12 +145,12 @@ fn element(text: &str) -> Option<Value> {
 
 impl T1Parameter {
     /// The largest value, where all are numbers.
-    pub(super) fn largest(&self) -> Option<i64> {
+    fn largest(&self) -> Option<i64> {
         self.values.iter().map(Value::as_i64).collect::<Option<Vec<i64>>>()?.into_iter().max()
     }
 
     /// The default as a macro has it.
-    pub(super) fn as_macro(&self) -> String {
+    fn as_macro(&self) -> String {
         match &self.default {
             Value::Bool(own) => u8::from(*own).to_string(),
             Value::String(own) => own.clone(),
@@ -230,14 +160,14 @@ impl T1Parameter {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct T1Argument {
-    pub(super) name: String,
-    pub(super) dtype: DType,
-    pub(super) kind: T1Kind,
+struct T1Argument {
+    name: String,
+    dtype: DType,
+    kind: T1Kind,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum T1Kind {
+enum T1Kind {
     Scalar(Value),
     /// An array of so many elements.
     Vector {
@@ -274,7 +204,7 @@ const TYPES: &[(&str, DType, u64)] = &[
 ];
 
 /// Reads `KernelSpecification.Arguments`.
-fn read_arguments(root: &T1Node<'_>, parameters: &[T1Parameter]) -> Result<Vec<T1Argument>, T1Error> {
+fn read_arguments(root: &Node<'_>, parameters: &[T1Parameter]) -> Read<Vec<T1Argument>> {
     let kernel = root.need("KernelSpecification")?;
     let Some(list) = kernel.find("Arguments") else {
         return Err(
@@ -290,19 +220,19 @@ fn read_arguments(root: &T1Node<'_>, parameters: &[T1Parameter]) -> Result<Vec<T
     items.iter().enumerate().map(|(at, own)| argument(own, at, parameters, &sizes)).collect()
 }
 
-fn argument(
-    own: &T1Node<'_>,
-    at: usize,
-    parameters: &[T1Parameter],
-    sizes: &[T1Node<'_>],
-) -> Result<T1Argument, T1Error> {
-    let name =
-        own.find("Name").map(|own| own.name()).transpose()?.map_or(format!("argument_{at}"), str::to_string);
+fn argument(own: &Node<'_>, at: usize, parameters: &[T1Parameter], sizes: &[Node<'_>]) -> Read<T1Argument> {
+    let name = own
+        .find("Name")
+        .map(|own| c_name(&own))
+        .transpose()?
+        .map_or(format!("argument_{at}"), str::to_string);
     let type_node = own.need("Type")?;
     let word = type_node.text()?;
     let (_, dtype, lanes) = *TYPES.iter().find(|(known, ..)| *known == word).ok_or_else(|| {
-        type_node
-            .unsupported(&format!("the type `{word}`"), "pass a structure's fields as arguments of their own")
+        type_node.unsupported(
+            &format!("the type `{}`", shown(word)),
+            "pass a structure's fields as arguments of their own",
+        )
     })?;
     let memory = own.need("MemoryType")?;
     let kind = match memory.text()? {
@@ -320,7 +250,7 @@ fn argument(
     Ok(T1Argument { name, dtype, kind })
 }
 
-fn scalar(own: &T1Node<'_>, dtype: DType) -> Result<Value, T1Error> {
+fn scalar(own: &Node<'_>, dtype: DType) -> Read<Value> {
     let value = own.need("FillValue")?;
     let whole = value.value.as_f64().filter(|own| own.fract() == 0.0 && own.abs() < 9e15);
     match (dtype.is_float(), value.value) {
@@ -334,12 +264,12 @@ fn scalar(own: &T1Node<'_>, dtype: DType) -> Result<Value, T1Error> {
 }
 
 fn vector(
-    own: &T1Node<'_>,
+    own: &Node<'_>,
     symbol: bool,
     (dtype, lanes): (DType, u64),
     parameters: &[T1Parameter],
-    sizes: &[T1Node<'_>],
-) -> Result<T1Kind, T1Error> {
+    sizes: &[Node<'_>],
+) -> Read<T1Kind> {
     let elements = elements(&own.need("Size")?, parameters, sizes)?;
     let elements = if lanes > 1 { format!("{lanes} * ({elements})") } else { elements };
     let written = own.find("Output").is_some_and(|own| own.value.as_i64() == Some(1));
@@ -358,12 +288,12 @@ fn vector(
     Ok(T1Kind::Vector { elements, role, fill, symbol: symbol || constant })
 }
 
-fn fill(own: &T1Node<'_>, dtype: DType) -> Result<Option<String>, T1Error> {
+fn fill(own: &Node<'_>, dtype: DType) -> Read<Option<String>> {
     let Some(how) = own.find("FillType") else { return Ok(None) };
     let number = || {
         let value = own.need("FillValue")?;
         let number = value.value.as_f64().ok_or_else(|| value.wrong("it is not a number"))?;
-        Ok::<f64, T1Error>(number)
+        Ok::<f64, ForeignError>(number)
     };
     Ok(Some(match how.text()? {
         "Constant" => format!("{{ constant = {} }}", number_text(number()?, dtype)),
@@ -378,7 +308,7 @@ fn fill(own: &T1Node<'_>, dtype: DType) -> Result<Option<String>, T1Error> {
         "BinaryRaw" => format!("{{ raw = {} }}", Value::from(own.need("DataSource")?.text()?)),
         other => {
             let hint = "write the values to a file: `\"FillType\": \"BinaryRaw\"` with `DataSource`";
-            return Err(how.unsupported(&format!("`{other}`"), hint));
+            return Err(how.unsupported(&format!("`{}`", shown(other)), hint));
         }
     }))
 }
@@ -388,10 +318,10 @@ fn number_text(value: f64, dtype: DType) -> String {
 }
 
 /// The count of elements, with the words of Kernel Tuner's dialect replaced: `ProblemSize[0] + max(filter_width) - 1`.
-fn elements(size: &T1Node<'_>, parameters: &[T1Parameter], sizes: &[T1Node<'_>]) -> Result<String, T1Error> {
-    let mut text = spelled(&size.expression()?);
+fn elements(size: &Node<'_>, parameters: &[T1Parameter], sizes: &[Node<'_>]) -> Read<String> {
+    let mut text = spelled(&expression(size)?);
     for (at, own) in sizes.iter().enumerate() {
-        text = text.replace(&format!("ProblemSize[{at}]"), &own.expression()?);
+        text = text.replace(&format!("ProblemSize[{at}]"), &expression(own)?);
     }
     for own in parameters {
         if let Some(largest) = own.largest() {
@@ -399,9 +329,10 @@ fn elements(size: &T1Node<'_>, parameters: &[T1Parameter], sizes: &[T1Node<'_>])
         }
     }
     if text.contains('[') {
-        return Err(
-            size.unsupported(&format!("`{text}`"), "state a number, or an expression of `ProblemSize[0]`")
-        );
+        return Err(size.unsupported(
+            &format!("`{}`", shown(&text)),
+            "state a number, or an expression of `ProblemSize[0]`",
+        ));
     }
     Ok(text)
 }
@@ -414,19 +345,21 @@ struct T1Launch {
     shared_bytes: Option<String>,
 }
 
-pub(super) fn space(
-    root: &T1Node<'_>,
+fn space(
+    root: &Node<'_>,
     name: &str,
     parameters: &[T1Parameter],
     arguments: &[T1Argument],
-) -> Result<KernelSketch, T1Error> {
+) -> Read<KernelSketch> {
     let kernel = root.need("KernelSpecification")?;
     let language = kernel.need("Language")?;
     if language.text()? != "CUDA" {
-        return Err(language.unsupported(&format!("`{}`", language.text()?), "evo tunes kernels in CUDA"));
+        return Err(
+            language.unsupported(&format!("`{}`", shown(language.text()?)), "evo tunes kernels in CUDA")
+        );
     }
-    let entry = kernel.need("KernelName")?.plain()?;
-    let source = kernel.need("KernelFile")?.plain()?;
+    let entry = plain(&kernel.need("KernelName")?)?;
+    let source = plain(&kernel.need("KernelFile")?)?;
     let launch = launch(&kernel)?;
     let mut guesses = Vec::new();
     let mut text = format!(
@@ -481,7 +414,7 @@ fn guess(guesses: &mut Vec<SketchGuess>, what: impl Into<String>, why: &str) {
 }
 
 /// Compiler options; tools of before wrote some with one hyphen.
-fn options(kernel: &T1Node<'_>) -> Result<Vec<String>, T1Error> {
+fn options(kernel: &Node<'_>) -> Read<Vec<String>> {
     let Some(all) = kernel.find("CompilerOptions") else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for own in all.items()? {
@@ -494,7 +427,7 @@ fn options(kernel: &T1Node<'_>) -> Result<Vec<String>, T1Error> {
     Ok(found)
 }
 
-fn conditions(root: &T1Node<'_>, text: &mut String) -> Result<(), T1Error> {
+fn conditions(root: &Node<'_>, text: &mut String) -> Read<()> {
     let Some(all) = root.need("ConfigurationSpace")?.find("Conditions") else { return Ok(()) };
     for own in all.items()? {
         let _ = writeln!(
@@ -533,10 +466,10 @@ fn arguments_text(arguments: &[T1Argument], text: &mut String) {
 }
 
 /// Grid and block from either dialect.
-fn launch(kernel: &T1Node<'_>) -> Result<T1Launch, T1Error> {
+fn launch(kernel: &Node<'_>) -> Read<T1Launch> {
     let local = kernel.need("LocalSize")?;
-    let axes = |node: &T1Node<'_>| -> Result<Vec<String>, T1Error> {
-        AXES.iter().map(|axis| node.find(axis).map_or(Ok("1".to_string()), |own| own.expression())).collect()
+    let axes = |node: &Node<'_>| -> Read<Vec<String>> {
+        AXES.iter().map(|axis| node.find(axis).map_or(Ok("1".to_string()), |own| expression(&own))).collect()
     };
     let block = axes(&local)?;
     let grid = match kernel.find("ProblemSize") {
@@ -555,12 +488,12 @@ fn launch(kernel: &T1Node<'_>) -> Result<T1Launch, T1Error> {
             }
         }
     };
-    let shared = kernel.find("SharedMemory").map(|own| own.expression()).transpose()?;
+    let shared = kernel.find("SharedMemory").map(|own| expression(&own)).transpose()?;
     Ok(T1Launch { grid, block, shared_bytes: shared.filter(|own| own != "0") })
 }
 
 /// Kernel Tuner's rule: each size over the product of its divisors, rounded up; the block's extent where none are named.
-fn by_problem(kernel: &T1Node<'_>, sizes: &T1Node<'_>, block: &[String]) -> Result<Vec<String>, T1Error> {
+fn by_problem(kernel: &Node<'_>, sizes: &Node<'_>, block: &[String]) -> Read<Vec<String>> {
     let sizes = match sizes.value {
         Value::Array(_) => sizes.items()?,
         _ => vec![sizes.clone()],
@@ -571,11 +504,11 @@ fn by_problem(kernel: &T1Node<'_>, sizes: &T1Node<'_>, block: &[String]) -> Resu
             grid.push("1".to_string());
             continue;
         };
-        let size = size.expression()?;
+        let size = expression(size)?;
         let divisors = kernel.find(&format!("GridDiv{axis}"));
         let divisors = divisors.map(|own| own.items()).transpose()?;
         let factors = match divisors {
-            Some(all) => all.iter().map(T1Node::expression).collect::<Result<Vec<String>, T1Error>>()?,
+            Some(all) => all.iter().map(expression).collect::<Read<Vec<String>>>()?,
             None => vec![block[at].clone()],
         };
         grid.push(match factors.is_empty() {

@@ -57,10 +57,7 @@ impl Diagnostics {
     pub fn first_place(&self, text: &str) -> Option<(u32, u32)> {
         let start =
             self.list.iter().filter_map(|one| one.span.as_ref()).map(|span| clamp(span, text).start).min()?;
-        let before = &text[..start];
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        Some((u32::try_from(line).unwrap_or(u32::MAX), u32::try_from(column).unwrap_or(u32::MAX)))
+        Some(place(text, start))
     }
 
     /// The way compilers print them: with snippets, in the order of the file, without color, without a final newline.
@@ -150,6 +147,14 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .filter(|(distance, _)| *distance <= limit)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
+}
+
+/// Line and column of a byte, from 1 and in characters.
+pub fn place(text: &str, at: usize) -> (u32, u32) {
+    let before = text.get(..at).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    (u32::try_from(line).unwrap_or(u32::MAX), u32::try_from(column).unwrap_or(u32::MAX))
 }
 
 /// A byte range of a file or of an expression's text.

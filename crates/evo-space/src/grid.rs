@@ -13,10 +13,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::diagnostic::{Diagnostics, Span, nearest};
-use crate::document::{Data, Node};
-use crate::expr::{Expr, ExprError, is_name};
-use crate::load::{expr_error, inner_span, read_expr, read_value, refuse_unknown_keys};
+use crate::diagnostic::{Diagnostic, Diagnostics, Span};
+use crate::document::{Data, Field, Node, TableEntry, suggestion};
+use crate::expr::{Expr, is_name};
+use crate::load::{inner_span, read_expr, read_value, refuse_unknown_keys};
 use crate::value::Value;
 
 pub const POINTS_MAX: usize = 10_000;
@@ -63,36 +63,34 @@ pub struct GridPoint {
     pub canonical: bool,
 }
 
-/// Reads the table; complaints go to `diagnostics`, and there is one wherever the answer is `None`.
-pub fn read_grid(node: &Node, diagnostics: &mut Diagnostics) -> Option<Grid> {
-    let Some(entries) = node.entries() else {
-        diagnostics.error(node.span.clone(), format!("`grid` is {}, expected a table", node.kind()));
-        return None;
-    };
-    refuse_unknown_keys(entries, KEYS, "`grid`", diagnostics);
-    let axes = read_axes(node, diagnostics)?;
+/// Reads the table; there is a complaint wherever the answer is `None`.
+pub fn read_grid<C>(field: &Field<'_, C>) -> Option<Grid> {
+    let field = &field.at(field.node, "`grid`").with(&());
+    field.entries("a table")?;
+    refuse_unknown_keys(field, KEYS);
+    let axes = read_axes(field)?;
     let mut names: Vec<String> = axes.iter().map(|axis| axis.name.clone()).collect();
     let mut derived = Vec::new();
-    for entry in table(node.get("set"), "`set` of `grid`", diagnostics)? {
+    for entry in field.or("set", &[][..], |set| set.entries("a table"))? {
         if names.contains(&entry.key) {
-            let message = format!("`{}` has a value already", entry.key);
-            diagnostics.error(entry.key_span.clone(), message);
+            field.complain(&entry.key_span, format!("`{}` has a value already", entry.key), None);
             return None;
         }
-        check_name(&entry.key, &entry.key_span, diagnostics)?;
-        let expr = expression(&entry.value, &names, diagnostics)?;
+        check_name(field, entry)?;
+        let expr = expression(&field.at(&entry.value, ""), &names)?;
+        // Behind its own expression, so that a size cannot follow from itself.
         names.push(entry.key.clone());
         derived.push((entry.key.clone(), expr));
     }
-    let conditions = list(node.get("where"), "`where` of `grid`", diagnostics)?.iter();
-    let conditions: Option<Vec<GridExpr>> =
-        conditions.map(|item| expression(item, &names, diagnostics)).collect();
-    let conditions = conditions?;
-    let mut canonical = Vec::new();
-    for item in list(node.get("canonical"), "`canonical` of `grid`", diagnostics)? {
-        canonical.push(rule(item, &names, diagnostics)?);
-    }
-    Some(Grid { span: node.span.clone(), axes, derived, conditions, canonical })
+    let list = |key: &str| {
+        field.or(key, Vec::new(), |list| match list.node.items() {
+            Some(items) => Some(items.iter().map(|item| field.at(item, "")).collect()),
+            None => list.wrong_kind("a list"),
+        })
+    };
+    let conditions = list("where")?.iter().map(|item| expression(item, &names)).collect::<Option<_>>()?;
+    let canonical = list("canonical")?.iter().map(|item| rule(item, &names)).collect::<Option<_>>()?;
+    Some(Grid { span: field.node.span.clone(), axes, derived, conditions, canonical })
 }
 
 impl Grid {
@@ -196,8 +194,9 @@ impl GridExpr {
             Ok(value) => return Some(value),
             Err(error) => error,
         };
-        let error = ExprError { message: format!("{} at `{point}`", error.message), ..error };
-        expr_error(&self.node, &error, diagnostics);
+        let (message, span) =
+            (format!("{} at `{point}`", error.message), inner_span(&self.node, &error.span));
+        diagnostics.push(Diagnostic { message, span: Some(span), hint: error.hint });
         None
     }
 }
@@ -214,114 +213,77 @@ fn point_name(axes: &[(String, Value)]) -> String {
     axes.iter().map(one).collect::<Vec<_>>().join("_")
 }
 
-fn read_axes(node: &Node, diagnostics: &mut Diagnostics) -> Option<Vec<GridAxis>> {
+fn read_axes(grid: &Field) -> Option<Vec<GridAxis>> {
     let hint = "add axes = { N = [1024, 4096] }";
-    let Some(found) = node.get("axes") else {
-        diagnostics.error_with_hint(node.span.clone(), "`grid` has no `axes`", hint);
-        return None;
-    };
-    let entries = table(Some(found), "`axes` of `grid`", diagnostics)?;
+    let field = grid.required("axes", hint)?;
+    let entries = field.entries("a table")?;
     if entries.is_empty() {
-        diagnostics.error_with_hint(found.span.clone(), "the grid has no axis, and so no shape", hint);
+        return field.refuse("the grid has no axis, and so no shape", hint);
+    }
+    entries.iter().map(|entry| read_axis(&field, entry)).collect()
+}
+
+fn read_axis(axes: &Field, entry: &TableEntry) -> Option<GridAxis> {
+    check_name(axes, entry)?;
+    let axis = axes.at(&entry.value, format!("axis `{}`", entry.key));
+    let Some(items) = axis.node.items() else { return axis.wrong_kind("a list") };
+    let mut values = Vec::new();
+    for item in items {
+        let item = axis.at(item, "");
+        let value = read_value(&item)?;
+        if values.contains(&value) {
+            return item.wrong(format!("{axis} has `{value}` twice"));
+        }
+        values.push(value);
+    }
+    if values.is_empty() {
+        let hint = format!("write for example `{} = [1, 4]`", entry.key);
+        return axis.refuse(format!("{axis} has no value, so the grid has no shape"), hint);
+    }
+    Some(GridAxis { name: entry.key.clone(), span: entry.key_span.clone(), values })
+}
+
+fn check_name(field: &Field, entry: &TableEntry) -> Option<()> {
+    if !is_name(&entry.key) {
+        field.complain(&entry.key_span, format!("`{}` cannot be a size's name", entry.key), None);
         return None;
     }
-    let mut axes = Vec::new();
-    for entry in entries {
-        check_name(&entry.key, &entry.key_span, diagnostics)?;
-        let items = match &entry.value.data {
-            Data::List(items) => &items[..],
-            _ => {
-                let message = format!("axis `{}` is {}, expected a list", entry.key, entry.value.kind());
-                diagnostics.error(entry.value.span.clone(), message);
-                return None;
-            }
-        };
-        let mut values = Vec::new();
-        for item in items {
-            let value = read_value(item, diagnostics)?;
-            if values.contains(&value) {
-                let message = format!("axis `{}` has `{value}` twice", entry.key);
-                diagnostics.error(item.span.clone(), message);
-                return None;
-            }
-            values.push(value);
-        }
-        if values.is_empty() {
-            let message = format!("axis `{}` has no value, so the grid has no shape", entry.key);
-            let hint = format!("write for example `{} = [1, 4]`", entry.key);
-            diagnostics.error_with_hint(entry.value.span.clone(), message, hint);
-            return None;
-        }
-        axes.push(GridAxis { name: entry.key.clone(), span: entry.key_span.clone(), values });
-    }
-    Some(axes)
+    Some(())
 }
 
-fn check_name(name: &str, span: &Span, diagnostics: &mut Diagnostics) -> Option<()> {
-    if is_name(name) {
-        return Some(());
-    }
-    diagnostics.error(span.clone(), format!("`{name}` cannot be a size's name"));
-    None
-}
-
-fn expression(node: &Node, names: &[String], diagnostics: &mut Diagnostics) -> Option<GridExpr> {
-    let expr = match &node.data {
+/// An expression over known names; a number stands for itself.
+fn expression(field: &Field, names: &[String]) -> Option<GridExpr> {
+    let expr = match &field.node.data {
         Data::Int(value) => Expr::parse(&value.to_string()).ok()?,
         Data::Bool(value) => Expr::parse(&Value::Bool(*value).to_string()).ok()?,
-        _ => read_expr(node, diagnostics)?,
+        _ => read_expr(field)?,
     };
-    for (name, part) in expr.names() {
-        if !names.contains(&name) {
-            let hint = match nearest(&name, names.iter().map(String::as_str)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known names are {}", names.join(", ")),
-            };
-            diagnostics.error_with_hint(inner_span(node, &part), format!("unknown name `{name}`"), hint);
-            return None;
-        }
+    if let Some((name, part)) = expr.names().iter().find(|(name, _)| !names.contains(name)) {
+        let hint = suggestion(name, names.iter().map(String::as_str), || known_names(names));
+        field.complain(&inner_span(field.node, part), format!("unknown name `{name}`"), Some(hint));
+        return None;
     }
-    Some(GridExpr { node: node.clone(), expr })
+    Some(GridExpr { node: field.node.clone(), expr })
 }
 
-fn rule(node: &Node, names: &[String], diagnostics: &mut Diagnostics) -> Option<CanonicalRule> {
-    let Some(entries) = node.entries() else {
-        return expression(node, names, diagnostics).map(CanonicalRule::Expr);
+fn known_names(names: &[String]) -> String {
+    format!("known names are {}", names.join(", "))
+}
+
+fn rule(field: &Field, names: &[String]) -> Option<CanonicalRule> {
+    let Some(entries) = field.node.entries() else {
+        return expression(field, names).map(CanonicalRule::Expr);
     };
     let mut values = Vec::new();
     for entry in entries {
         if !names.contains(&entry.key) {
-            let hint = format!("known names are {}", names.join(", "));
             let message = format!("unknown name `{}`", entry.key);
-            diagnostics.error_with_hint(entry.key_span.clone(), message, hint);
+            field.complain(&entry.key_span, message, Some(known_names(names)));
             return None;
         }
-        values.push((entry.key.clone(), read_value(&entry.value, diagnostics)?));
+        values.push((entry.key.clone(), read_value(&field.at(&entry.value, ""))?));
     }
     Some(CanonicalRule::Values(values))
-}
-
-fn table<'n>(
-    node: Option<&'n Node>,
-    what: &str,
-    diagnostics: &mut Diagnostics,
-) -> Option<&'n [crate::document::TableEntry]> {
-    let Some(node) = node else { return Some(&[]) };
-    if node.entries().is_none() {
-        diagnostics.error(node.span.clone(), format!("{what} is {}, expected a table", node.kind()));
-    }
-    node.entries()
-}
-
-fn list<'n>(node: Option<&'n Node>, what: &str, diagnostics: &mut Diagnostics) -> Option<&'n [Node]> {
-    match node.map(|node| (&node.data, node)) {
-        None => Some(&[]),
-        Some((Data::List(items), _)) => Some(items),
-        Some((_, node)) => {
-            diagnostics.error(node.span.clone(), format!("{what} is {}, expected a list", node.kind()));
-            None
-        }
-    }
 }
 
 #[cfg(test)]
@@ -332,7 +294,8 @@ mod tests {
     fn points(text: &str) -> Result<Vec<GridPoint>, String> {
         let mut diagnostics = Diagnostics::default();
         let root = document::parse(text, &mut diagnostics).unwrap();
-        let grid = read_grid(root.get("grid").unwrap(), &mut diagnostics);
+        let node = root.get("grid").unwrap();
+        let grid = document::reading(node, "`grid`", &mut diagnostics, read_grid);
         let points = grid.and_then(|grid| grid.points(&mut diagnostics));
         assert!(points.is_some() || !diagnostics.is_empty(), "{text}");
         let points = points.filter(|_| diagnostics.is_empty());

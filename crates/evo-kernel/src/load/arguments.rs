@@ -7,12 +7,12 @@ use evo_protocol::dtype::DType;
 use evo_protocol::plan::{Fill, Role};
 use evo_protocol::tensor_map::{OutsideFill, RANK_MAX, Swizzle};
 use evo_protocol::view::ComparedForm;
-use evo_space::diagnostic::nearest;
-use evo_space::document::{Data, Node};
+use evo_space::document::{Data, Node, suggestion};
 use evo_space::expr::Expr;
 use evo_space::value::Value;
 
-use super::fields::{Fields, KnownNames, Reader, suggestion};
+use super::fields::{Field, dtype, expression, expressions, label, read_all};
+use super::source::existing_file;
 use crate::range::{self, End};
 use crate::spec::{
     ArgumentSpec, BufferSpec, FillSpec, RangeSpec, ScalarSpec, SwizzleSpec, TensorMapSpec, ViewSpec,
@@ -21,151 +21,104 @@ use crate::spec::{
 const KEYS: &[&str] =
     &["name", "dtype", "shape", "role", "fill", "value", "kind", "symbol", "restore", "check"];
 
-pub(super) const DTYPES: &[(&str, DType)] = &[
-    ("f16", DType::F16),
-    ("bf16", DType::Bf16),
-    ("f32", DType::F32),
-    ("f64", DType::F64),
-    ("i8", DType::I8),
-    ("i16", DType::I16),
-    ("i32", DType::I32),
-    ("i64", DType::I64),
-    ("u8", DType::U8),
-    ("u16", DType::U16),
-    ("u32", DType::U32),
-    ("u64", DType::U64),
-];
-
 const ROLES: &[(&str, Role)] =
     &[("input", Role::Input), ("output", Role::Output), ("inout", Role::Inout), ("scratch", Role::Scratch)];
 
-pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<Vec<ArgumentSpec>> {
-    let items = reader.list(node, "`arguments`", "tables")?;
+pub(super) fn read(field: &Field) -> Option<Vec<ArgumentSpec>> {
+    let items = field.list("tables")?;
     let mut arguments: Vec<Option<ArgumentSpec>> = Vec::new();
-    let mut seen: Vec<String> = Vec::new();
-    for item in items {
-        let argument = argument(reader, item, names);
-        if let Some(name) = item.get("name").filter(|_| argument.is_some())
-            && let Some(text) = argument.as_ref().map(|argument| argument.name().to_string())
+    for item in &items {
+        let argument = argument(item);
+        if let (Some(argument), Some(name)) = (&argument, item.get("name"))
+            && arguments.iter().flatten().any(|other| other.name() == argument.name())
         {
-            if seen.contains(&text) {
-                reader.error(&name.span, format!("two arguments are called `{text}`"));
-            }
-            seen.push(text);
+            name.error(format!("two arguments are called `{}`", argument.name()));
         }
         arguments.push(argument);
     }
-    let known: Vec<&ArgumentSpec> = arguments.iter().flatten().collect();
     // Where an argument could not be read, it may be the buffer that a map names.
-    if known.len() == items.len() {
-        let mut sound = true;
-        for (item, argument) in items.iter().zip(&known) {
-            if let ArgumentSpec::TensorMap(map) = argument {
-                sound &= check_buffer_of_map(reader, item, map, &known).is_some();
-            }
-        }
-        if !sound {
-            return None;
+    let arguments: Vec<ArgumentSpec> = arguments.into_iter().collect::<Option<_>>()?;
+    let mut sound = true;
+    for (item, argument) in items.iter().zip(&arguments) {
+        if let ArgumentSpec::TensorMap(map) = argument {
+            sound &= check_buffer_of_map(item, map, &arguments).is_some();
         }
     }
-    let arguments: Vec<ArgumentSpec> = arguments.into_iter().collect::<Option<_>>()?;
     let answers = |argument: &ArgumentSpec| match argument {
         ArgumentSpec::Buffer(buffer) => buffer.role.is_answer(),
         ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => false,
     };
-    if !arguments.iter().any(answers) {
-        let hint = Some("an argument with role = \"output\" or \"inout\" holds what is checked".to_string());
-        reader.hinted(&node.span, "the kernel has no output argument", hint);
-        return None;
+    if sound && !arguments.iter().any(answers) {
+        let hint = "an argument with role = \"output\" or \"inout\" holds what is checked";
+        return field.refuse("the kernel has no output argument", hint);
     }
-    Some(arguments)
+    sound.then_some(arguments)
 }
 
-fn argument(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<ArgumentSpec> {
-    let what = match node.get("name").map(|name| &name.data) {
-        Some(Data::Text(name)) => format!("argument `{name}`"),
-        _ => "an argument".to_string(),
-    };
-    if is_map(node) {
-        return read_map(reader, node, &what, names).map(ArgumentSpec::TensorMap);
+fn argument(item: &Field) -> Option<ArgumentSpec> {
+    let field = item.titled("argument", "name", "an argument");
+    if field.node.text("kind") == Some(MAP_KIND) {
+        return read_map(&field).map(ArgumentSpec::TensorMap);
     }
-    let fields = reader.fields(node, &what, KEYS)?;
-    check_kind(reader, &fields);
-    let name = reader.need(&fields, "name", "add name = \"…\"", Reader::label);
-    let dtype =
-        reader.need(&fields, "dtype", "add dtype = \"f16\", \"f32\", \"i32\", …", |reader, node, what| {
-            reader.choice(node, what, DTYPES)
-        });
-    if fields.get("value").is_some() {
-        scalar(reader, &fields, name, dtype, names)
-    } else {
-        buffer(reader, &fields, name, dtype, names)
+    field.keys(KEYS)?;
+    if let Some(kind) = field.get("kind") {
+        let hint = "an argument without `kind` is a buffer, or a scalar if it has `value`";
+        kind.hinted(format!("{kind} is not `{MAP_KIND}`"), hint);
+    }
+    let name = field.need("name", "add name = \"…\"", label);
+    let dtype = field.need("dtype", "add dtype = \"f16\", \"f32\", \"i32\", …", dtype);
+    match field.get("value") {
+        Some(value) => scalar(&field, &value, name, dtype),
+        None => buffer(&field, name, dtype),
     }
 }
 
-fn scalar(
-    reader: &mut Reader,
-    fields: &Fields,
-    name: Option<String>,
-    dtype: Option<DType>,
-    names: &KnownNames,
-) -> Option<ArgumentSpec> {
+fn scalar(field: &Field, value: &Field, name: Option<String>, dtype: Option<DType>) -> Option<ArgumentSpec> {
     for key in ["shape", "role", "fill", "symbol", "restore", "check"] {
-        if let Some(node) = fields.get(key) {
-            let message = format!("{} has no meaning for a scalar", fields.name(key));
-            reader.hinted(&node.span, message, Some("an argument with `value` is a scalar".to_string()));
+        if let Some(other) = field.get(key) {
+            let message = format!("{other} has no meaning for a scalar");
+            other.hinted(message, "an argument with `value` is a scalar");
         }
     }
-    let value = reader.expression(fields.get("value")?, &fields.name("value"), names);
+    let value = expression(value);
     Some(ArgumentSpec::Scalar(ScalarSpec { name: name?, dtype: dtype?, value: value? }))
 }
 
-fn buffer(
-    reader: &mut Reader,
-    fields: &Fields,
-    name: Option<String>,
-    dtype: Option<DType>,
-    names: &KnownNames,
-) -> Option<ArgumentSpec> {
+fn buffer(field: &Field, name: Option<String>, dtype: Option<DType>) -> Option<ArgumentSpec> {
     let hint = "a buffer has shape = [\"M\", \"K\"]; a scalar has value = \"M\"";
-    let shape = reader.required(fields, "shape", hint);
-    let shape = shape.and_then(|node| shape_of(reader, node, fields, names));
-    let role = reader.need(fields, "role", "one of: input, output, inout, scratch", |reader, node, what| {
-        reader.choice(node, what, ROLES)
+    let shape = field.need("shape", hint, |shape| match expressions(shape)? {
+        empty if empty.is_empty() => shape.wrong(format!("{shape} is an empty list")),
+        extents => Some(extents),
     });
-    let role = match fields.get("restore") {
-        Some(node) => restored(reader, node, &fields.name("restore"), role?),
+    let role = field.need("role", "one of: input, output, inout, scratch", |role| role.choice(ROLES));
+    let role = match field.get("restore") {
+        Some(restore) => restored(&restore, role?),
         None => role,
     };
-    let fill = match fields.get("fill") {
-        Some(node) => fill(reader, node, &fields.name("fill"), dtype?, names),
+    let fill = match field.get("fill") {
+        Some(own) => fill(&own, dtype?),
         None => Some(FillSpec::Fixed(Fill::Unrestricted)),
     };
-    let symbol = reader.optional(fields, "symbol", symbol);
+    let symbol = field.optional("symbol", symbol);
     let (name, dtype, shape, role) = (name?, dtype?, shape?, role?);
-    let view = match fields.get("check") {
-        Some(node) => {
-            let own = Viewed { dtype, role, rank: shape.len() };
-            Some(view(reader, node, &fields.name("check"), &own, names)?)
-        }
-        None => None,
-    };
+    let viewed = Viewed { dtype, role, rank: shape.len() };
+    let view = field.optional("check", |own| view(own, &viewed))?;
     Some(ArgumentSpec::Buffer(BufferSpec { name, dtype, shape, role, fill: fill?, symbol: symbol?, view }))
 }
 
 /// The role of an `inout` buffer that a call may destroy, with `restore = true`.
-fn restored(reader: &mut Reader, node: &Node, what: &str, role: Role) -> Option<Role> {
-    let wanted = reader.boolean(node, what)?;
+fn restored(field: &Field, role: Role) -> Option<Role> {
+    let wanted = field.boolean()?;
     if role != Role::Inout {
         let hint = "it is for an input that the kernel may overwrite: role = \"inout\", restore = true";
-        return reader.refuse(&node.span, format!("{what} has a meaning for role = \"inout\" only"), hint);
+        return field.refuse(format!("{field} has a meaning for role = \"inout\" only"), hint);
     }
     Some(if wanted { Role::Restored } else { role })
 }
 
 /// The name of a variable as C++ writes it outside of every namespace: `d_filter`, `ns::d_filter`.
-fn symbol(reader: &mut Reader, node: &Node, what: &str) -> Option<String> {
-    let text = reader.string(node, what)?;
+fn symbol(field: &Field) -> Option<String> {
+    let text = field.string()?;
     let is_word = |word: &str| {
         word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
             && word.starts_with(|c: char| !c.is_ascii_digit())
@@ -174,107 +127,75 @@ fn symbol(reader: &mut Reader, node: &Node, what: &str) -> Option<String> {
         return Some(text);
     }
     let hint = "the name of a __constant__ or __device__ variable: \"d_filter\", \"ns::d_filter\"";
-    reader.refuse(&node.span, format!("{what} is `{text}`, which is not the name of a variable"), hint)
-}
-
-fn shape_of(reader: &mut Reader, node: &Node, fields: &Fields, names: &KnownNames) -> Option<Vec<Expr>> {
-    let what = fields.name("shape");
-    let items = reader.list(node, &what, "expressions")?;
-    let shape: Vec<_> = items.iter().map(|item| reader.expression(item, &what, names)).collect();
-    if shape.is_empty() {
-        reader.error(&node.span, format!("{what} is an empty list"));
-        return None;
-    }
-    shape.into_iter().collect()
+    field.refuse(format!("{field} is `{text}`, which is not the name of a variable"), hint)
 }
 
 /// The buffer's fill; an end of a range may read sizes, but no parameter: inputs must not depend on the
 /// configuration.
-fn fill(reader: &mut Reader, node: &Node, what: &str, dtype: DType, names: &KnownNames) -> Option<FillSpec> {
-    let fields = reader.fields(
-        node,
-        what,
-        &["normal", "uniform", "constant", "npy", "raw", "prepared", "inclusive"],
-    )?;
-    let kinds: Vec<_> = node.entries()?.iter().filter(|entry| entry.key != "inclusive").collect();
+fn fill(field: &Field, dtype: DType) -> Option<FillSpec> {
+    field.keys(&["normal", "uniform", "constant", "npy", "raw", "prepared", "inclusive"])?;
+    let kinds: Vec<_> = field.node.entries()?.iter().filter(|entry| entry.key != "inclusive").collect();
     let [entry] = kinds[..] else {
-        let hint = "one of: normal = 1.0, uniform = [0, 10], constant = 0, npy = \"a.npy\", raw = \"a.bin\""
-            .to_string();
-        let message = format!("{what} has {} keys, expected one", kinds.len());
-        return reader.refuse(&node.span, message, hint);
+        let hint = "one of: normal = 1.0, uniform = [0, 10], constant = 0, npy = \"a.npy\", raw = \"a.bin\"";
+        return field.refuse(format!("{field} has {} keys, expected one", kinds.len()), hint);
     };
-    if let Some(node) = fields.get("inclusive").filter(|_| entry.key != "uniform") {
-        let message = format!("{} has no meaning for `{}`", fields.name("inclusive"), entry.key);
+    if let Some(inclusive) = field.get("inclusive").filter(|_| entry.key != "uniform") {
         let hint = "it says whether the upper end of `uniform` may occur";
-        return reader.refuse(&node.span, message, hint);
+        return inclusive.refuse(format!("{inclusive} has no meaning for `{}`", entry.key), hint);
     }
-    let what = fields.name(&entry.key);
-    let fixed = match entry.key.as_str() {
-        "normal" => Fill::Normal { scale: reader.positive(&entry.value, &what, false)? },
-        "constant" => constant(reader, &entry.value, &what, dtype)?,
+    let value = field.get(&entry.key)?;
+    Some(FillSpec::Fixed(match entry.key.as_str() {
+        "normal" => Fill::Normal { scale: value.positive(false)? },
+        "constant" => constant(&value, dtype)?,
         "uniform" => {
-            let inclusive = match fields.get("inclusive") {
-                Some(node) => reader.boolean(node, &fields.name("inclusive"))?,
-                None => false,
-            };
-            return uniform(reader, &entry.value, &what, dtype, inclusive, &names.sizes_only());
+            let inclusive = field.or("inclusive", false, Field::boolean)?;
+            return uniform(&value, dtype, inclusive);
         }
-        "prepared" => match reader.boolean(&entry.value, &what)? {
-            true => Fill::Prepared,
-            false => Fill::Unrestricted,
-        },
-        "npy" => Fill::Npy { path: reader.existing_file(&entry.value, &what)? },
-        "raw" => Fill::Raw { path: reader.existing_file(&entry.value, &what)? },
+        "prepared" if value.boolean()? => Fill::Prepared,
+        "prepared" => Fill::Unrestricted,
+        "npy" => Fill::Npy { path: existing_file(&value)? },
+        "raw" => Fill::Raw { path: existing_file(&value)? },
         _ => return None,
-    };
-    Some(FillSpec::Fixed(fixed))
+    }))
 }
 
-fn constant(reader: &mut Reader, node: &Node, what: &str, dtype: DType) -> Option<Fill> {
-    let value = reader.number(node, what)?;
+fn constant(field: &Field, dtype: DType) -> Option<Fill> {
+    let value = field.number()?;
     if let Err(misfit) = range::element(&Value::Float(value), dtype) {
-        reader.hinted(&node.span, format!("{what} {}", misfit.message), misfit.hint);
+        field.complain(&field.node.span, format!("{field} {}", misfit.message), misfit.hint);
         return None;
     }
     Some(Fill::Constant { value })
 }
 
-fn uniform(
-    reader: &mut Reader,
-    node: &Node,
-    what: &str,
-    dtype: DType,
-    inclusive: bool,
-    sizes: &KnownNames,
-) -> Option<FillSpec> {
-    let items = reader.list(node, what, "two numbers or expressions over sizes")?;
-    let [low_node, high_node] = items else {
-        reader.error(&node.span, format!("{what} has {} entries, expected two: [low, high]", items.len()));
-        return None;
+fn uniform(field: &Field, dtype: DType, inclusive: bool) -> Option<FillSpec> {
+    let sizes = field.context.naming(field.context.names.sizes_only());
+    let items = field.with(&sizes).list("two numbers or expressions over sizes")?;
+    let [low_end, high_end] = &items[..] else {
+        return field.wrong(format!("{field} has {} entries, expected two: [low, high]", items.len()));
     };
-    let low = reader.expression(low_node, what, sizes)?;
-    let high = reader.expression(high_node, what, sizes)?;
+    let (low, high) = (expression(low_end)?, expression(high_end)?);
     if !low.distinct_names().is_empty() || !high.distinct_names().is_empty() {
         // The ends are known for each problem, where `resolve` checks them.
         return Some(FillSpec::Uniform { low, high, inclusive });
     }
-    let mut value = |expr: &Expr, node: &Node| match expr.evaluate(&|_: &str| None) {
-        Ok(value) => Some(value),
-        Err(error) => {
-            reader.hinted(&node.span, format!("{what}: {}", error.message), error.hint);
-            None
-        }
+    let complain = |node: &Node, message: &str, hint| {
+        field.complain(&node.span, format!("{field}{message}"), hint);
     };
-    let ends = (value(&low, low_node)?, value(&high, high_node)?);
+    let value = |expr: &Expr, end: &Field| {
+        let found = expr.evaluate(&|_: &str| None);
+        found.map_err(|error| complain(end.node, &format!(": {}", error.message), error.hint)).ok()
+    };
+    let ends = (value(&low, low_end)?, value(&high, high_end)?);
     match range::uniform(&ends.0, &ends.1, inclusive, dtype) {
         Ok(fill) => Some(FillSpec::Fixed(fill)),
         Err(misfit) => {
             let place = match misfit.end {
-                Some(End::Low) => low_node,
-                Some(End::High) => high_node,
-                None => node,
+                Some(End::Low) => low_end.node,
+                Some(End::High) => high_end.node,
+                None => field.node,
             };
-            reader.hinted(&place.span, format!("{what} {}", misfit.message), misfit.hint);
+            complain(place, &format!(" {}", misfit.message), misfit.hint);
             None
         }
     }
@@ -286,124 +207,77 @@ const MAP_KEYS: &[&str] = &["name", "kind", "of", "dims", "strides", "box", "swi
 
 const MAP_FILLS: &[(&str, OutsideFill)] = &[("zero", OutsideFill::Zero), ("nan", OutsideFill::Nan)];
 
-fn is_map(node: &Node) -> bool {
-    matches!(node.get("kind").map(|kind| &kind.data), Some(Data::Text(kind)) if kind == MAP_KIND)
+/// Reads a map. Its buffer is looked for by `check_buffer_of_map`, since it may stand behind the map.
+fn read_map(field: &Field) -> Option<TensorMapSpec> {
+    field.keys(MAP_KEYS)?;
+    // A list that goes with `dims`, of which any length is right where those could not be read.
+    let beside_dims = |own: &Field, wanted: Option<usize>, hint: &str| {
+        let found = expressions(own)?;
+        match wanted.filter(|wanted| *wanted != found.len()) {
+            Some(wanted) => own.refuse(format!("{own} has {} entries, expected {wanted}", found.len()), hint),
+            None => Some(found),
+        }
+    };
+    let of_first = "one for each of `dims` but the first, whose elements are neighbors";
+    let box_hint = "add box = [\"64\", \"BLOCK\"], in elements, one entry for each of `dims`";
+    read_all!(TensorMapSpec {
+        name: field.need("name", "add name = \"…\"", label),
+        of: field.need("of", "add of = \"…\", the name of a buffer argument", Field::string),
+        dims: field.need("dims", "add dims = [\"D\", \"S\"], in elements, the innermost first", dims),
+        strides: field.optional("strides", |own| {
+            beside_dims(own, dims.as_ref().map(|dims| dims.len() - 1), of_first)
+        }),
+        extents: field.need("box", box_hint, |own| {
+            beside_dims(own, dims.as_ref().map(Vec::len), "one for each of `dims`")
+        }),
+        swizzle: field.or("swizzle", SwizzleSpec::Fixed(Swizzle::None), swizzle),
+        fill: field.or("fill", OutsideFill::Zero, |own| own.choice(MAP_FILLS)),
+    })
 }
 
-fn check_kind(reader: &mut Reader, fields: &Fields) {
-    if let Some(node) = fields.get("kind") {
-        let message = format!("{} is not `{MAP_KIND}`", fields.name("kind"));
-        let hint = "an argument without `kind` is a buffer, or a scalar if it has `value`".to_string();
-        reader.hinted(&node.span, message, Some(hint));
+fn dims(field: &Field) -> Option<Vec<Expr>> {
+    let dims = expressions(field)?;
+    match (1..=RANK_MAX).contains(&dims.len()) {
+        true => Some(dims),
+        false => field.wrong(format!("{field} has {} entries, expected 1 to {RANK_MAX}", dims.len())),
     }
-}
-
-/// Reads a map. Its buffer is looked for by `check_buffer`, since it may stand behind the map.
-fn read_map(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Option<TensorMapSpec> {
-    let fields = reader.fields(node, what, MAP_KEYS)?;
-    let name = reader.need(&fields, "name", "add name = \"…\"", Reader::label);
-    let of = reader.need(&fields, "of", "add of = \"…\", the name of a buffer argument", Reader::string);
-    let hint = "add dims = [\"D\", \"S\"], in elements, the innermost first";
-    let dims =
-        reader.need(&fields, "dims", hint, |reader, node, what| expressions(reader, node, what, names));
-    let dims = dims.filter(|dims| is_rank(reader, &fields, dims));
-    let rank = dims.as_ref().map(Vec::len);
-    let strides =
-        reader.optional(&fields, "strides", |reader, node, what| expressions(reader, node, what, names));
-    let strides = strides.filter(|own| {
-        let wanted = rank.map(|rank| rank - 1);
-        own.as_ref().is_none_or(|own| has_length(reader, &fields, "strides", own.len(), wanted))
-    });
-    let hint = "add box = [\"64\", \"BLOCK\"], in elements, one entry for each of `dims`";
-    let extents =
-        reader.need(&fields, "box", hint, |reader, node, what| expressions(reader, node, what, names));
-    let extents = extents.filter(|own| has_length(reader, &fields, "box", own.len(), rank));
-    let swizzle =
-        reader.value(&fields, "swizzle", SwizzleSpec::Fixed(Swizzle::None), |reader, node, what| {
-            swizzle(reader, node, what, names)
-        });
-    let fill = reader
-        .value(&fields, "fill", OutsideFill::Zero, |reader, node, what| reader.choice(node, what, MAP_FILLS));
-    let (name, of, dims, strides) = (name?, of?, dims?, strides?);
-    Some(TensorMapSpec { name, of, dims, strides, extents: extents?, swizzle: swizzle?, fill: fill? })
-}
-
-fn expressions(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Option<Vec<Expr>> {
-    reader.each(node, what, "expressions", |reader, item| reader.expression(item, what, names))
-}
-
-fn is_rank(reader: &mut Reader, fields: &Fields, dims: &[Expr]) -> bool {
-    let sound = (1..=RANK_MAX).contains(&dims.len());
-    if let Some(node) = fields.get("dims").filter(|_| !sound) {
-        let name = fields.name("dims");
-        reader.error(&node.span, format!("{name} has {} entries, expected 1 to {RANK_MAX}", dims.len()));
-    }
-    sound
-}
-
-/// Whether a list has the length that goes with `dims`; true where `dims` could not be read.
-fn has_length(reader: &mut Reader, fields: &Fields, key: &str, found: usize, wanted: Option<usize>) -> bool {
-    let Some(wanted) = wanted.filter(|wanted| *wanted != found) else { return true };
-    if let Some(node) = fields.get(key) {
-        let message = format!("{} has {found} entries, expected {wanted}", fields.name(key));
-        let hint = match key {
-            "strides" => "one for each of `dims` but the first, whose elements are neighbors",
-            _ => "one for each of `dims`",
-        };
-        reader.hinted(&node.span, message, Some(hint.to_string()));
-    }
-    false
 }
 
 /// One of four words, or an expression that gives one, or the span in bytes.
-fn swizzle(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Option<SwizzleSpec> {
-    let Data::Text(text) = &node.data else {
-        return reader.expression(node, what, names).map(SwizzleSpec::Chosen);
+fn swizzle(field: &Field) -> Option<SwizzleSpec> {
+    let Data::Text(text) = &field.node.data else {
+        return expression(field).map(SwizzleSpec::Chosen);
     };
     if let Some(fixed) = Swizzle::ALL.into_iter().find(|own| own.as_str() == text) {
         return Some(SwizzleSpec::Fixed(fixed));
     }
-    let words = Swizzle::ALL.map(Swizzle::as_str);
-    // A slip of one of the words is hardly meant as an expression.
-    let near = nearest(text, words).filter(|_| text.ends_with(['B', 'b']) || !names.is_parameter(text));
-    match (near, Expr::parse(text)) {
-        (Some(near), Err(_)) => {
-            let message = format!("{what} is `{text}`, which is unknown");
-            reader.refuse(&node.span, message, format!("did you mean `{near}`?"))
-        }
-        (None, Err(_)) => {
-            let hint = format!("one of: {}; or an expression that gives one of them", words.join(", "));
-            reader.refuse(&node.span, format!("{what} is `{text}`, which is unknown"), hint)
-        }
-        (_, Ok(_)) => reader.expression(node, what, names).map(SwizzleSpec::Chosen),
+    if Expr::parse(text).is_ok() {
+        return expression(field).map(SwizzleSpec::Chosen);
     }
+    let words = Swizzle::ALL.map(Swizzle::as_str);
+    let hint = suggestion(text, words, || {
+        format!("one of: {}; or an expression that gives one of them", words.join(", "))
+    });
+    field.refuse(format!("{field} is `{text}`, which is unknown"), hint)
 }
 
-/// Whether the map's buffer is an argument, and can be filled as the map says. `node` is the map's table.
-fn check_buffer_of_map(
-    reader: &mut Reader,
-    node: &Node,
-    map: &TensorMapSpec,
-    arguments: &[&ArgumentSpec],
-) -> Option<()> {
-    let buffer =
-        |argument: &&&ArgumentSpec| matches!(argument, ArgumentSpec::Buffer(_)) && argument.is_passed();
-    let buffers: Vec<&str> = arguments.iter().filter(buffer).map(|own| own.name()).collect();
-    let found = arguments.iter().find_map(|argument| match argument {
-        ArgumentSpec::Buffer(own) if own.name == map.of && own.symbol.is_none() => Some(own),
+/// Whether the map's buffer is an argument, and can be filled as the map says. `item` is the map's table.
+fn check_buffer_of_map(item: &Field, map: &TensorMapSpec, arguments: &[ArgumentSpec]) -> Option<()> {
+    let field = item.titled("argument", "name", "an argument");
+    let buffers = arguments.iter().filter_map(|argument| match argument {
+        ArgumentSpec::Buffer(buffer) if buffer.symbol.is_none() => Some(buffer),
         _ => None,
     });
-    let what = format!("argument `{}`", map.name);
-    let Some(found) = found else {
-        let hint =
-            suggestion(&map.of, buffers.iter().copied(), || format!("buffers: {}", buffers.join(", ")));
-        let message = format!("`of` of {what}: no buffer argument is called `{}`", map.of);
-        return reader.refuse(&node.get("of").unwrap_or(node).span, message, hint);
+    let Some(found) = buffers.clone().find(|buffer| buffer.name == map.of) else {
+        let names: Vec<&str> = buffers.map(|buffer| buffer.name.as_str()).collect();
+        let hint = suggestion(&map.of, names.iter().copied(), || format!("buffers: {}", names.join(", ")));
+        let of = field.get("of")?;
+        return of.refuse(format!("{of}: no buffer argument is called `{}`", map.of), hint);
     };
     if map.fill == OutsideFill::Nan && !found.dtype.is_float() {
-        let message = format!("`fill` of {what} is `nan`, and `{}` has none", found.dtype.as_str());
-        let hint = "fill = \"zero\"";
-        return reader.refuse(&node.get("fill").unwrap_or(node).span, message, hint);
+        let fill = field.get("fill")?;
+        let message = format!("{fill} is `nan`, and `{}` has none", found.dtype.as_str());
+        return fill.refuse(message, "fill = \"zero\"");
     }
     Some(())
 }
@@ -412,98 +286,68 @@ const VIEW_FORMS: &[(&str, ComparedForm)] =
     &[("elements", ComparedForm::Elements), ("sorted", ComparedForm::Sorted), ("sum", ComparedForm::Sum)];
 
 /// What a buffer is, as far as its view depends on it.
-pub(super) struct Viewed {
-    pub(super) dtype: DType,
-    pub(super) role: Role,
-    pub(super) rank: usize,
+struct Viewed {
+    dtype: DType,
+    role: Role,
+    rank: usize,
 }
 
-pub(super) fn view(
-    reader: &mut Reader,
-    node: &Node,
-    what: &str,
-    buffer: &Viewed,
-    names: &KnownNames,
-) -> Option<ViewSpec> {
+fn view(field: &Field, buffer: &Viewed) -> Option<ViewSpec> {
     if !buffer.role.is_answer() {
         let hint = "it says what of an output is compared with the reference";
-        let message = format!("{what} has a meaning for role = \"output\" and \"inout\" only");
-        return reader.refuse(&node.span, message, hint);
+        let message = format!("{field} has a meaning for role = \"output\" and \"inout\" only");
+        return field.refuse(message, hint);
     }
-    let fields = reader.fields(node, what, &["region", "compare", "axis"])?;
-    let region = match fields.get("region") {
-        Some(node) => Some(region(reader, node, &fields.name("region"), buffer.rank, names)?),
-        None => None,
-    };
-    let form = match fields.get("compare") {
-        Some(node) => reader.choice(node, &fields.name("compare"), VIEW_FORMS)?,
-        None => ComparedForm::Elements,
-    };
-    let axis = match fields.get("axis") {
-        Some(node) => Some(axis(reader, node, &fields, form, buffer.rank)?),
-        None => None,
-    };
+    field.keys(&["region", "compare", "axis"])?;
+    let region = field.optional("region", |own| region(own, buffer.rank))?;
+    let form = field.or("compare", ComparedForm::Elements, |own| own.choice(VIEW_FORMS))?;
+    let axis = field.optional("axis", |own| axis(own, form, buffer.rank))?;
     if region.is_none() && form == ComparedForm::Elements {
         let hint = "one of: region = [\"0:N\"], compare = \"sorted\", compare = \"sum\"";
-        return reader.refuse(&node.span, format!("{what} says nothing: every element is compared"), hint);
+        return field.refuse(format!("{field} says nothing: every element is compared"), hint);
     }
     if form != ComparedForm::Elements && matches!(buffer.dtype, DType::I64 | DType::U64) {
-        let message = format!("{} needs elements of at most 32 bits", fields.name("compare"));
         let hint = "64-bit integers are compared bit by bit; a `region` of them may be named";
-        return reader.refuse(&node.span, message, hint);
+        return field.refuse(format!("`compare` of {field} needs elements of at most 32 bits"), hint);
     }
     Some(ViewSpec { region, form, axis })
 }
 
-fn axis(reader: &mut Reader, node: &Node, fields: &Fields, form: ComparedForm, rank: usize) -> Option<usize> {
-    let what = fields.name("axis");
-    let axis = reader.integer(node, &what, 0)? as usize;
+fn axis(field: &Field, form: ComparedForm, rank: usize) -> Option<usize> {
+    let axis = field.integer(0)? as usize;
     if form == ComparedForm::Elements {
         let hint = "the axis along which elements are sorted or added up";
-        let message = format!("{what} has a meaning with compare = \"sorted\" and \"sum\" only");
-        return reader.refuse(&node.span, message, hint);
+        let message = format!("{field} has a meaning with compare = \"sorted\" and \"sum\" only");
+        return field.refuse(message, hint);
     }
     if axis >= rank {
         let hint = format!("0 is the outermost axis, {} the innermost", rank - 1);
-        return reader.refuse(&node.span, format!("{what} is {axis}, and `shape` has {rank} extents"), hint);
+        return field.refuse(format!("{field} is {axis}, and `shape` has {rank} extents"), hint);
     }
     Some(axis)
 }
 
-fn region(
-    reader: &mut Reader,
-    node: &Node,
-    what: &str,
-    rank: usize,
-    names: &KnownNames,
-) -> Option<Vec<RangeSpec>> {
-    let items = reader.list(node, what, "ranges")?;
-    if items.len() != rank {
+fn region(field: &Field, rank: usize) -> Option<Vec<RangeSpec>> {
+    let found = field.list("ranges")?.len();
+    if found != rank {
         let hint = "one range for each extent, outermost first; \":\" is all of it";
-        let message = format!("{what} has {} ranges, and `shape` has {rank} extents", items.len());
-        return reader.refuse(&node.span, message, hint);
+        return field.refuse(format!("{field} has {found} ranges, and `shape` has {rank} extents"), hint);
     }
-    let ranges: Vec<_> = items.iter().map(|item| view_range(reader, item, what, names)).collect();
-    ranges.into_iter().collect()
+    field.each("ranges", view_range)
 }
 
 /// `first:stop:step`, each part an expression or absent.
-fn view_range(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Option<RangeSpec> {
-    let text = reader.string(node, what)?;
+fn view_range(field: &Field) -> Option<RangeSpec> {
+    let text = field.string()?;
     let parts: Vec<&str> = text.split(':').map(str::trim).collect();
     if !(2..=3).contains(&parts.len()) {
         let hint = "as in Python: \"0:N\", \"1:N-1\", \"::2\", \":\" for all of it";
-        return reader.refuse(&node.span, format!("{what} has `{text}`, which is not a range"), hint);
+        return field.refuse(format!("{field} has `{text}`, which is not a range"), hint);
     }
-    let mut part = |at: usize| -> Option<Option<Expr>> {
-        match parts.get(at) {
-            None | Some(&"") => Some(None),
-            Some(text) => {
-                let node = Node { data: Data::Text(text.to_string()), ..node.clone() };
-                reader.expression(&node, what, names).map(Some)
-            }
-        }
+    let part = |at: usize| -> Option<Option<Expr>> {
+        let Some(text) = parts.get(at).filter(|text| !text.is_empty()) else { return Some(None) };
+        let node = Node { data: Data::Text((*text).to_string()), ..field.node.clone() };
+        expression(&field.at(&node, field.to_string())).map(Some)
     };
-    let (first, stop, step) = (part(0), part(1), part(2));
-    Some(RangeSpec { first: first?, stop: stop?, step: step? })
+    read_all!(RangeSpec { first: part(0), stop: part(1), step: part(2) })
 }

@@ -4,6 +4,7 @@
 //! A file of problems beyond those of a space: `[[problems]]` as a space file has them, over the same sizes. Another
 //! form of grid would become the same list here.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,15 +12,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use evo_space::diagnostic::Diagnostics;
-use evo_space::document::{self, Data, Node};
+use evo_space::document::{self, Node, suggestion};
 use evo_space::expr::Expr;
 use evo_space::genome::Configuration;
 use evo_space::space::Parameter;
 use evo_space::value::Value;
 
-use super::fields::{KnownNames, Reader, suggestion};
+use super::fields::{Field, KnownNames, Scope, expression, extents, parameter_value, read_all};
 use super::{LoadError, problems};
-use crate::apart::Renderer;
 use crate::spec::{KernelSpec, ProblemSpec, SpaceFile};
 
 /// The key under which files of evo's keep a configuration: rows of the leaderboard, records, `config.json`.
@@ -45,25 +45,20 @@ pub fn launch_geometry(
     file: &SpaceFile,
     kernel: &KernelSpec,
 ) -> Result<Vec<LaunchGeometry>, LoadError> {
-    let names = names_of(file);
     let mut entries: Vec<&str> = Vec::new();
     for launch in &kernel.launches {
         if !entries.contains(&launch.entry.as_str()) {
             entries.push(&launch.entry);
         }
     }
-    read(shown, text, json_object, |reader, root| {
-        let fields = reader.fields(root, "the file", &entries)?;
-        if root.entries().is_some_and(<[_]>::is_empty) {
+    read(shown, text, names_of(file), json_object, |root| {
+        root.keys(&entries)?;
+        if root.node.entries().is_some_and(<[_]>::is_empty) {
             let hint = format!("add \"{}\": {{ \"grid\": […], \"block\": […] }}", entries.join("\" or \""));
-            reader.hinted(&root.span, "the file gives no geometry", Some(hint));
+            root.hinted("the file gives no geometry", hint);
         }
-        let mut found = Vec::new();
-        for entry in &entries {
-            let Some(node) = fields.get(entry) else { continue };
-            found.extend(geometry(reader, node, entry, &names));
-        }
-        Some(found)
+        let given = entries.iter().filter_map(|entry| Some((entry, root.node.get(entry)?)));
+        Some(given.filter_map(|(entry, node)| geometry(root, node, entry)).collect())
     })
 }
 
@@ -73,41 +68,37 @@ fn names_of(file: &SpaceFile) -> KnownNames {
     root.map(|root| KnownNames::of_file(&root)).unwrap_or_default()
 }
 
-fn geometry(reader: &mut Reader, node: &Node, entry: &str, names: &KnownNames) -> Option<LaunchGeometry> {
-    let fields = reader.fields(node, &format!("launch `{entry}`"), &["grid", "block", "shared_bytes"])?;
-    let extents = |reader: &mut Reader, key: &str| {
-        reader.optional(&fields, key, |reader, node, what| reader.extents(node, what, names))
-    };
+fn geometry(root: &Field, node: &Node, entry: &str) -> Option<LaunchGeometry> {
+    let field = root.at(node, format!("launch `{entry}`"));
+    field.keys(&["grid", "block", "shared_bytes"])?;
     if node.entries().is_some_and(<[_]>::is_empty) {
         let hint = "give \"grid\", \"block\" or \"shared_bytes\"; what is left out stays as the space has it";
-        reader.hinted(&node.span, format!("launch `{entry}` gives no geometry"), Some(hint.into()));
+        field.hinted(format!("{field} gives no geometry"), hint);
     }
-    let (grid, block) = (extents(reader, "grid"), extents(reader, "block"));
-    let shared_bytes =
-        reader.optional(&fields, "shared_bytes", |reader, node, what| reader.expression(node, what, names));
-    Some(LaunchGeometry { entry: entry.to_string(), grid: grid?, block: block?, shared_bytes: shared_bytes? })
+    read_all!(LaunchGeometry {
+        entry: Some(entry.to_string()),
+        grid: field.optional("grid", extents),
+        block: field.optional("block", extents),
+        shared_bytes: field.optional("shared_bytes", expression),
+    })
 }
 
 /// Reads a configuration: an object of parameters and values, by itself or as the `configuration` of an object such as a
 /// row of the leaderboard. What it leaves out takes its default. It may violate constraints.
 pub fn configuration(shown: &str, text: &str, parameters: &[Parameter]) -> Result<Configuration, LoadError> {
     let names: Vec<&str> = parameters.iter().map(|own| &*own.name).collect();
-    read(shown, text, json_object, |reader, root| {
-        let inner = root.get(CONFIGURATION).filter(|_| !names.contains(&CONFIGURATION));
+    read(shown, text, KnownNames::default(), json_object, |root| {
+        let inner = root.node.get(CONFIGURATION).filter(|_| !names.contains(&CONFIGURATION));
         let (node, what) = match inner {
             Some(node) => (node, "the configuration"),
-            None => (root, "the file"),
+            None => (root.node, "the file"),
         };
-        let Data::Table(entries) = &node.data else {
-            let message = format!("{what} is {}, expected an object of parameters", node.kind());
-            reader.error(&node.span, message);
-            return None;
-        };
-        let outer = root.entries().unwrap_or_default().iter().filter(|_| inner.is_some());
+        let entries = root.at(node, what).entries("an object of parameters")?;
+        let outer = root.node.entries().unwrap_or_default().iter().filter(|_| inner.is_some());
         for entry in outer.filter(|entry| names.contains(&entry.key.as_str())) {
             let message = format!("`{}` stands beside `{CONFIGURATION}`, not in it", entry.key);
             let hint = format!("move it into `{CONFIGURATION}`, or leave `{CONFIGURATION}` out");
-            reader.hinted(&entry.key_span, message, Some(hint));
+            root.complain(&entry.key_span, message, Some(hint));
         }
         let mut chosen: Vec<Option<Value>> = vec![None; parameters.len()];
         for entry in entries {
@@ -116,10 +107,10 @@ pub fn configuration(shown: &str, text: &str, parameters: &[Parameter]) -> Resul
                     format!("parameters are {}", names.join(", "))
                 });
                 let message = format!("there is no parameter `{}`", entry.key);
-                reader.hinted(&entry.key_span, message, Some(hint));
+                root.complain(&entry.key_span, message, Some(hint));
                 continue;
             };
-            chosen[at] = reader.parameter_value(&entry.value, &parameters[at]);
+            chosen[at] = parameter_value(&root.at(&entry.value, ""), &parameters[at]);
         }
         let pair = |(parameter, value): (&Parameter, Option<Value>)| {
             (Arc::clone(&parameter.name), value.unwrap_or_else(|| parameter.default_value().clone()))
@@ -141,24 +132,18 @@ fn json_object(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
 fn read<T>(
     shown: &str,
     text: &str,
+    names: KnownNames,
     root: impl FnOnce(&str, &mut Diagnostics) -> Option<Node>,
-    body: impl FnOnce(&mut Reader, &Node) -> Option<T>,
+    body: impl FnOnce(&Field) -> Option<T>,
 ) -> Result<T, LoadError> {
-    let mut diagnostics = Diagnostics::default();
-    let found = root(text, &mut diagnostics).and_then(|root| {
-        let renderer = Renderer::Here;
-        let mut reader =
-            Reader { text, folder: None, allow_outside: false, renderer, diagnostics: &mut diagnostics };
-        body(&mut reader, &root)
-    });
-    match found {
-        Some(found) if diagnostics.is_empty() => Ok(found),
-        _ => {
-            let (path, count) = (PathBuf::from(shown), diagnostics.list().len());
-            let (rendered, first) = (diagnostics.render(shown, text), diagnostics.first_place(text));
-            Err(LoadError::Invalid { path, count, rendered, first })
-        }
-    }
+    let diagnostics = RefCell::default();
+    let root = root(text, &mut diagnostics.borrow_mut());
+    let scope = Scope::of_text(text, names);
+    let found = root.and_then(|root| body(&Field::new(&root, "the file", &scope, &diagnostics)));
+    let diagnostics = diagnostics.into_inner();
+    found
+        .filter(|_| diagnostics.is_empty())
+        .ok_or_else(|| LoadError::invalid(PathBuf::from(shown), shown, text, &diagnostics))
 }
 
 /// Shapes of a grid. More would take a day.
@@ -178,49 +163,39 @@ pub fn read_grid_text(file: File) -> io::Result<String> {
 
 /// The problems of a grid, for a space whose kernel takes its sizes. `shown` names the file in messages.
 pub fn grid_problems(shown: &str, text: &str, space: &SpaceFile) -> Result<Vec<ProblemSpec>, LoadError> {
-    let names = names_of(space);
-    read(shown, text, document::parse, |reader, root| read_grid(reader, root, &names, space))
+    read(shown, text, names_of(space), document::parse, |root| read_grid(root, space))
 }
 
-fn read_grid(
-    reader: &mut Reader,
-    root: &Node,
-    names: &KnownNames,
-    space: &SpaceFile,
-) -> Option<Vec<ProblemSpec>> {
-    let fields = reader.fields(root, "the grid", &["problems"])?;
-    let node = reader.required(&fields, "problems", "add [[problems]] with name and sizes")?;
-    if let Data::List(items) = &node.data
-        && items.len() > SHAPES_MAX
-    {
-        let message = format!("the grid has {} shapes, and at most {SHAPES_MAX} are judged", items.len());
-        reader.error(&node.span, message);
-        return None;
+fn read_grid(root: &Field, space: &SpaceFile) -> Option<Vec<ProblemSpec>> {
+    let grid = root.at(root.node, "the grid");
+    grid.keys(&["problems"])?;
+    let field = grid.required("problems", "add [[problems]] with name and sizes")?;
+    let field = field.at(field.node, "`problems`");
+    let items = field.node.items().unwrap_or_default();
+    if items.len() > SHAPES_MAX {
+        let count = items.len();
+        return field.wrong(format!("the grid has {count} shapes, and at most {SHAPES_MAX} are judged"));
     }
-    let found = problems::read(reader, node, names)?;
-    let own = space.kernel.as_ref().map(|kernel| &kernel.problems[..]).unwrap_or_default();
-    let known: BTreeSet<&String> = own.iter().flat_map(|problem| problem.sizes.keys()).collect();
-    let known_names: BTreeSet<&str> = own.iter().map(|problem| problem.name.as_str()).collect();
-    let items = reader.list(node, "`problems`", "tables")?;
-    let mut sound = true;
+    let found = problems::read(&field)?;
+    let of_space = space.kernel.as_ref().map(|kernel| &kernel.problems[..]).unwrap_or_default();
+    let known: BTreeSet<&String> = of_space.iter().flat_map(|problem| problem.sizes.keys()).collect();
     for (problem, item) in found.iter().zip(items) {
         let sizes: BTreeSet<&String> = problem.sizes.keys().collect();
-        let span = &item.get("sizes").unwrap_or(item).span;
         if sizes != known {
             let list = |names: &BTreeSet<&String>| {
                 names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
             };
             let message = format!("problem `{}` has the sizes {}", problem.name, list(&sizes));
-            reader.hinted(span, message, Some(format!("the space takes {}", list(&known))));
-            sound = false;
+            let hint = format!("the space takes {}", list(&known));
+            field.complain(&item.get("sizes").unwrap_or(item).span, message, Some(hint));
         }
-        if known_names.contains(problem.name.as_str()) {
+        if of_space.iter().any(|other| other.name == problem.name) {
             let message = format!("the space has a problem `{}` already", problem.name);
-            reader.hinted(&item.get("name").unwrap_or(item).span, message, Some("rename it here".into()));
-            sound = false;
+            let place = &item.get("name").unwrap_or(item).span;
+            field.complain(place, message, Some("rename it here".into()));
         }
     }
-    sound.then_some(found)
+    Some(found)
 }
 
 #[cfg(test)]

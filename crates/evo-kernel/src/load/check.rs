@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 
 use evo_protocol::sanitizer::SanitizerCheck;
 use evo_protocol::worker::{CommandReference, SpecialValues, TaskTolerance};
-use evo_space::document::{Data, Node};
+use evo_space::document::{Data, suggestion};
 use evo_space::expr::Expr;
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
 
-use super::fields::{Fields, KnownNames, Reader, suggestion};
+use super::fields::{Field, expression, known_name, names_once, read_all};
 use super::launches;
-use super::source::{self, Files};
+use super::source::{existing_file, plain_source};
 use crate::access::{self, ARRAY_MAX};
-use crate::spec::{ArgumentSpec, CheckSpec, KernelText, ReferenceSpec, SourceKind, TinySpec};
+use crate::spec::{ArgumentSpec, CheckSpec, KernelText, ReferenceSpec, TinySpec};
 use crate::words::uses_identifier;
 
 const KEYS: &[&str] = &[
@@ -40,25 +40,8 @@ const KEYS: &[&str] = &[
     "host_twin",
 ];
 
-const FAMILIES: &[(&str, &str)] = &[
-    ("normal", "normal"),
-    ("large", "large"),
-    ("small", "small"),
-    ("constant", "constant"),
-    ("ramp", "ramp"),
-    ("spikes", "spikes"),
-    ("zero", "zero"),
-    ("offset", "offset"),
-    ("huge", "huge"),
-    ("subnormal", "subnormal"),
-    ("special", "special"),
-    ("wide", "wide"),
-    ("extremes", "extremes"),
-    ("low", "low"),
-    ("lowest", "lowest"),
-    ("round", "round"),
-    ("spread", "spread"),
-];
+const FAMILIES: &str = "normal large small constant ramp spikes zero offset huge subnormal special wide extremes low lowest \
+    round spread";
 
 const SANITIZE: &[(&str, bool)] = &[("required", true), ("optional", false)];
 
@@ -84,240 +67,150 @@ const BUILTINS: &[(&str, (&[&str], &str))] = &[
 const REFERENCE_HINT: &str = "reference = \"gemm\", or { source = \"naive.cu\", entry = \"naive\", grid = […], block = […] }, or { npy = { c = \"c.npy\" } }, or { command = [\"python3\", \"ref.py\"] }";
 
 /// Reads the table; `arguments` are absent where they could not be read.
-pub(super) fn read(
-    reader: &mut Reader,
-    node: &Node,
-    names: &KnownNames,
-    arguments: Option<&[ArgumentSpec]>,
-    files: &Files,
-) -> Option<CheckSpec> {
-    let fields = reader.fields(node, "`check`", KEYS)?;
-    let reference = reader.required(&fields, "reference", REFERENCE_HINT);
-    let reference = reference.and_then(|node| read_reference(reader, node, names, arguments, files));
-    let tolerance = |reader: &mut Reader, key: &str, absent: Option<f64>| {
-        reader.value(&fields, key, absent, |reader, node, what| reader.positive(node, what, true).map(Some))
-    };
-    let (atol, rtol) = (tolerance(reader, "atol", None), tolerance(reader, "rtol", None));
-    let trusted_factor = tolerance(reader, "trusted_factor", Some(3.0)).flatten();
-    let task = read_task(reader, &fields);
-    let flag =
-        |reader: &mut Reader, key: &str, absent: bool| reader.value(&fields, key, absent, Reader::boolean);
-    let deterministic = flag(reader, "deterministic", true);
-    let spill_bytes_max = reader.optional(&fields, "spill_bytes_max", |reader, node, what| {
-        reader.integer(node, what, 0).map(|bytes| bytes as u64)
-    });
-    let seeds = count(reader, &fields, "seeds", 1, 3);
-    let repeats = count(reader, &fields, "repeats", 2, 10);
-    let tiny = match fields.get("tiny") {
-        Some(node) => read_tiny(reader, node, &names.first_problem()),
-        None => Some(TinySpec::Derived),
-    };
-    let multiple_of = match fields.get("multiple_of") {
-        Some(node) => size_table(reader, node, "`multiple_of` of `check`", &names.first_problem()),
-        None => Some(BTreeMap::new()),
-    };
-    let allow_state = flag(reader, "allow_state", false);
-    let special_values =
-        reader.value(&fields, "special_values", SpecialValues::default(), |reader, node, what| {
-            reader.choice(node, what, SPECIAL_VALUES)
-        });
-    let demands_sanitizer =
-        reader.value(&fields, "sanitize", false, |reader, node, what| reader.choice(node, what, SANITIZE));
-    let sanitizers = read_sanitizers(reader, &fields);
-    let has_host_twin = flag(reader, "host_twin", true);
-    let families = reader.value(&fields, "families", Vec::new(), read_families);
-    let reference_parameters = seen_parameters(reader, &fields, names);
-    Some(CheckSpec {
-        reference: reference?,
-        reference_parameters: reference_parameters?,
-        atol: atol?,
-        rtol: rtol?,
-        trusted_factor: trusted_factor?,
-        task: task?,
-        seeds: seeds?,
-        tiny: tiny?,
-        multiple_of: multiple_of?,
-        allow_state: allow_state?,
-        special_values: special_values?,
-        deterministic: deterministic?,
-        repeats: repeats?,
-        families: families?,
-        spill_bytes_max: spill_bytes_max?,
-        demands_sanitizer: demands_sanitizer?,
-        sanitizers: sanitizers?,
-        has_host_twin: has_host_twin?,
+pub(super) fn read(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<CheckSpec> {
+    field.keys(KEYS)?;
+    let flag = |key: &str, absent: bool| field.or(key, absent, Field::boolean);
+    let tolerance = |key: &str| field.optional(key, |own| own.positive(true));
+    let scope = field.context.naming(field.context.names.first_problem());
+    let first = field.with(&scope);
+    read_all!(CheckSpec {
+        reference: field.need("reference", REFERENCE_HINT, |own| reference(own, arguments)),
+        reference_parameters: match field.get("reference").and_then(|own| own.node.get("parameters")) {
+            Some(node) => {
+                let scope = field.context.naming(field.context.names.parameters_only());
+                let own = field.at(node, "`parameters` of `reference`");
+                names_once(&own.with(&scope), "names of parameters", known_name)
+            }
+            None => Some(Vec::new()),
+        },
+        atol: tolerance("atol"),
+        rtol: tolerance("rtol"),
+        trusted_factor: field.or("trusted_factor", 3.0, |own| own.positive(true)),
+        task: field.optional("task", task),
+        seeds: field.or("seeds", 3, |own| count(own, 1)),
+        tiny: first.or("tiny", TinySpec::Derived, tiny),
+        multiple_of: first.or("multiple_of", BTreeMap::new(), size_table),
+        allow_state: flag("allow_state", false),
+        special_values: field
+            .or("special_values", SpecialValues::default(), |own| own.choice(SPECIAL_VALUES)),
+        deterministic: flag("deterministic", true),
+        repeats: field.or("repeats", 10, |own| count(own, 2)),
+        families: field.or("families", Vec::new(), families),
+        spill_bytes_max: field.optional("spill_bytes_max", |own| own.integer(0).map(|bytes| bytes as u64)),
+        demands_sanitizer: field.or("sanitize", false, |own| own.choice(SANITIZE)),
+        sanitizers: field.or("sanitizers", SanitizerCheck::ALL.to_vec(), sanitizers),
+        has_host_twin: flag("host_twin", true),
     })
 }
 
 /// The rule of the benchmark from which the kernel comes.
-fn read_task(reader: &mut Reader, check: &Fields) -> Option<Option<TaskTolerance>> {
-    let Some(node) = check.get("task") else { return Some(None) };
-    let fields = reader.fields(node, "`task` of `check`", &["atol", "rtol", "matched"])?;
-    let mut number = |key: &str, absent: Option<f64>| match (fields.get(key), absent) {
-        (Some(node), _) => reader.positive(node, &fields.name(key), true),
-        (None, Some(absent)) => Some(absent),
-        (None, None) => {
-            let hint = format!("add {key} = 1e-2");
-            reader.required(&fields, key, &hint).map(|_| 0.0)
-        }
-    };
-    let (atol, rtol, matched) = (number("atol", None), number("rtol", None), number("matched", Some(1.0)));
-    let own = TaskTolerance { atol: atol?, rtol: rtol?, matched: matched? };
-    if own.matched > 1.0 {
-        let message = format!("{} is {}, expected a share from 0 to 1", fields.name("matched"), own.matched);
-        reader.error(&node.span, message);
-        return None;
+fn task(field: &Field) -> Option<TaskTolerance> {
+    field.keys(&["atol", "rtol", "matched"])?;
+    let number = |key: &str| field.need(key, &format!("add {key} = 1e-2"), |own| own.positive(true));
+    let task = read_all!(TaskTolerance {
+        atol: number("atol"),
+        rtol: number("rtol"),
+        matched: field.or("matched", 1.0, |own| own.positive(true)),
+    })?;
+    if task.matched > 1.0 {
+        let message = format!("`matched` of {field} is {}, expected a share from 0 to 1", task.matched);
+        return field.wrong(message);
     }
-    Some(Some(own))
+    Some(task)
 }
 
-fn seen_parameters(reader: &mut Reader, fields: &Fields, names: &KnownNames) -> Option<Vec<String>> {
-    match fields.get("reference").and_then(|node| node.get("parameters")) {
-        Some(node) => {
-            named(reader, node, "`parameters` of `reference`", "parameters", &names.parameters_only())
-        }
-        None => Some(Vec::new()),
-    }
-}
-
-fn count(reader: &mut Reader, fields: &Fields, key: &str, least: i64, absent: u32) -> Option<u32> {
-    let Some(node) = fields.get(key) else { return Some(absent) };
-    let what = fields.name(key);
-    let value = reader.integer(node, &what, least)?;
+fn count(field: &Field, least: i64) -> Option<u32> {
+    let value = field.integer(least)?;
     if value > 10_000 {
-        reader.error(&node.span, format!("{what} is {value}, expected at most 10000"));
-        return None;
+        return field.wrong(format!("{field} is {value}, expected at most 10000"));
     }
     Some(value as u32)
 }
 
-fn read_families(reader: &mut Reader, node: &Node, what: &str) -> Option<Vec<String>> {
-    let items = reader.list(node, what, "input families")?;
-    let families: Vec<_> = items.iter().map(|item| reader.choice(item, what, FAMILIES)).collect();
-    families.into_iter().map(|family| family.map(str::to_string)).collect()
+fn families(field: &Field) -> Option<Vec<String>> {
+    let known: Vec<_> = FAMILIES.split(' ').map(|name| (name, name)).collect();
+    field.each("input families", |item| item.choice(&known).map(str::to_string))
 }
 
 /// In the order in which they are made, each once.
-fn read_sanitizers(reader: &mut Reader, fields: &Fields) -> Option<Vec<SanitizerCheck>> {
-    let Some(node) = fields.get("sanitizers") else { return Some(SanitizerCheck::ALL.to_vec()) };
-    let what = fields.name("sanitizers");
-    let items = reader.list(node, &what, "checks of compute-sanitizer")?;
+fn sanitizers(field: &Field) -> Option<Vec<SanitizerCheck>> {
     let known = SanitizerCheck::ALL.map(|check| (check.as_str(), check));
-    let named: Vec<_> = items.iter().map(|item| reader.choice(item, &what, &known)).collect();
-    let named: Vec<SanitizerCheck> = named.into_iter().collect::<Option<_>>()?;
+    let named = field.each("checks of compute-sanitizer", |item| item.choice(&known))?;
     if named.is_empty() {
         let hint = "`evo sweep --sanitize off` makes none of them; leave `sanitizers` out for all";
-        return reader.refuse(&node.span, format!("{what} is an empty list"), hint);
+        return field.refuse(format!("{field} is an empty list"), hint);
     }
     Some(SanitizerCheck::ALL.into_iter().filter(|check| named.contains(check)).collect())
 }
 
-fn read_tiny(reader: &mut Reader, node: &Node, names: &KnownNames) -> Option<TinySpec> {
-    let what = "`tiny` of `check`";
-    if let Data::Text(_) = node.data {
-        return reader.choice(node, what, &[("none", ())]).map(|()| TinySpec::None);
+fn tiny(field: &Field) -> Option<TinySpec> {
+    if let Data::Text(_) = field.node.data {
+        return field.choice(&[("none", ())]).map(|()| TinySpec::None);
     }
-    let items = reader.list(node, what, "tables such as { M = \"BLOCK_M + 1\" }, or \"none\"")?;
-    if items.is_empty() {
+    let shapes = field.each("tables such as { M = \"BLOCK_M + 1\" }, or \"none\"", |item| {
+        size_table(&item.at(item.node, format!("an entry of {field}")))
+    })?;
+    if shapes.is_empty() {
         let hint = "leave `tiny` out, and evo derives shapes; \"none\" is for a kernel that supports only the \
                     sizes of its problems";
-        return reader.refuse(&node.span, format!("{what} is an empty list"), hint);
+        return field.refuse(format!("{field} is an empty list"), hint);
     }
-    let what = format!("an entry of {what}");
-    let shapes: Vec<_> = items.iter().map(|item| size_table(reader, item, &what, names)).collect();
-    shapes.into_iter().collect::<Option<_>>().map(TinySpec::Listed)
+    Some(TinySpec::Listed(shapes))
 }
 
-fn size_table(
-    reader: &mut Reader,
-    node: &Node,
-    what: &str,
-    names: &KnownNames,
-) -> Option<BTreeMap<String, Expr>> {
-    let Data::Table(entries) = &node.data else {
-        reader.error(&node.span, format!("{what} is {}, expected a table", node.kind()));
-        return None;
-    };
-    let sizes = names.sizes();
-    let mut table = Some(BTreeMap::new());
-    for entry in entries {
-        if !sizes.contains(entry.key.as_str()) {
+fn size_table(field: &Field) -> Option<BTreeMap<String, Expr>> {
+    let sizes = field.context.names.sizes();
+    let entries = field.entries("a table")?.iter().map(|entry| {
+        let is_known = sizes.contains(entry.key.as_str());
+        if !is_known {
             let hint = suggestion(&entry.key, sizes.iter().copied(), || {
                 format!("its sizes: {}", sizes.iter().copied().collect::<Vec<_>>().join(", "))
             });
             let message = format!("the first problem has no size `{}`", entry.key);
-            reader.hinted(&entry.key_span, message, Some(hint));
-            table = None;
+            field.complain(&entry.key_span, message, Some(hint));
         }
-        let name = format!("size `{}` in {what}", entry.key);
-        match (reader.expression(&entry.value, &name, names), &mut table) {
-            (Some(expr), Some(table)) => drop(table.insert(entry.key.clone(), expr)),
-            _ => table = None,
-        }
-    }
-    table
+        let expr = expression(&field.at(&entry.value, format!("size `{}` in {field}", entry.key)));
+        expr.filter(|_| is_known).map(|expr| (entry.key.clone(), expr))
+    });
+    entries.collect::<Vec<_>>().into_iter().collect()
 }
 
-fn read_reference(
-    reader: &mut Reader,
-    node: &Node,
-    names: &KnownNames,
-    arguments: Option<&[ArgumentSpec]>,
-    files: &Files,
-) -> Option<ReferenceSpec> {
-    match &node.data {
-        Data::Text(_) => builtin(reader, node, arguments),
-        Data::Table(_) if node.get("npy").is_some() => expected_files(reader, node, arguments),
-        Data::Table(_) if node.get("command").is_some() => {
-            read_command(reader, node).map(ReferenceSpec::Command)
-        }
-        Data::Table(_) => kernel(reader, node, names, arguments, files),
-        _ => {
-            let message = format!("`reference` of `check` is {}", node.kind());
-            reader.refuse(&node.span, message, REFERENCE_HINT)
-        }
+fn reference(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<ReferenceSpec> {
+    match &field.node.data {
+        Data::Text(_) => builtin(field, arguments),
+        Data::Table(_) if field.node.get("npy").is_some() => expected_files(field, arguments),
+        Data::Table(_) if field.node.get("command").is_some() => command(field).map(ReferenceSpec::Command),
+        Data::Table(_) => kernel(field, arguments),
+        _ => field.refuse(format!("{field} is {}", field.node.kind()), REFERENCE_HINT),
     }
 }
 
 /// A built-in function finds its arguments by name, so the names are checked here, where the
 /// complaint can point at the file.
-fn builtin(reader: &mut Reader, node: &Node, arguments: Option<&[ArgumentSpec]>) -> Option<ReferenceSpec> {
-    let what = "`reference` of `check`";
-    let (inputs, output) = reader.choice(node, what, BUILTINS)?;
-    let name = reader.string(node, what)?;
-    if let Some(arguments) = arguments {
-        let missing: Vec<String> = inputs
-            .iter()
-            .chain([&output])
-            .filter(|wanted| !arguments.iter().any(|own| own.name() == **wanted))
-            .map(|wanted| format!("`{wanted}`"))
-            .collect();
-        if !missing.is_empty() {
-            let message =
-                format!("reference `{name}` needs arguments that are not there: {}", missing.join(", "));
-            let hint = format!("it computes `{output}` from `{}`", inputs.join("`, `"));
-            reader.hinted(&node.span, message, Some(hint));
-        }
+fn builtin(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<ReferenceSpec> {
+    let (inputs, output) = field.choice(BUILTINS)?;
+    let name = field.string()?;
+    let is_there = |wanted: &str| {
+        arguments.is_none_or(|arguments| arguments.iter().any(|argument| argument.name() == wanted))
+    };
+    let missing: Vec<String> = inputs
+        .iter()
+        .chain([&output])
+        .filter(|wanted| !is_there(wanted))
+        .map(|wanted| format!("`{wanted}`"))
+        .collect();
+    if !missing.is_empty() {
+        let message =
+            format!("reference `{name}` needs arguments that are not there: {}", missing.join(", "));
+        field.hinted(message, format!("it computes `{output}` from `{}`", inputs.join("`, `")));
     }
     Some(ReferenceSpec::Builtin { name })
 }
 
-fn expected_files(
-    reader: &mut Reader,
-    node: &Node,
-    arguments: Option<&[ArgumentSpec]>,
-) -> Option<ReferenceSpec> {
-    let fields = reader.fields(node, "`reference` of `check`", &["npy"])?;
-    let table = fields.get("npy")?;
-    let Data::Table(entries) = &table.data else {
-        let message = format!(
-            "{} is {}, expected a table such as {{ c = \"c.npy\" }}",
-            fields.name("npy"),
-            table.kind()
-        );
-        reader.error(&table.span, message);
-        return None;
-    };
+fn expected_files(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<ReferenceSpec> {
+    field.keys(&["npy"])?;
+    let table = field.get("npy")?;
+    let entries = table.entries("a table such as { c = \"c.npy\" }")?;
     let is_output = |name: &str| {
         arguments.is_none_or(|arguments| {
             arguments.iter().any(|argument| match argument {
@@ -329,74 +222,41 @@ fn expected_files(
     let mut outputs = BTreeMap::new();
     for entry in entries {
         if !is_output(&entry.key) {
-            reader.error(&entry.key_span, format!("no output argument is called `{}`", entry.key));
+            let message = format!("no output argument is called `{}`", entry.key);
+            field.complain(&entry.key_span, message, None);
         }
-        if let Some(path) = reader.existing_file(&entry.value, &format!("expected output `{}`", entry.key)) {
-            outputs.insert(entry.key.clone(), path);
-        }
+        let own = field.at(&entry.value, format!("expected output `{}`", entry.key));
+        outputs.extend(existing_file(&own).map(|path| (entry.key.clone(), path)));
     }
     if entries.is_empty() {
-        reader.error(&table.span, format!("{} is empty", fields.name("npy")));
+        table.error(format!("{table} is empty"));
     }
     (outputs.len() == entries.len()).then_some(ReferenceSpec::Npy { outputs })
 }
 
-fn kernel(
-    reader: &mut Reader,
-    node: &Node,
-    names: &KnownNames,
-    arguments: Option<&[ArgumentSpec]>,
-    files: &Files,
-) -> Option<ReferenceSpec> {
-    let what = "`reference` of `check`";
-    let fields =
-        reader.fields(node, what, &launches::keys_beside(&["source", "real", "sizes", "parameters"]))?;
-    let names = names.sizes_only();
+fn kernel(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<ReferenceSpec> {
+    field.keys(&launches::keys_beside(&["source", "real", "sizes", "parameters"]))?;
     // A reference takes no tensor maps, whose buffers it has, and nothing that is prepared from what it has.
-    let passed = |own: &&ArgumentSpec| match own {
+    let is_passed = |argument: &&ArgumentSpec| match argument {
         ArgumentSpec::TensorMap(_) => false,
-        ArgumentSpec::Buffer(own) => !own.is_prepared(),
+        ArgumentSpec::Buffer(buffer) => !buffer.is_prepared(),
         ArgumentSpec::Scalar(_) => true,
     };
-    let passed = arguments.unwrap_or_default().iter().filter(passed);
-    let known: Vec<String> = passed.map(|own| own.name().to_string()).collect();
-    let text = reader.required(&fields, "source", REFERENCE_HINT);
-    let text =
-        text.and_then(|node| source::read_text(reader, node, &fields, "source", SourceKind::Plain, files));
-    let launches = launches::read_beside(reader, &fields, &names, &known);
-    let sizes = reader
-        .value(&fields, "sizes", Vec::new(), |reader, node, what| named(reader, node, what, "sizes", &names));
-    let text = text?;
-    let real = is_real(reader, &fields, &text);
+    let passed = arguments.unwrap_or_default().iter().filter(is_passed);
+    let scope = field.context.naming(field.context.names.sizes_only());
+    let scope = scope.passing(passed.map(|argument| argument.name().to_string()).collect());
+    let field = field.with(&scope);
+    let source = field.need("source", REFERENCE_HINT, plain_source);
+    let launches = launches::read_beside(&field);
+    let sizes = field.or("sizes", Vec::new(), |own| names_once(own, "names of sizes", known_name));
+    let source = source?;
+    let real = is_real(&field, &source);
     let (launches, loops) = launches?;
-    Some(ReferenceSpec::Kernel { source: text, launches, loops, sizes: sizes?, real: real? })
-}
-
-/// Names of sizes that every problem has, or of parameters; each once.
-fn named(
-    reader: &mut Reader,
-    node: &Node,
-    what: &str,
-    kind: &str,
-    names: &KnownNames,
-) -> Option<Vec<String>> {
-    let items = reader.list(node, what, &format!("names of {kind}"))?;
-    let mut found: Vec<String> = Vec::new();
-    for item in items {
-        let name = reader.string(item, what)?;
-        if let Some(complaint) = names.complaint(&name) {
-            reader.hinted(&item.span, format!("{what}: {}", complaint.message), complaint.hint);
-        } else if found.contains(&name) {
-            reader.error(&item.span, format!("{what} names `{name}` twice"));
-        } else {
-            found.push(name);
-        }
-    }
-    (found.len() == items.len()).then_some(found)
+    Some(ReferenceSpec::Kernel { source, launches, loops, sizes: sizes?, real: real? })
 }
 
 /// A reference kernel has parameters in variables of type `int`. `root` is the whole file.
-pub(super) fn parameters_fit(reader: &mut Reader, root: &Node, space: &SearchSpace, check: &CheckSpec) {
+pub(super) fn parameters_fit(root: &Field, space: &SearchSpace, check: &CheckSpec) {
     let ReferenceSpec::Kernel { .. } = check.reference else { return };
     let fits = |value: &Value| match value {
         Value::Bool(_) => true,
@@ -406,27 +266,27 @@ pub(super) fn parameters_fit(reader: &mut Reader, root: &Node, space: &SearchSpa
     for name in &check.reference_parameters {
         let own = space.parameters().iter().find(|own| own.name.as_ref() == name.as_str());
         let Some(other) = own.and_then(|own| own.values.iter().find(|value| !fits(value))) else { continue };
-        let node = root.get("check").and_then(|node| node.get("reference")?.get("parameters"));
+        let node = root.node.get("check").and_then(|node| node.get("reference")?.get("parameters"));
         let message =
             format!("`parameters` of `reference`: `{name}` may be `{other}`, which is not an `int` of C");
         let hint = "a reference kernel has them as whole numbers; a reference by command is told any value";
-        reader.hinted(&node.unwrap_or(root).span, message, Some(hint.to_string()));
+        root.complain(&node.unwrap_or(root.node).span, message, Some(hint.to_string()));
     }
 }
 
 /// Whether the reference kernel computes in double precision: it says so by writing its floating-point type
 /// as `REAL`, unless the file decides.
-fn is_real(reader: &mut Reader, fields: &Fields, text: &KernelText) -> Option<bool> {
+fn is_real(field: &Field, text: &KernelText) -> Option<bool> {
     let uses = uses_identifier(&text.text, REAL);
-    let Some(node) = fields.get("real") else { return Some(uses) };
-    let real = reader.boolean(node, &fields.name("real"))?;
-    if real && !uses {
-        let message =
-            format!("{} is true, and `{}` never uses `{REAL}`", fields.name("real"), text.path.display());
-        let hint = format!("write its floating-point types as `{REAL}`: evo defines it as `double`");
-        return reader.refuse(&node.span, message, hint);
-    }
-    Some(real)
+    field.or("real", uses, |own| {
+        let real = own.boolean()?;
+        if real && !uses {
+            let message = format!("{own} is true, and `{}` never uses `{REAL}`", text.path.display());
+            let hint = format!("write its floating-point types as `{REAL}`: evo defines it as `double`");
+            return own.refuse(message, hint);
+        }
+        Some(real)
+    })
 }
 
 const COMMAND_KEYS: &[&str] = &["command", "files", "dtype", "serve", "timeout_s", "parameters"];
@@ -438,27 +298,28 @@ const TIMEOUT_MAX_S: f64 = 240.0;
 /// Words of a command, and files beside it.
 const WORDS_MAX: usize = 100;
 
-fn read_command(reader: &mut Reader, node: &Node) -> Option<CommandReference> {
-    let fields = reader.fields(node, "`reference` of `check`", COMMAND_KEYS)?;
-    let Some(folder) = reader.folder.map(Path::to_path_buf) else {
+fn command(field: &Field) -> Option<CommandReference> {
+    field.keys(COMMAND_KEYS)?;
+    let Some(folder) = field.context.folder else {
         let hint = "write the space to a file, beside the files of its command";
-        return reader.refuse(&node.span, "an embedded space cannot have a reference by command", hint);
+        return field.refuse("an embedded space cannot have a reference by command", hint);
     };
-    let words = fields.get("command").and_then(|node| words(reader, node, &fields, "command"));
-    let named = words.as_ref().and_then(|words| named_files(reader, fields.get("command")?, words));
-    let more = match fields.get("files") {
-        Some(node) => files(reader, node, &fields),
-        None => Some(Vec::new()),
-    };
-    let single = match fields.get("dtype") {
-        Some(node) => {
-            let known = [("float64", false), ("f64", false), ("float32", true), ("f32", true)];
-            reader.choice(node, &fields.name("dtype"), &known)
+    let words = field.get("command").and_then(|own| words(&own));
+    let named = words.as_ref().and_then(|words| {
+        let own = field.get("command")?;
+        named_files(&own.at(own.node, "`command` of `reference`"), folder, words)
+    });
+    let more = field.or("files", Vec::new(), |own| {
+        let count = own.list("file names")?.len();
+        if count > WORDS_MAX {
+            return own.wrong(format!("{own} has {count} entries, expected at most {WORDS_MAX}"));
         }
-        None => Some(false),
-    };
-    let serve = reader.value(&fields, "serve", false, Reader::boolean);
-    let timeout = reader.value(&fields, "timeout_s", TIMEOUT_S, timeout);
+        own.each("file names", existing_file)
+    });
+    let types = [("float64", false), ("f64", false), ("float32", true), ("f32", true)];
+    let single = field.or("dtype", false, |own| own.choice(&types));
+    let serve = field.or("serve", false, Field::boolean);
+    let timeout = field.or("timeout_s", TIMEOUT_S, timeout);
     let mut files = named?;
     files.extend(more?);
     files.sort();
@@ -467,7 +328,7 @@ fn read_command(reader: &mut Reader, node: &Node) -> Option<CommandReference> {
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     Some(CommandReference {
         command: words?,
-        folder: absolute(folder),
+        folder: absolute(folder.to_path_buf()),
         single: single?,
         serve: serve?,
         timeout_ms: (timeout? * 1e3) as u64,
@@ -475,37 +336,29 @@ fn read_command(reader: &mut Reader, node: &Node) -> Option<CommandReference> {
     })
 }
 
-fn timeout(reader: &mut Reader, node: &Node, what: &str) -> Option<f64> {
-    let seconds = reader.positive(node, what, false)?;
+fn timeout(field: &Field) -> Option<f64> {
+    let seconds = field.positive(false)?;
     if !(0.1..=TIMEOUT_MAX_S).contains(&seconds) {
-        let message = format!("{what} is {seconds}, expected 0.1 to {TIMEOUT_MAX_S} seconds");
-        reader.error(&node.span, message);
-        return None;
+        return field.wrong(format!("{field} is {seconds}, expected 0.1 to {TIMEOUT_MAX_S} seconds"));
     }
     Some(seconds)
 }
 
-fn words(reader: &mut Reader, node: &Node, fields: &Fields, key: &str) -> Option<Vec<String>> {
-    let what = fields.name(key);
-    let items = reader.list(node, &what, "words, such as [\"python3\", \"ref.py\"]")?;
+fn words(field: &Field) -> Option<Vec<String>> {
+    let items = field.list("words, such as [\"python3\", \"ref.py\"]")?;
     if items.is_empty() || items.len() > WORDS_MAX {
-        let message = format!("{what} has {} words, expected 1 to {WORDS_MAX}", items.len());
-        reader.error(&node.span, message);
-        return None;
+        return field.wrong(format!("{field} has {} words, expected 1 to {WORDS_MAX}", items.len()));
     }
-    let words: Vec<_> = items.iter().map(|item| reader.string(item, &what)).collect();
-    let words: Vec<String> = words.into_iter().collect::<Option<_>>()?;
+    let words = field.each("words", Field::string)?;
     if words.iter().any(|word| word.contains('\0')) {
-        reader.error(&node.span, format!("{what} has a zero character"));
-        return None;
+        return field.wrong(format!("{field} has a zero character"));
     }
     Some(words)
 }
 
 /// The words that name files below the space's folder: an edit of one makes other answers. Other words are arguments,
 /// unless they lead out of the folder.
-fn named_files(reader: &mut Reader, node: &Node, words: &[String]) -> Option<Vec<PathBuf>> {
-    let folder = reader.folder?;
+fn named_files(field: &Field, folder: &Path, words: &[String]) -> Option<Vec<PathBuf>> {
     let mut found = Vec::new();
     for (position, word) in words.iter().enumerate() {
         let is_program = position == 0;
@@ -513,50 +366,33 @@ fn named_files(reader: &mut Reader, node: &Node, words: &[String]) -> Option<Vec
         if is_program && (!word.contains('/') || word.starts_with('/')) {
             continue;
         }
-        match access::open_beside(folder, word, ARRAY_MAX, reader.allow_outside) {
-            Ok(_) => found.push(reader.path_beside(word)),
-            Err(cause) if access::is_outside(&cause) && folder.join(word).is_file() => {
-                let path = folder.join(word);
-                let hint =
-                    "copy the file beside the space file, or pass `--allow-outside` if you trust the space";
-                let message = format!("`command` of `reference` names `{}`: {cause}", path.display());
-                return reader.refuse(&node.span, message, hint);
+        let path = folder.join(word);
+        let cause = match access::open_beside(folder, word, ARRAY_MAX, field.context.allow_outside) {
+            Ok(_) => {
+                found.push(field.context.path_beside(word));
+                continue;
             }
-            Err(cause) if is_program => {
-                let path = folder.join(word);
-                let message = format!("`command` of `reference`: cannot use `{}`: {cause}", path.display());
-                let hint = "a program with a `/` is taken from the space file's folder";
-                return reader.refuse(&node.span, message, hint);
-            }
-            Err(_)
-                if evo_system::regular::irregular(&folder.join(word))
-                    .is_some_and(|what| what != "a folder") =>
-            {
-                let what = evo_system::regular::irregular(&folder.join(word)).unwrap_or_default();
-                let message = format!("`command` of `reference` names `{word}`, which is {what}");
-                return reader.refuse(&node.span, message, "name a regular file");
-            }
-            Err(cause) => {
-                // Looks like a file, and is none: said now, and not by a Python that cannot open it.
-                let is_path = word.ends_with(".py") || word.ends_with(".sh");
-                if is_path && cause.kind() == ErrorKind::NotFound {
-                    let message = format!("`command` of `reference`: there is no file `{word}`");
-                    let hint = format!("looked for `{}`", reader.path_beside(word).display());
-                    return reader.refuse(&node.span, message, hint);
-                }
-            }
-        }
+            Err(cause) => cause,
+        };
+        let irregular = evo_system::regular::irregular(&path).filter(|what| *what != "a folder");
+        // Looks like a file, and is none: said now, and not by a Python that cannot open it.
+        let is_path = word.ends_with(".py") || word.ends_with(".sh");
+        let (message, hint) = if access::is_outside(&cause) && path.is_file() {
+            let hint =
+                "copy the file beside the space file, or pass `--allow-outside` if you trust the space";
+            (format!("{field} names `{}`: {cause}", path.display()), hint.to_string())
+        } else if is_program {
+            let hint = "a program with a `/` is taken from the space file's folder";
+            (format!("{field}: cannot use `{}`: {cause}", path.display()), hint.to_string())
+        } else if let Some(what) = irregular {
+            (format!("{field} names `{word}`, which is {what}"), "name a regular file".to_string())
+        } else if is_path && cause.kind() == ErrorKind::NotFound {
+            let hint = format!("looked for `{}`", field.context.path_beside(word).display());
+            (format!("{field}: there is no file `{word}`"), hint)
+        } else {
+            continue;
+        };
+        return field.refuse(message, hint);
     }
     Some(found)
-}
-
-fn files(reader: &mut Reader, node: &Node, fields: &Fields) -> Option<Vec<PathBuf>> {
-    let what = fields.name("files");
-    let items = reader.list(node, &what, "file names")?;
-    if items.len() > WORDS_MAX {
-        reader.error(&node.span, format!("{what} has {} entries, expected at most {WORDS_MAX}", items.len()));
-        return None;
-    }
-    let found: Vec<_> = items.iter().map(|item| reader.existing_file(item, &what)).collect();
-    found.into_iter().collect()
 }

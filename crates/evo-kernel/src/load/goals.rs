@@ -6,11 +6,11 @@
 
 use evo_protocol::invert::MetricDirection;
 use evo_protocol::measurement::RankingMode;
-use evo_space::document::{Data, Node};
+use evo_space::document::{Data, suggestion};
 use evo_space::space::Parameter;
 use evo_space::value::Value;
 
-use super::fields::{KnownNames, Reader, suggestion};
+use super::fields::{Field, expression, label, parameter_value, read_all};
 use crate::harm::Pathology;
 use crate::spec::{
     DiagnoseDose, DiagnoseSpec, FasterGoal, GoalsSpec, MetricEvidence, MetricGoal, MetricRelation,
@@ -52,246 +52,186 @@ const RELATIONS: &[(&str, MetricRelation)] = &[
     ("<", MetricRelation::Below),
 ];
 
-pub(super) fn read_goals(reader: &mut Reader, node: Option<&Node>) -> Option<Option<GoalsSpec>> {
-    let Some(node) = node else { return Some(None) };
-    let fields = reader.fields(node, "`goals`", &["faster_than", "p90", "metrics"])?;
-    let p90_not_worse = reader
-        .value(&fields, "p90", false, |reader, node, what| reader.choice(node, what, &[("not worse", true)]));
-    let metrics = match fields.get("metrics") {
-        Some(node) => {
-            let items =
-                reader.list(node, &fields.name("metrics"), "texts such as \"sm_busy_percent >= 70\"")?;
-            let found: Vec<Option<MetricGoal>> = items.iter().map(|item| metric(reader, item)).collect();
-            found.into_iter().collect()
-        }
-        None => Some(Vec::new()),
-    };
-    let faster_than = match fields.get("faster_than") {
-        Some(node) => {
-            let items =
-                reader.list(node, &fields.name("faster_than"), "tables such as { peer = \"torch\" }")?;
-            let found: Vec<Option<FasterGoal>> = items.iter().map(|item| faster(reader, item)).collect();
-            found.into_iter().collect()
-        }
-        None => Some(Vec::new()),
-    };
-    let goals = GoalsSpec { faster_than: faster_than?, p90_not_worse: p90_not_worse?, metrics: metrics? };
+fn no_metric(name: &str) -> (String, String) {
+    let hint =
+        suggestion(name, METRIC_NAMES.iter().copied(), || format!("there are {}", METRIC_NAMES.join(", ")));
+    (format!("there is no metric `{name}`"), hint)
+}
+
+pub(super) fn read_goals(field: &Field) -> Option<GoalsSpec> {
+    field.keys(&["faster_than", "p90", "metrics"])?;
+    let goals = read_all!(GoalsSpec {
+        p90_not_worse: field.or("p90", false, |own| own.choice(&[("not worse", true)])),
+        metrics: field
+            .or("metrics", Vec::new(), |own| { own.each("texts such as \"sm_busy_percent >= 70\"", metric) }),
+        faster_than: field
+            .or("faster_than", Vec::new(), |own| { own.each("tables such as { peer = \"torch\" }", faster) }),
+    })?;
     if goals == GoalsSpec::default() {
         let hint = "give `faster_than`, `p90` or `metrics`, or leave the table out";
-        return reader.refuse(&node.span, "`goals` asks for nothing", hint);
+        return field.refuse("`goals` asks for nothing", hint);
     }
-    Some(Some(goals))
+    Some(goals)
 }
 
 /// `sm_busy_percent >= 70`
-fn metric(reader: &mut Reader, node: &Node) -> Option<MetricGoal> {
-    let text = reader.string(node, "a goal of `metrics`")?;
+fn metric(item: &Field) -> Option<MetricGoal> {
+    let item = item.at(item.node, "a goal of `metrics`");
+    let text = item.string()?;
     let found = RELATIONS.iter().find_map(|(sign, relation)| {
         let (name, bound) = text.split_once(sign)?;
         Some((name.trim(), *relation, bound.trim()))
     });
     let Some((name, relation, bound)) = found else {
         let hint = "write a name, one of >= <= > <, and a number: \"sm_busy_percent >= 70\"";
-        return reader.refuse(&node.span, format!("`{text}` is not a goal"), hint);
+        return item.refuse(format!("`{text}` is not a goal"), hint);
     };
     if !METRIC_NAMES.contains(&name) {
-        let hint = suggestion(name, METRIC_NAMES.iter().copied(), || {
-            format!("there are {}", METRIC_NAMES.join(", "))
-        });
-        return reader.refuse(&node.span, format!("there is no metric `{name}`"), hint);
+        let (message, hint) = no_metric(name);
+        return item.refuse(message, hint);
     }
     let Some(bound) = bound.parse::<f64>().ok().filter(|bound| bound.is_finite()) else {
-        reader.error(&node.span, format!("`{bound}` in `{text}` is not a number"));
-        return None;
+        return item.wrong(format!("`{bound}` in `{text}` is not a number"));
     };
     Some(MetricGoal { metric: name.to_string(), relation, bound, text: text.trim().to_string() })
 }
 
 /// `{ peer = "torch", by = "10%", problems = 2 }`
-fn faster(reader: &mut Reader, node: &Node) -> Option<FasterGoal> {
-    let fields = reader.fields(node, "a goal of `faster_than`", &["peer", "by", "problems"])?;
-    let peer = reader.need(&fields, "peer", "add peer = \"torch\"", Reader::label);
-    let by = reader.value(&fields, "by", 0.0, share);
-    let problems = reader.value(&fields, "problems", 1, |reader, node, what| {
-        reader.integer(node, what, 1).map(|count| count as usize)
-    });
-    Some(FasterGoal { peer: peer?, by: by?, problems: problems? })
+fn faster(item: &Field) -> Option<FasterGoal> {
+    let field = item.at(item.node, "a goal of `faster_than`");
+    field.keys(&["peer", "by", "problems"])?;
+    read_all!(FasterGoal {
+        peer: field.need("peer", "add peer = \"torch\"", label),
+        by: field.or("by", 0.0, share),
+        problems: field.or("problems", 1, |own| own.integer(1).map(|count| count as usize)),
+    })
 }
 
 /// `"10%"`
-fn share(reader: &mut Reader, node: &Node, what: &str) -> Option<f64> {
-    let text = reader.string(node, what)?;
+fn share(field: &Field) -> Option<f64> {
+    let text = field.string()?;
     let number = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     let share = number.map(|number| number / 100.0).filter(|share| (0.0..=100.0).contains(share));
-    if share.is_none() {
-        let hint = Some("write by = \"10%\"".to_string());
-        reader.hinted(&node.span, format!("{what} is `{text}`, which is not a share in percent"), hint);
-    }
-    share
+    share.or_else(|| {
+        field.refuse(format!("{field} is `{text}`, which is not a share in percent"), "write by = \"10%\"")
+    })
 }
 
 const MODES: &[(&str, RankingMode)] = &[("hot", RankingMode::Hot), ("cold", RankingMode::Cold)];
 
 /// Reads the table; an absent one ranks by hot time.
-pub(super) fn read_objective(
-    reader: &mut Reader,
-    node: Option<&Node>,
-    names: &KnownNames,
-) -> Option<ObjectiveSpec> {
-    let Some(node) = node else {
+pub(super) fn read_objective(field: Option<&Field>) -> Option<ObjectiveSpec> {
+    let Some(field) = field else {
         let ranking = RankingMode::Hot;
         return Some(ObjectiveSpec { ranking, flops: None, bytes: None, allow_trade: false });
     };
-    let fields = reader.fields(node, "`objective`", &["ranking", "flops", "bytes", "allow_trade"])?;
-    let ranking = reader
-        .value(&fields, "ranking", RankingMode::Hot, |reader, node, what| reader.choice(node, what, MODES));
-    let allow_trade = reader.value(&fields, "allow_trade", false, Reader::boolean);
-    let mut work =
-        |key: &str| reader.optional(&fields, key, |reader, node, what| reader.expression(node, what, names));
-    let (flops, bytes) = (work("flops"), work("bytes"));
-    Some(ObjectiveSpec { ranking: ranking?, flops: flops?, bytes: bytes?, allow_trade: allow_trade? })
+    field.keys(&["ranking", "flops", "bytes", "allow_trade"])?;
+    read_all!(ObjectiveSpec {
+        ranking: field.or("ranking", RankingMode::Hot, |own| own.choice(MODES)),
+        allow_trade: field.or("allow_trade", false, Field::boolean),
+        flops: field.optional("flops", expression),
+        bytes: field.optional("bytes", expression),
+    })
 }
 
 const DIAGNOSE_KEYS: &[&str] = &["name", "resource", "unit", "try_next", "lightens", "moves", "doses"];
 const DOSE: &str = "doses = [{ set = { VEC = 1 } }]";
 
-pub(super) fn read_diagnose(
-    reader: &mut Reader,
-    node: Option<&Node>,
-    parameters: &[Parameter],
-) -> Option<Vec<DiagnoseSpec>> {
-    let Some(node) = node else { return Some(Vec::new()) };
-    let tables = reader.list(node, "`diagnose`", "tables with name, resource and doses")?;
-    let mut all: Vec<DiagnoseSpec> = Vec::new();
-    let mut is_whole = true;
-    for table in tables {
-        let Some(own) = pathology(reader, table, parameters) else {
-            is_whole = false;
-            continue;
-        };
-        if all.iter().any(|earlier| earlier.name == own.name) || Pathology::named(&own.name).is_some() {
-            let hint = "names tell rows apart; evo's own are in docs/INVERT.md".to_string();
-            reader.hinted(&table.span, format!("the pathology `{}` is there already", own.name), Some(hint));
-            is_whole = false;
+pub(super) fn read_diagnose(field: &Field, parameters: &[Parameter]) -> Option<Vec<DiagnoseSpec>> {
+    let mut names: Vec<String> = Vec::new();
+    field.each("tables with name, resource and doses", |item| {
+        let found = pathology(&item.at(item.node, "a table of `diagnose`"), parameters)?;
+        if names.contains(&found.name) || Pathology::named(&found.name).is_some() {
+            let hint = "names tell rows apart; evo's own are in docs/INVERT.md";
+            item.hinted(format!("the pathology `{}` is there already", found.name), hint);
         }
-        all.push(own);
-    }
-    is_whole.then_some(all)
+        names.push(found.name.clone());
+        Some(found)
+    })
 }
 
-fn pathology(reader: &mut Reader, node: &Node, parameters: &[Parameter]) -> Option<DiagnoseSpec> {
-    let fields = reader.fields(node, "a table of `diagnose`", DIAGNOSE_KEYS)?;
-    let name = reader.need(&fields, "name", "add name = \"narrow_loads\"", Reader::label);
-    let resource = reader.need(&fields, "resource", "add resource = \"the width of loads\"", Reader::string);
-    let optional = |reader: &mut Reader, key: &str, otherwise: &str| {
-        reader.value(&fields, key, otherwise.to_string(), Reader::string)
-    };
-    let unit = optional(reader, "unit", "step");
-    let try_next = optional(reader, "try_next", "the opposite");
-    let lightens = reader.value(&fields, "lightens", false, Reader::boolean);
-    let doses = reader.required(&fields, "doses", &format!("add {DOSE}"));
-    let doses = doses.and_then(|node| {
-        let items = reader.list(node, &fields.name("doses"), "tables with `set` or `define`")?;
-        if items.is_empty() {
-            let hint = Some(format!("write {DOSE}"));
-            reader.hinted(&node.span, format!("{} is empty", fields.name("doses")), hint);
-        }
-        let found: Vec<_> = items.iter().map(|item| dose(reader, item, parameters)).collect();
-        found.into_iter().collect::<Option<Vec<_>>>().filter(|found| !found.is_empty())
-    });
-    let moves = match fields.get("moves") {
-        Some(node) => moves(reader, node),
-        None => Some(Vec::new()),
-    };
-    let (name, resource, unit, try_next) = (name?, resource?, unit?, try_next?);
-    Some(DiagnoseSpec { name, resource, unit, try_next, lightens: lightens?, moves: moves?, doses: doses? })
+fn pathology(field: &Field, parameters: &[Parameter]) -> Option<DiagnoseSpec> {
+    field.keys(DIAGNOSE_KEYS)?;
+    read_all!(DiagnoseSpec {
+        name: field.need("name", "add name = \"narrow_loads\"", label),
+        resource: field.need("resource", "add resource = \"the width of loads\"", Field::string),
+        unit: field.or("unit", "step".to_string(), Field::string),
+        try_next: field.or("try_next", "the opposite".to_string(), Field::string),
+        lightens: field.or("lightens", false, Field::boolean),
+        doses: field.need("doses", &format!("add {DOSE}"), |own| {
+            let doses = own.each("tables with `set` or `define`", |item| dose(item, parameters))?;
+            match doses.is_empty() {
+                true => own.refuse(format!("{own} is empty"), format!("write {DOSE}")),
+                false => Some(doses),
+            }
+        }),
+        moves: field.or("moves", Vec::new(), moves),
+    })
 }
 
 /// Metrics and where they go: `moves = { l1_hit_percent = "down" }`.
-fn moves(reader: &mut Reader, node: &Node) -> Option<Vec<MetricEvidence>> {
-    let Data::Table(entries) = &node.data else {
-        reader.error(&node.span, format!("`moves` is {}, expected a table of metrics", node.kind()));
-        return None;
-    };
+fn moves(field: &Field) -> Option<Vec<MetricEvidence>> {
     let mut found = Vec::new();
-    for entry in entries {
-        if !METRIC_NAMES.contains(&entry.key.as_str()) {
-            let hint = suggestion(&entry.key, METRIC_NAMES.iter().copied(), || {
-                format!("there are {}", METRIC_NAMES.join(", "))
-            });
-            return reader.refuse(&entry.key_span, format!("there is no metric `{}`", entry.key), hint);
+    for entry in field.at(field.node, "`moves`").entries("a table of metrics")? {
+        let name = &entry.key;
+        if !METRIC_NAMES.contains(&name.as_str()) {
+            let (message, hint) = no_metric(name);
+            field.complain(&entry.key_span, message, Some(hint));
+            return None;
         }
-        let direction = match &entry.value.data {
-            Data::Text(text) => MetricDirection::named(text),
-            _ => None,
+        let Some(direction) = field.node.text(name).and_then(MetricDirection::named) else {
+            let message = format!("`{name}` of `moves` is neither \"up\" nor \"down\"");
+            let hint = format!("write moves = {{ {name} = \"down\" }}");
+            return field.at(&entry.value, "").refuse(message, hint);
         };
-        let Some(direction) = direction else {
-            let hint = format!("write moves = {{ {} = \"down\" }}", entry.key);
-            let message = format!("`{}` of `moves` is neither \"up\" nor \"down\"", entry.key);
-            return reader.refuse(&entry.value.span, message, hint);
-        };
-        found.push(MetricEvidence { metric: entry.key.clone(), direction });
+        found.push(MetricEvidence { metric: name.clone(), direction });
     }
     Some(found)
 }
 
-fn dose(reader: &mut Reader, node: &Node, parameters: &[Parameter]) -> Option<DiagnoseDose> {
-    let fields = reader.fields(node, "a dose", &["set", "define"])?;
-    let set = match fields.get("set") {
-        Some(node) => set(reader, node, parameters),
-        None => Some(Vec::new()),
-    };
-    let define = match fields.get("define") {
-        Some(node) => define(reader, node),
-        None => Some(Vec::new()),
-    };
-    let found = DiagnoseDose { set: set?, define: define? };
+fn dose(item: &Field, parameters: &[Parameter]) -> Option<DiagnoseDose> {
+    let field = item.at(item.node, "a dose");
+    field.keys(&["set", "define"])?;
+    let found = read_all!(DiagnoseDose {
+        set: field.or("set", Vec::new(), |own| set(own, parameters)),
+        define: field.or("define", Vec::new(), define),
+    })?;
     if found.set.is_empty() && found.define.is_empty() {
-        return reader.refuse(&node.span, "a dose changes nothing", format!("write {DOSE}"));
+        return field.refuse("a dose changes nothing", format!("write {DOSE}"));
     }
     Some(found)
 }
 
-fn set(reader: &mut Reader, node: &Node, parameters: &[Parameter]) -> Option<Vec<(String, Value)>> {
-    let Data::Table(entries) = &node.data else {
-        reader.error(&node.span, format!("`set` is {}, expected a table of parameters", node.kind()));
-        return None;
-    };
+fn set(field: &Field, parameters: &[Parameter]) -> Option<Vec<(String, Value)>> {
     let mut found = Vec::new();
-    for entry in entries {
-        let Some(parameter) = parameters.iter().find(|own| *own.name == *entry.key) else {
-            let hint = suggestion(&entry.key, parameters.iter().map(|own| &*own.name), || {
-                "`define` sets other macros".to_string()
-            });
+    for entry in field.at(field.node, "`set`").entries("a table of parameters")? {
+        let Some(parameter) = parameters.iter().find(|parameter| *parameter.name == *entry.key) else {
+            let names = parameters.iter().map(|parameter| &*parameter.name);
+            let hint = suggestion(&entry.key, names, || "`define` sets other macros".to_string());
             let message = format!("there is no parameter `{}`", entry.key);
-            return reader.refuse(&entry.key_span, message, hint);
+            field.complain(&entry.key_span, message, Some(hint));
+            return None;
         };
-        found.push((entry.key.clone(), reader.parameter_value(&entry.value, parameter)?));
+        found.push((entry.key.clone(), parameter_value(&field.at(&entry.value, ""), parameter)?));
     }
     Some(found)
 }
 
 /// Macros and what they stand for: numbers or words.
-fn define(reader: &mut Reader, node: &Node) -> Option<Vec<(String, String)>> {
-    let Data::Table(entries) = &node.data else {
-        reader.error(&node.span, format!("`define` is {}, expected a table of macros", node.kind()));
-        return None;
+fn define(field: &Field) -> Option<Vec<(String, String)>> {
+    let is_word = |text: &str| {
+        !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
     };
     let mut found = Vec::new();
-    for entry in entries {
-        let is_word = |text: &str| {
-            let letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-            !text.is_empty() && text.chars().all(letter)
-        };
+    for entry in field.at(field.node, "`define`").entries("a table of macros")? {
         let value = match &entry.value.data {
             Data::Int(value) => Some(value.to_string()),
             Data::Text(text) if is_word(text) => Some(text.clone()),
             _ => None,
         };
         let Some(value) = value.filter(|_| is_word(&entry.key)) else {
-            let hint = "write define = { NO_STAGING = 1 }";
             let message = format!("`{}` of `define` is not a macro with a number or a word", entry.key);
-            return reader.refuse(&entry.value.span, message, hint);
+            return field.at(&entry.value, "").refuse(message, "write define = { NO_STAGING = 1 }");
         };
         found.push((entry.key.clone(), value));
     }

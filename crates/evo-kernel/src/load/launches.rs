@@ -4,10 +4,9 @@
 
 use evo_protocol::entry_name::{self, EntryName};
 use evo_space::document::{Data, Node};
-use evo_space::expr::{Expr, is_name};
+use evo_space::expr::is_name;
 
-use super::arguments::DTYPES;
-use super::fields::{Fields, KnownNames, Reader};
+use super::fields::{Field, argument_name, dtype, expression, extents, read_all};
 use crate::spec::{ArgumentSpec, BufferSpec, L2PersistSpec, LaunchSpec, LoopSpec, PassedSpec, ScalarSpec};
 
 /// How the names of evo's own kernels begin, by which profilers and sanitizers leave them out.
@@ -28,77 +27,62 @@ const KEYS: &[&str] = &[
 
 pub(super) type Launches = (Vec<LaunchSpec>, Vec<LoopSpec>);
 
-/// Reads the list; `argument_names` are those that a launch may pass.
-pub(super) fn read(
-    reader: &mut Reader,
-    node: &Node,
-    names: &KnownNames,
-    argument_names: &[String],
-) -> Option<Launches> {
-    let items = reader.list(node, "`launches`", "tables")?;
+/// Reads the list.
+pub(super) fn read(field: &Field) -> Option<Launches> {
+    let items = field.list("tables")?;
     if items.is_empty() {
-        reader.error(&node.span, "`launches` is empty: the kernel would do no work");
-        return None;
+        return field.wrong("`launches` is empty: the kernel would do no work");
     }
     let (mut launches, mut loops) = (Vec::new(), Vec::new());
     let mut sound = true;
-    for item in items {
-        sound &= one(reader, item, names, argument_names, (&mut launches, &mut loops)).is_some();
+    for item in &items {
+        sound &= one(item, &mut launches, &mut loops).is_some();
     }
     sound.then_some((launches, loops))
 }
 
 /// One table of the list: a launch, a launch that is repeated, or a loop with a body.
-fn one(
-    reader: &mut Reader,
-    node: &Node,
-    names: &KnownNames,
-    argument_names: &[String],
-    (launches, loops): (&mut Vec<LaunchSpec>, &mut Vec<LoopSpec>),
-) -> Option<()> {
-    let what = described(node);
-    if let Some(body) = node.get("body") {
-        let fields = reader.fields(node, "a loop of launches", &[LOOP_KEYS, &["body"]].concat())?;
-        let own = read_loop(reader, &fields, names, argument_names);
-        let inner = names.with_index(index_of(node));
-        let items = reader.list(body, "`body` of a loop of launches", "launches")?;
-        if items.is_empty() {
-            reader.error(&body.span, "`body` of a loop of launches is empty");
-            return None;
-        }
-        let read: Vec<_> = items
-            .iter()
-            .map(|item| {
-                let what = described(item);
-                let fields = reader.fields(item, &what, KEYS)?;
-                launch(reader, &fields, &inner, argument_names)
-            })
-            .collect();
-        let read: Vec<LaunchSpec> = read.into_iter().collect::<Option<_>>()?;
-        launches.extend(read.into_iter().map(|own| LaunchSpec { in_loop: Some(loops.len()), ..own }));
-        loops.push(own?);
+fn one(item: &Field, launches: &mut Vec<LaunchSpec>, loops: &mut Vec<LoopSpec>) -> Option<()> {
+    let Some(body) = item.node.get("body") else {
+        let field = titled(item);
+        field.keys(&[KEYS, LOOP_KEYS].concat())?;
+        let (launch, found) = repeated(&field)?;
+        launches.push(LaunchSpec { in_loop: found.is_some().then_some(loops.len()), ..launch });
+        loops.extend(found);
         return Some(());
+    };
+    let field = item.at(item.node, "a loop of launches");
+    field.keys(&[LOOP_KEYS, &["body"]].concat())?;
+    let found = read_loop(&field);
+    let names = field.context.names.with_index(index_of(item.node));
+    let scope = field.context.naming(names);
+    let body = field.at(body, "`body` of a loop of launches");
+    let read = body.with(&scope).each("launches", |item| {
+        let field = titled(item);
+        field.keys(KEYS)?;
+        launch(&field)
+    })?;
+    if read.is_empty() {
+        return body.wrong(format!("{body} is empty"));
     }
-    let fields = reader.fields(node, &what, &[KEYS, LOOP_KEYS].concat())?;
-    let (own, found) = repeated(reader, &fields, names, argument_names)?;
-    launches.push(LaunchSpec { in_loop: found.is_some().then_some(loops.len()), ..own });
-    loops.extend(found);
+    launches.extend(read.into_iter().map(|launch| LaunchSpec { in_loop: Some(loops.len()), ..launch }));
+    loops.push(found?);
     Some(())
 }
 
+fn titled<'a>(item: &Field<'a>) -> Field<'a> {
+    item.titled("launch", "entry", "a launch")
+}
+
 /// A launch and its own loop, if it says `repeat`.
-fn repeated(
-    reader: &mut Reader,
-    fields: &Fields,
-    names: &KnownNames,
-    argument_names: &[String],
-) -> Option<(LaunchSpec, Option<LoopSpec>)> {
-    let found = match fields.get("repeat") {
-        Some(_) => read_loop(reader, fields, names, argument_names).map(Some),
-        None => refuse_without_repeat(reader, fields).then_some(None),
+fn repeated(field: &Field) -> Option<(LaunchSpec, Option<LoopSpec>)> {
+    let found = match field.get("repeat") {
+        Some(_) => read_loop(field).map(Some),
+        None => refuse_without_repeat(field).then_some(None),
     };
-    let own = launch(reader, fields, &names.with_index(index_of(fields.node)), argument_names);
-    Some((own?, found?))
+    let scope = field.context.naming(field.context.names.with_index(index_of(field.node)));
+    let launch = launch(&field.with(&scope));
+    Some((launch?, found?))
 }
 
 /// Keys of a table with a source of its own: a single launch, or `launches`.
@@ -107,262 +91,158 @@ pub(super) fn keys_beside(others: &[&'static str]) -> Vec<&'static str> {
 }
 
 /// The launches of such a table.
-pub(super) fn read_beside(
-    reader: &mut Reader,
-    fields: &Fields,
-    names: &KnownNames,
-    argument_names: &[String],
-) -> Option<Launches> {
-    let Some(list) = fields.get("launches") else {
-        let (own, found) = repeated(reader, fields, names, argument_names)?;
-        let own = LaunchSpec { in_loop: found.is_some().then_some(0), ..own };
-        return Some((vec![own], found.into_iter().collect()));
+pub(super) fn read_beside(field: &Field) -> Option<Launches> {
+    let Some(list) = field.get("launches") else {
+        let (launch, found) = repeated(field)?;
+        let launch = LaunchSpec { in_loop: found.is_some().then_some(0), ..launch };
+        return Some((vec![launch], found.into_iter().collect()));
     };
-    for key in KEYS.iter().chain(LOOP_KEYS) {
-        if let Some(node) = fields.get(key) {
-            let hint = "each of `launches` has keys of its own".to_string();
-            reader.hinted(&node.span, format!("{} stands beside `launches`", fields.name(key)), Some(hint));
-        }
+    for own in KEYS.iter().chain(LOOP_KEYS).filter_map(|key| field.get(key)) {
+        own.hinted(format!("{own} stands beside `launches`"), "each of `launches` has keys of its own");
     }
-    read(reader, list, names, argument_names)
+    read(&list.at(list.node, "`launches`"))
 }
 
-fn described(node: &Node) -> String {
-    match node.get("entry").map(|entry| &entry.data) {
-        Some(Data::Text(entry)) => format!("launch `{entry}`"),
-        _ => "a launch".to_string(),
-    }
-}
-
-fn launch(
-    reader: &mut Reader,
-    fields: &Fields,
-    names: &KnownNames,
-    argument_names: &[String],
-) -> Option<LaunchSpec> {
-    let entry = reader.required(fields, "entry", "add entry = \"…\", the name of a __global__ function");
-    let entry = entry.and_then(|node| entry_name(reader, node, fields));
-    let grid = reader.need(
-        fields,
-        "grid",
-        "add grid = [\"ceil_div(N, BLOCK)\"], in blocks",
-        |reader, node, what| reader.extents(node, what, names),
-    );
-    let block =
-        reader.need(fields, "block", "add block = [\"THREADS\"], in threads", |reader, node, what| {
-            reader.extents(node, what, names)
-        });
-    // Every field is read before the first `?` below, so that one pass finds all of the errors.
-    let when = optional(reader, fields, "when", names);
-    let shared_bytes = optional(reader, fields, "shared_bytes", names);
-    let cooperative = optional(reader, fields, "cooperative", names);
-    let programmatic = optional(reader, fields, "programmatic", names);
-    let l2_persist = reader.optional(fields, "l2_persist", |reader, node, what| {
-        window(reader, node, what, names, argument_names)
-    });
-    let cluster = reader.optional(fields, "cluster", |reader, node, what| reader.extents(node, what, names));
-    let arguments = match fields.get("arguments") {
-        Some(node) => passed(reader, node, fields, names, argument_names).map(Some),
-        None => Some(None),
-    };
-    Some(LaunchSpec {
-        entry: entry?,
-        when: when?,
-        grid: grid?,
-        block: block?,
-        shared_bytes: shared_bytes?,
-        cluster: cluster?,
-        cooperative: cooperative?,
-        programmatic: programmatic?,
-        l2_persist: l2_persist?,
-        arguments: arguments?,
-        in_loop: None,
+fn launch(field: &Field) -> Option<LaunchSpec> {
+    read_all!(LaunchSpec {
+        entry: field.need("entry", "add entry = \"…\", the name of a __global__ function", entry_name),
+        grid: field.need("grid", "add grid = [\"ceil_div(N, BLOCK)\"], in blocks", extents),
+        block: field.need("block", "add block = [\"THREADS\"], in threads", extents),
+        when: field.optional("when", expression),
+        shared_bytes: field.optional("shared_bytes", expression),
+        cooperative: field.optional("cooperative", expression),
+        programmatic: field.optional("programmatic", expression),
+        l2_persist: field.optional("l2_persist", window),
+        cluster: field.optional("cluster", extents),
+        arguments: field.optional("arguments", passed),
+        in_loop: Some(None),
     })
 }
 
 /// `{ argument = "k", ratio = 0.6 }`. That the argument is a buffer is checked once all arguments are read.
-fn window(
-    reader: &mut Reader,
-    node: &Node,
-    what: &str,
-    names: &KnownNames,
-    argument_names: &[String],
-) -> Option<L2PersistSpec> {
-    let fields = reader.fields(node, what, &["argument", "ratio"])?;
-    let argument = reader.need(
-        &fields,
-        "argument",
-        "add argument = \"…\", a buffer of [[arguments]]",
-        |reader, node, what| reader.argument_name(node, what, argument_names),
-    );
-    let ratio = reader.need(
-        &fields,
-        "ratio",
-        "add ratio = 1.0, the share of its accesses that are kept",
-        |reader, node, what| reader.expression(node, what, names),
-    );
-    Some(L2PersistSpec { argument: argument?, ratio: ratio? })
+fn window(field: &Field) -> Option<L2PersistSpec> {
+    field.keys(&["argument", "ratio"])?;
+    let hint = "add ratio = 1.0, the share of its accesses that are kept";
+    read_all!(L2PersistSpec {
+        argument: field.need("argument", "add argument = \"…\", a buffer of [[arguments]]", argument_name),
+        ratio: field.need("ratio", hint, expression),
+    })
 }
 
 /// Complains of arguments that cannot be used as a launch uses them.
-pub(super) fn check_use(
-    reader: &mut Reader,
-    node: &Node,
-    (launches, loops): (&[LaunchSpec], &[LoopSpec]),
-    arguments: &[ArgumentSpec],
-) {
-    let Data::List(items) = &node.data else { return };
-    let own = items.iter().flat_map(|item| match item.get("body").map(|body| &body.data) {
-        Some(Data::List(body)) => body.iter().collect(),
-        _ => vec![item],
+pub(super) fn check_use(field: &Field, (launches, loops): &Launches, arguments: &[ArgumentSpec]) {
+    let items = field.node.items().unwrap_or_default();
+    let tables = items.iter().flat_map(|item| match item.get("body").and_then(Node::items) {
+        Some(body) => body,
+        None => std::slice::from_ref(item),
     });
-    let find = |name: &str| arguments.iter().find(|own| own.name() == name);
-    for (item, launch) in own.zip(launches) {
-        check_window(reader, item, launch, arguments);
+    let find = |name: &str| arguments.iter().find(|argument| argument.name() == name);
+    for (item, launch) in tables.zip(launches) {
+        check_window(field, item, launch, arguments);
         for (position, passed) in launch.arguments.iter().flatten().enumerate() {
             let PassedSpec::Named(name) = passed else { continue };
             let Some(ArgumentSpec::Buffer(BufferSpec { symbol: Some(symbol), .. })) = find(name) else {
                 continue;
             };
-            let place = match item.get("arguments").map(|own| &own.data) {
-                Some(Data::List(list)) => list.get(position).map(|own| own.span.clone()),
-                _ => None,
-            };
+            let place = item.get("arguments").and_then(Node::items).and_then(|list| list.get(position));
             let hint = "leave it out here: evo copies it into the variable before each call".to_string();
             let message =
                 format!("launch `{}` passes `{name}`, which lies in the variable `{symbol}`", launch.entry);
-            reader.hinted(&place.unwrap_or_else(|| item.span.clone()), message, Some(hint));
+            field.complain(&place.unwrap_or(item).span, message, Some(hint));
         }
     }
     let repeated = items.iter().filter(|item| item.get("repeat").is_some());
-    for (item, own) in repeated.zip(loops) {
-        check_swaps(reader, item.get("swap").unwrap_or(item), own, arguments);
+    for (item, found) in repeated.zip(loops) {
+        check_swaps(&field.at(item.get("swap").unwrap_or(item), "`swap`"), found, arguments);
     }
 }
 
-fn check_window(reader: &mut Reader, item: &Node, launch: &LaunchSpec, arguments: &[ArgumentSpec]) {
+fn check_window(field: &Field, item: &Node, launch: &LaunchSpec, arguments: &[ArgumentSpec]) {
     let Some(window) = &launch.l2_persist else { return };
-    let found = arguments.iter().find(|own| own.name() == window.argument);
+    let found = arguments.iter().find(|argument| argument.name() == window.argument);
     let what = match found {
         Some(ArgumentSpec::Scalar(_)) => "a scalar",
         Some(ArgumentSpec::TensorMap(_)) => "a tensor map",
         Some(ArgumentSpec::Buffer(BufferSpec { symbol: Some(_), .. })) => "a variable of the module",
         Some(ArgumentSpec::Buffer(_)) | None => return,
     };
-    let span = item.get("l2_persist").and_then(|own| own.get("argument")).map(|own| own.span.clone());
+    let place = item.get("l2_persist").and_then(|window| window.get("argument")).unwrap_or(item);
     let message = format!(
         "`l2_persist` of launch `{}` names `{}`, which is {what}, expected a buffer",
         launch.entry, window.argument
     );
     let hint = "name the buffer whose accesses the L2 cache should keep".to_string();
-    reader.hinted(&span.unwrap_or_else(|| item.span.clone()), message, Some(hint));
+    field.complain(&place.span, message, Some(hint));
 }
 
-/// An expression that may be absent; the outer `None` is a complaint.
-fn optional(reader: &mut Reader, fields: &Fields, key: &str, names: &KnownNames) -> Option<Option<Expr>> {
-    reader.optional(fields, key, |reader, node, what| reader.expression(node, what, names))
-}
-
-fn entry_name(reader: &mut Reader, node: &Node, fields: &Fields) -> Option<String> {
-    let what = fields.name("entry");
-    let entry = reader.string(node, &what)?;
+fn entry_name(field: &Field) -> Option<String> {
+    let entry = field.string()?;
     if EntryName::parse(&entry).is_none() {
         let hint = "the name of a __global__ function: scale, ns::scale<float, 4>, scale(float*, int)";
-        return reader.refuse(
-            &node.span,
-            format!("{what} is `{entry}`, which is not a function's name"),
-            hint,
-        );
+        return field.refuse(format!("{field} is `{entry}`, which is not a function's name"), hint);
     }
     if entry_name::base(&entry).starts_with(OWN_PREFIX) {
         let hint = "give it another name: tools that watch a kernel leave out those of evo's own";
-        return reader.refuse(
-            &node.span,
-            format!("{what} is `{entry}`, and `{OWN_PREFIX}` begins evo's own kernels"),
-            hint,
-        );
+        let message = format!("{field} is `{entry}`, and `{OWN_PREFIX}` begins evo's own kernels");
+        return field.refuse(message, hint);
     }
     Some(entry)
 }
 
-fn passed(
-    reader: &mut Reader,
-    node: &Node,
-    fields: &Fields,
-    names: &KnownNames,
-    known: &[String],
-) -> Option<Vec<PassedSpec>> {
-    let what = fields.name("arguments");
-    let items = reader.list(node, &what, "argument names")?;
-    let mut arguments = Vec::new();
-    for (position, item) in items.iter().enumerate() {
-        arguments.extend(match item.data {
-            Data::Table(_) => literal(reader, item, &format!("entry {} of {what}", position + 1), names),
-            Data::Int(_) | Data::Float(_) | Data::Bool(_) => {
-                let hint = "give its type: { value = 1, dtype = \"i32\" }";
-                reader.refuse(&item.span, format!("{what} has a number without a type"), hint)
-            }
-            _ => reader.argument_name(item, &what, known).map(PassedSpec::Named),
-        });
-    }
-    (arguments.len() == items.len()).then_some(arguments)
+fn passed(field: &Field) -> Option<Vec<PassedSpec>> {
+    let items = field.list("argument names")?;
+    let read = items.iter().enumerate().map(|(position, item)| match item.node.data {
+        Data::Table(_) => literal(&item.at(item.node, format!("entry {} of {field}", position + 1))),
+        Data::Int(_) | Data::Float(_) | Data::Bool(_) => {
+            let hint = "give its type: { value = 1, dtype = \"i32\" }";
+            item.refuse(format!("{item} has a number without a type"), hint)
+        }
+        _ => argument_name(item).map(PassedSpec::Named),
+    });
+    read.collect::<Vec<_>>().into_iter().collect()
 }
 
 /// `{ value = "t + 1", dtype = "i32" }`: a number of this launch alone.
-fn literal(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Option<PassedSpec> {
-    let fields = reader.fields(node, what, &["value", "dtype"])?;
-    let value = reader.need(&fields, "value", "add value = 1, or an expression", |reader, node, what| {
-        reader.expression(node, what, names)
+fn literal(field: &Field) -> Option<PassedSpec> {
+    field.keys(&["value", "dtype"])?;
+    let scalar = read_all!(ScalarSpec {
+        name: Some(field.to_string()),
+        value: field.need("value", "add value = 1, or an expression", expression),
+        dtype: field.need("dtype", "add dtype = \"i32\", \"f32\", …", dtype),
     });
-    let dtype = reader.need(&fields, "dtype", "add dtype = \"i32\", \"f32\", …", |reader, node, what| {
-        reader.choice(node, what, DTYPES)
-    });
-    Some(PassedSpec::Literal(ScalarSpec { name: what.to_string(), dtype: dtype?, value: value? }))
+    scalar.map(PassedSpec::Literal)
 }
 
 const LOOP_KEYS: &[&str] = &["repeat", "index", "swap"];
 
 /// Reads the keys of a loop, of which `repeat` must be there.
-fn read_loop(
-    reader: &mut Reader,
-    fields: &Fields,
-    names: &KnownNames,
-    argument_names: &[String],
-) -> Option<LoopSpec> {
-    let times = reader.need(fields, "repeat", "add repeat = \"STEPS\", how often", |reader, node, what| {
-        reader.expression(node, what, names)
-    });
-    let index = reader.optional(fields, "index", |reader, node, what| index(reader, node, what, names));
-    let swap = reader
-        .value(fields, "swap", Vec::new(), |reader, node, what| swaps(reader, node, what, argument_names));
-    Some(LoopSpec { times: times?, index: index?, swap: swap? })
+fn read_loop(field: &Field) -> Option<LoopSpec> {
+    read_all!(LoopSpec {
+        times: field.need("repeat", "add repeat = \"STEPS\", how often", expression),
+        index: field.optional("index", index),
+        swap: field.or("swap", Vec::new(), swaps),
+    })
 }
 
 /// The name of the number, if it is a text: read before anything else, so that a mistake elsewhere in the loop does not
 /// make its uses unknown.
 fn index_of(node: &Node) -> Option<String> {
-    match node.get("index").map(|own| &own.data) {
-        Some(Data::Text(name)) => Some(name.clone()),
-        _ => None,
-    }
+    node.text("index").map(str::to_string)
 }
 
 /// Complains of keys that mean nothing without `repeat`.
-fn refuse_without_repeat(reader: &mut Reader, fields: &Fields) -> bool {
-    let mut sound = true;
-    for key in ["index", "swap"] {
-        if let Some(node) = fields.get(key) {
-            let hint = "add repeat = \"STEPS\", how often the launch is made".to_string();
-            let message = format!("{} has no meaning without `repeat`", fields.name(key));
-            reader.hinted(&node.span, message, Some(hint));
-            sound = false;
-        }
+fn refuse_without_repeat(field: &Field) -> bool {
+    let found: Vec<_> = ["index", "swap"].into_iter().filter_map(|key| field.get(key)).collect();
+    for own in &found {
+        let hint = "add repeat = \"STEPS\", how often the launch is made";
+        own.hinted(format!("{own} has no meaning without `repeat`"), hint);
     }
-    sound
+    found.is_empty()
 }
 
-fn index(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Option<String> {
-    let name = reader.string(node, what)?;
+fn index(field: &Field) -> Option<String> {
+    let name = field.string()?;
+    let names = &field.context.names;
     let complaint = if !is_name(&name) {
         "which cannot be a name"
     } else if names.is_parameter(&name) {
@@ -373,59 +253,49 @@ fn index(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Op
         return Some(name);
     };
     let hint = "choose another name; expressions of the launch read under it which time it is, from 0";
-    reader.refuse(&node.span, format!("{what} is `{name}`, {complaint}"), hint)
+    field.refuse(format!("{field} is `{name}`, {complaint}"), hint)
 }
 
 /// `["u", "v"]`, or a list of such pairs.
-fn swaps(reader: &mut Reader, node: &Node, what: &str, known: &[String]) -> Option<Vec<[String; 2]>> {
-    let items = reader.list(node, what, "pairs of arguments")?;
-    if items.is_empty() {
-        return Some(Vec::new());
+fn swaps(field: &Field) -> Option<Vec<[String; 2]>> {
+    let items = field.list("pairs of arguments")?;
+    if !items.is_empty() && items.iter().all(|item| !matches!(item.node.data, Data::List(_))) {
+        return Some(vec![pair(field)?]);
     }
-    let nested = items.iter().any(|item| matches!(item.data, Data::List(_)));
-    let pairs: Vec<&Node> = if nested { items.iter().collect() } else { vec![node] };
-    let read: Vec<_> = pairs.into_iter().map(|own| pair(reader, own, what, known)).collect();
-    read.into_iter().collect()
+    field.each("pairs of arguments", pair)
 }
 
-fn pair(reader: &mut Reader, node: &Node, what: &str, known: &[String]) -> Option<[String; 2]> {
-    let items = reader.list(node, what, "two arguments")?;
-    let [one, other] = items else {
+fn pair(field: &Field) -> Option<[String; 2]> {
+    let items = field.list("two arguments")?;
+    let [first, second] = &items[..] else {
         let hint = "two buffers change places: swap = [\"u\", \"v\"]";
-        return reader.refuse(
-            &node.span,
-            format!("{what} names {} arguments, expected two", items.len()),
-            hint,
-        );
+        return field.refuse(format!("{field} names {} arguments, expected two", items.len()), hint);
     };
-    let (first, second) = (reader.argument_name(one, what, known), reader.argument_name(other, what, known));
-    let (first, second) = (first?, second?);
-    if first == second {
-        reader.error(&other.span, format!("{what} names `{first}` twice"));
-        return None;
+    let (first, name) = (argument_name(first), argument_name(second));
+    let (first, name) = (first?, name?);
+    if first == name {
+        return second.wrong(format!("{field} names `{first}` twice"));
     }
-    Some([first, second])
+    Some([first, name])
 }
 
-/// Complains of swapped arguments that are not two buffers of one type. `node` is the list of pairs.
-fn check_swaps(reader: &mut Reader, node: &Node, own: &LoopSpec, arguments: &[ArgumentSpec]) {
-    let buffer = |name: &str| arguments.iter().find(|own| own.name() == name);
-    for pair in &own.swap {
-        let [one, other] = [&pair[0], &pair[1]].map(|name| match buffer(name) {
-            Some(ArgumentSpec::Buffer(BufferSpec { symbol: None, dtype, .. })) => Ok(*dtype),
-            _ => Err(name),
-        });
-        let message = match (one, other) {
-            (Err(name), _) | (_, Err(name)) => {
-                format!("`swap` names `{name}`, which is not passed as a pointer")
+/// Complains of swapped arguments that are not two buffers of one type.
+fn check_swaps(field: &Field, found: &LoopSpec, arguments: &[ArgumentSpec]) {
+    for pair in &found.swap {
+        let types =
+            pair.each_ref().map(|name| match arguments.iter().find(|argument| argument.name() == name) {
+                Some(ArgumentSpec::Buffer(BufferSpec { symbol: None, dtype, .. })) => Ok(dtype.as_str()),
+                _ => Err(name),
+            });
+        let message = match types {
+            [Err(name), _] | [_, Err(name)] => {
+                format!("{field} names `{name}`, which is not passed as a pointer")
             }
-            (Ok(one), Ok(other)) if one != other => {
-                let (first, second) = (one.as_str(), other.as_str());
-                format!("`swap` names `{}` of {first} and `{}` of {second}", pair[0], pair[1])
+            [Ok(first), Ok(second)] if first != second => {
+                format!("{field} names `{}` of {first} and `{}` of {second}", pair[0], pair[1])
             }
             _ => continue,
         };
-        let hint = "two buffers of one type change places".to_string();
-        reader.hinted(&node.span, message, Some(hint));
+        field.hinted(message, "two buffers of one type change places");
     }
 }

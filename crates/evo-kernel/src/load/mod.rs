@@ -6,6 +6,7 @@
 //! Files that people name where a space file is wanted: a kernel's source, or a file in another notation. Read as TOML,
 //! they would give an error for each line and not the one that helps.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ use thiserror::Error;
 use crate::access::SpaceAccess;
 use crate::apart::Renderer;
 use crate::embedded;
-use crate::load::fields::{KnownNames, Reader};
+use crate::load::fields::{Field, KnownNames, Scope};
 use crate::load::peers::PeerFile;
 use crate::spec::{KernelSpec, ReferenceSpec, ReplacedDefault, SpaceFile};
 
@@ -76,6 +77,14 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// The errors of a file's text; `shown` names it in messages.
+    pub fn invalid(path: PathBuf, shown: &str, text: &str, diagnostics: &Diagnostics) -> LoadError {
+        let count = diagnostics.list().len();
+        assert!(count > 0, "a file is refused only with a complaint");
+        let (rendered, first) = (diagnostics.render(shown, text), diagnostics.first_place(text));
+        LoadError::Invalid { path, count, rendered, first }
+    }
+
     /// What a person can do about it; the errors of a file that was read carry their own hints in place.
     pub fn hint(&self) -> Option<&str> {
         match self {
@@ -159,12 +168,14 @@ pub(super) fn load_text(
     folder: Option<&Path>,
     access: SpaceAccess,
 ) -> Result<SpaceFile, LoadError> {
-    let mut diagnostics = Diagnostics::default();
+    let diagnostics = RefCell::default();
     let watch = access.watch();
     let renderer = if access.render_apart { Renderer::Apart(Arc::default()) } else { Renderer::Here };
-    let allow_outside = access.allow_outside;
-    let mut reader = Reader { text: &text, folder, allow_outside, renderer, diagnostics: &mut diagnostics };
-    let mut file = read(&path, &mut reader, &watch);
+    let (names, arguments) = (KnownNames::default(), Vec::new());
+    let scope =
+        Scope { text: &text, folder, allow_outside: access.allow_outside, renderer, names, arguments };
+    let mut file = read(&path, scope, &diagnostics, &watch);
+    let mut diagnostics = diagnostics.into_inner();
     if watch.is_over() {
         file = None;
         let (limit, patience) = (access.limit.as_secs_f64(), access.patience().as_secs_f64());
@@ -180,102 +191,98 @@ pub(super) fn load_text(
     }
     match file {
         Some(file) if diagnostics.is_empty() => Ok(file),
-        _ => {
-            let count = diagnostics.list().len();
-            assert!(count > 0, "a file is refused only with a complaint");
-            let (rendered, first) = (diagnostics.render(shown, &text), diagnostics.first_place(&text));
-            Err(LoadError::Invalid { path, count, rendered, first })
-        }
+        _ => Err(LoadError::invalid(path, shown, &text, &diagnostics)),
     }
 }
 
-fn read(path: &Path, reader: &mut Reader, watch: &SpaceWatch) -> Option<SpaceFile> {
-    let root = document::parse(reader.text, reader.diagnostics)?;
-    let has_kernel = root.get("kernel").is_some();
-    let known: Vec<&str> = [COMMON_KEYS, KERNEL_KEYS, if has_kernel { &[] } else { SPACE_KEYS }].concat();
-    reader.fields(&root, "the file", &known)?;
-    let kernel = if has_kernel {
-        read_kernel(path, reader, &root).map(Some)
-    } else {
-        kernel_is_absent(reader, &root).then_some(None)
+fn read(
+    path: &Path,
+    scope: Scope,
+    diagnostics: &RefCell<Diagnostics>,
+    watch: &SpaceWatch,
+) -> Option<SpaceFile> {
+    let text = scope.text;
+    let node = document::parse(text, &mut diagnostics.borrow_mut())?;
+    let scope = Scope { names: KnownNames::of_file(&node), arguments: argument_names(&node), ..scope };
+    let root = Field::new(&node, "the file", &scope, diagnostics);
+    let has_kernel = node.get("kernel").is_some();
+    root.keys(&[COMMON_KEYS, KERNEL_KEYS, if has_kernel { &[] } else { SPACE_KEYS }].concat())?;
+    let kernel = match has_kernel {
+        true => read_kernel(path, &root).map(Some),
+        false => kernel_is_absent(&root).then_some(None),
     };
-    let space = read_space(&root, watch, reader.diagnostics);
+    let space = read_space(&node, watch, &mut diagnostics.borrow_mut());
     // Both parts are read before either ends this, so that one pass shows the errors of both.
     let (space, mut kernel) = (space?, kernel?);
-    if let Some(kernel) = &mut kernel {
-        let found = goals::read_diagnose(reader, root.get("diagnose"), space.parameters());
-        kernel.diagnose = found.unwrap_or_default();
+    if let (Some(kernel), Some(field)) = (&mut kernel, section(&root, "diagnose")) {
+        kernel.diagnose = goals::read_diagnose(&field, space.parameters()).unwrap_or_default();
     }
     // Only in a sound file, whose default cannot fail for a reason that is already reported.
+    let is_sound = diagnostics.borrow().is_empty();
     let (space, replaced_default) = match &kernel {
-        Some(kernel) if reader.diagnostics.is_empty() => {
-            check::parameters_fit(reader, &root, &space, &kernel.check);
+        Some(kernel) if is_sound => {
+            check::parameters_fit(&root, &space, &kernel.check);
             let (space, replaced) = ReplacedDefault::mend(space);
-            prove::default_works(reader, &root, &space, kernel);
+            prove::default_works(&root, &space, kernel);
             (space, replaced)
         }
         _ => (space, None),
     };
-    let (path, text) = (path.to_path_buf(), reader.text.to_string());
+    let (path, text) = (path.to_path_buf(), text.to_string());
     Some(SpaceFile { path, text, space, replaced_default, kernel })
 }
 
+/// A section of the file by its own name.
+fn section<'a>(root: &Field<'a>, key: &str) -> Option<Field<'a>> {
+    root.node.get(key).map(|node| root.at(node, format!("`{key}`")))
+}
+
 /// Complains of the first of a kernel's sections in a file without a kernel.
-fn kernel_is_absent(reader: &mut Reader, root: &Node) -> bool {
-    let first = KERNEL_KEYS.iter().find_map(|key| root.get(key).map(|node| (key, node)));
-    if let Some((key, node)) = first {
-        let hint = Some("add [kernel] with name and template or source".to_string());
-        reader.hinted(&node.span, format!("`{key}` needs a `kernel`"), hint);
+fn kernel_is_absent(root: &Field) -> bool {
+    let first = KERNEL_KEYS.iter().find_map(|key| section(root, key));
+    if let Some(first) = &first {
+        first.hinted(format!("{first} needs a `kernel`"), "add [kernel] with name and template or source");
     }
     first.is_none()
 }
 
-fn read_kernel(path: &Path, reader: &mut Reader, root: &Node) -> Option<KernelSpec> {
-    let names = KnownNames::of_file(root);
-    let files = embedded::TEMPLATES;
-    let header = source::read(reader, root.get("kernel")?, &names, files);
-    let mut section = |key: &str, hint: &str| {
-        let found = root.get(key);
-        if found.is_none() {
-            let span = root.get("kernel").map(|node| node.span.clone()).unwrap_or_default();
-            reader.hinted(&span, format!("the kernel has no `{key}`"), Some(hint.to_string()));
-        }
-        found
+fn read_kernel(path: &Path, root: &Field) -> Option<KernelSpec> {
+    let kernel = section(root, "kernel")?;
+    let header = source::read(&kernel);
+    let needed = |key: &str, hint: &str| {
+        section(root, key).or_else(|| kernel.refuse(format!("the kernel has no `{key}`"), hint))
     };
-    let arguments = section("arguments", "add an [[arguments]] table for each argument of the entry point");
-    let launches = section("launches", "add [[launches]] with entry, grid and block");
-    let problems = section("problems", "add [[problems]] with name and sizes");
-    let check = section("check", "add [check] with reference = …: a variant is nothing without a check");
-    let arguments = arguments.and_then(|node| arguments::read(reader, node, &names));
-    let argument_names = argument_names(root);
-    let launches = launches.and_then(|node| launches::read(reader, node, &names, &argument_names));
-    if let (Some(node), Some(launches), Some(arguments)) = (root.get("launches"), &launches, &arguments) {
-        launches::check_use(reader, node, (&launches.0, &launches.1), arguments);
+    let arguments = needed("arguments", "add an [[arguments]] table for each argument of the entry point");
+    let launch_list = needed("launches", "add [[launches]] with entry, grid and block");
+    let problems = needed("problems", "add [[problems]] with name and sizes");
+    let check = needed("check", "add [check] with reference = …: a variant is nothing without a check");
+    let arguments = arguments.and_then(|field| arguments::read(&field));
+    let launches = launch_list.as_ref().and_then(launches::read);
+    if let (Some(field), Some(launches), Some(arguments)) = (&launch_list, &launches, &arguments) {
+        launches::check_use(field, launches, arguments);
     }
-    let prepare = arguments.as_deref().and_then(|own| source::read_prepare(reader, root, &names, own, files));
-    let problems = problems.and_then(|node| problems::read(reader, node, &names));
-    let check = check.and_then(|node| check::read(reader, node, &names, arguments.as_deref(), files));
-    let objective = goals::read_objective(reader, root.get("objective"), &names);
-    let shown = reader.folder.map_or_else(PathBuf::new, |_| path.to_path_buf());
-    let place = PeerFile { path: &shown, text: reader.text, folder: reader.folder };
-    let peers = peers::read(root.get("peers"), &place, reader.diagnostics);
-    let goals = goals::read_goals(reader, root.get("goals"));
-    let header = header?;
-    let (launches, loops) = launches?;
-    let check = check?;
+    let prepare = arguments.as_deref().and_then(|arguments| source::read_prepare(root, arguments));
+    let problems = problems.and_then(|field| problems::read(&field));
+    let check = check.and_then(|field| check::read(&field, arguments.as_deref()));
+    let objective = goals::read_objective(section(root, "objective").as_ref());
+    let folder = root.context.folder;
+    let shown = folder.map_or_else(PathBuf::new, |_| path.to_path_buf());
+    let peer_file = PeerFile { path: &shown, text: root.context.text, folder };
+    let peers = peers::read(&root.with(&peer_file));
+    let goals = section(root, "goals").map_or(Some(None), |field| goals::read_goals(&field).map(Some));
+    let (header, (launches, loops), check) = (header?, launches?, check?);
     let mut options = header.options;
-    if reader.folder.is_some() {
+    if folder.is_some() {
         let reference = match &check.reference {
             ReferenceSpec::Kernel { source, .. } => Some(source),
             _ => None,
         };
-        let own = prepare.iter().flatten().map(|own| &own.source);
-        let texts = std::iter::once(&header.source).chain(reference).chain(own);
+        let prepare = prepare.iter().flatten().map(|prepare| &prepare.source);
+        let texts = std::iter::once(&header.source).chain(reference).chain(prepare);
         options.extend(source::include_options(&header.include_dirs, texts));
     }
-    let specialized = root.get("kernel").and_then(|node| node.get("specialize"));
-    if let (Some(node), Some(problems)) = (specialized, &problems) {
-        problems::check_specialize(reader, node, &header.specialize, problems);
+    if let (Some(field), Some(problems)) = (kernel.get("specialize"), &problems) {
+        problems::check_specialize(&field, &header.specialize, problems);
     }
     Some(KernelSpec {
         name: header.name,
@@ -299,14 +306,8 @@ fn read_kernel(path: &Path, reader: &mut Reader, root: &Node) -> Option<KernelSp
 
 /// Names as written, so that a mistake elsewhere in an argument does not make its uses unknown.
 fn argument_names(root: &Node) -> Vec<String> {
-    let Some(document::Data::List(items)) = root.get("arguments").map(|node| &node.data) else {
-        return Vec::new();
-    };
-    let name = |item: &Node| match item.get("name").map(|node| &node.data) {
-        Some(document::Data::Text(name)) => Some(name.clone()),
-        _ => None,
-    };
-    items.iter().filter_map(name).collect()
+    let items = root.get("arguments").and_then(Node::items).unwrap_or_default();
+    items.iter().filter_map(|item| item.text("name").map(str::to_string)).collect()
 }
 
 /// Files of a folder that are looked at for one that names a source, and the longest that is.

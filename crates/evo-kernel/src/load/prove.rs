@@ -11,17 +11,17 @@ use evo_space::document::{Data, Node, Span};
 use evo_space::genome::Configuration;
 use evo_space::space::SearchSpace;
 
-use super::fields::Reader;
+use super::fields::Field;
 use crate::signature::{self, SourceEntry, SourceParameter};
 use crate::spec::{KernelSpec, ReferenceSpec, TinySpec};
 use crate::{passed, render, resolve, specialize, tiny};
 
 /// Complains if the default configuration is refused by a constraint, has a launch plan that cannot
 /// be computed for some problem, or does not render.
-pub(super) fn default_works(reader: &mut Reader, root: &Node, space: &SearchSpace, kernel: &KernelSpec) {
+pub(super) fn default_works(root: &Field, space: &SearchSpace, kernel: &KernelSpec) {
     let genome = space.default_genome();
     let configuration = space.configuration(&genome);
-    let parameters = span_of(root, "parameters");
+    let parameters = span_of(root.node, "parameters");
     let violated = space.violations(&genome);
     for constraint in &violated {
         let because = constraint.because.as_ref().map_or(String::new(), |why| format!(" ({why})"));
@@ -32,32 +32,32 @@ pub(super) fn default_works(reader: &mut Reader, root: &Node, space: &SearchSpac
         };
         let values: Vec<String> = configuration.iter().enumerate().filter_map(read).collect();
         let hint = format!("the defaults are {}; a parameter may say `default = …`", values.join(" "));
-        reader.hinted(&span, message, Some(hint));
+        root.complain(&span, message, Some(hint));
     }
     if violated.is_empty() {
-        resolves(reader, root, kernel, &configuration);
-        renders(reader, root, kernel, &configuration);
+        resolves(root, kernel, &configuration);
+        renders(root, kernel, &configuration);
     }
-    reference_takes_what_it_is_given(reader, root, kernel);
+    reference_takes_what_it_is_given(root, kernel);
 }
 
-fn resolves(reader: &mut Reader, root: &Node, kernel: &KernelSpec, configuration: &Configuration) {
+fn resolves(root: &Field, kernel: &KernelSpec, configuration: &Configuration) {
     let hint = || Some(format!("this is the default configuration: {configuration}"));
     for problem in &kernel.problems {
         if let Err(verdict) = resolve::resolve(kernel, configuration, problem) {
-            let span = section_of(root, &verdict);
+            let span = section_of(root.node, &verdict);
             // The same mistake would be told again for each problem.
-            return reader.hinted(&span, verdict.message, hint());
+            return root.complain(&span, verdict.message, hint());
         }
     }
     if let TinySpec::Listed(list) = &kernel.check.tiny
         && let Err(verdict) = tiny::resolve_listed(kernel, list, configuration)
     {
-        reader.hinted(&span_of(root, "check"), verdict.message, hint());
+        root.complain(&span_of(root.node, "check"), verdict.message, hint());
     }
 }
 
-fn renders(reader: &mut Reader, root: &Node, kernel: &KernelSpec, configuration: &Configuration) {
+fn renders(root: &Field, kernel: &KernelSpec, configuration: &Configuration) {
     // One message for all sets of constants, which have most mistakes in common.
     let sets = specialize::of_kernel(kernel);
     let rendered: Vec<_> =
@@ -67,15 +67,16 @@ fn renders(reader: &mut Reader, root: &Node, kernel: &KernelSpec, configuration:
     {
         let message = format!("`{entry}` takes a texture or a surface, `{parameter}`, which evo cannot pass");
         let hint = "pass the data as a buffer: `__ldg` reads it through the same cache".to_string();
-        let launches = root.get("launches");
+        let launches = root.node.get("launches");
         let span =
-            launches.and_then(|own| find_text(own, &entry)).unwrap_or_else(|| span_of(root, "launches"));
-        reader.hinted(&span, message, Some(hint));
+            launches.and_then(|own| find_text(own, &entry)).unwrap_or_else(|| span_of(root.node, "launches"));
+        root.complain(&span, message, Some(hint));
     }
     if let Some(verdict) = rendered.into_iter().find_map(Result::err) {
-        let span = root.get("kernel").and_then(|node| node.get("template")).map(|node| node.span.clone());
+        let span =
+            root.node.get("kernel").and_then(|node| node.get("template")).map(|node| node.span.clone());
         let hint = format!("this is the default configuration: {configuration}");
-        reader.hinted(&span.unwrap_or_default(), verdict.message, Some(hint));
+        root.complain(&span.unwrap_or_default(), verdict.message, Some(hint));
     }
 }
 
@@ -94,7 +95,7 @@ fn texture_of(kernel: &KernelSpec, text: &str) -> Option<(String, String)> {
 
 /// A reference kernel is launched with what the file declares, whatever its own list says: a pointer taken for a number
 /// gives answers that every variant would be blamed for.
-fn reference_takes_what_it_is_given(reader: &mut Reader, root: &Node, kernel: &KernelSpec) {
+fn reference_takes_what_it_is_given(root: &Field, kernel: &KernelSpec) {
     let ReferenceSpec::Kernel { source, launches, .. } = &kernel.check.reference else { return };
     for launch in launches {
         let SourceEntry::Read(definitions) = signature::find(&source.text, &launch.entry) else { continue };
@@ -109,8 +110,8 @@ fn reference_takes_what_it_is_given(reader: &mut Reader, root: &Node, kernel: &K
             let hint = "it gets the kernel's arguments in their order, scratch too; `arguments = […]` in its table \
                         names others";
             let span =
-                root.get("check").and_then(|check| check.get("reference")).map(|node| node.span.clone());
-            reader.hinted(&span.unwrap_or_default(), message, Some(hint.to_string()));
+                root.node.get("check").and_then(|check| check.get("reference")).map(|node| node.span.clone());
+            root.complain(&span.unwrap_or_default(), message, Some(hint.to_string()));
         }
     }
 }
@@ -124,18 +125,15 @@ fn section_of(root: &Node, verdict: &Verdict) -> Span {
     // Texts of ranges are short and stand elsewhere too.
     for (evidence, key) in [("fill_of", "fill"), ("check_of", "check")] {
         if let Some(name) = verdict.evidence.get(evidence).and_then(|name| name.as_str())
-            && let Some(Data::List(arguments)) = root.get("arguments").map(|node| &node.data)
-            && let Some(own) = arguments.iter().find(|one| is_named(one, name)).and_then(|one| one.get(key))
+            && let Some(arguments) = root.get("arguments").and_then(Node::items)
+            && let Some(own) =
+                arguments.iter().find(|item| item.text("name") == Some(name)).and_then(|item| item.get(key))
         {
             return own.span.clone();
         }
     }
     let text = verdict.evidence.get("expression").and_then(|text| text.as_str());
     text.and_then(|text| find_text(root, text)).unwrap_or_else(|| span_of(root, "problems"))
-}
-
-fn is_named(node: &Node, name: &str) -> bool {
-    matches!(node.get("name").map(|node| &node.data), Some(Data::Text(own)) if own == name)
 }
 
 fn find_text(node: &Node, wanted: &str) -> Option<Span> {

@@ -8,16 +8,14 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use evo_space::diagnostic::nearest;
-use evo_space::document::{Data, Node, Span};
+use evo_space::document::{Data, Node};
 
-use super::fields::{Fields, KnownNames, Reader};
+use super::fields::{Field, expression, label};
 use super::{launches, problems};
 use crate::access::{self, ARRAY_MAX};
 use crate::apart::{RenderFailure, Renderer};
-use crate::spec::{ArgumentSpec, BufferSpec, KernelText, OptionSpec, PassedSpec, PrepareSpec, SourceKind};
-
-/// Embedded files that a space file may name: name and text.
-pub(super) type Files = [(&'static str, &'static str)];
+use crate::embedded::TEMPLATES;
+use crate::spec::{ArgumentSpec, KernelText, OptionSpec, PassedSpec, PrepareSpec, SourceKind};
 
 pub(super) struct Header {
     pub(super) name: String,
@@ -29,38 +27,33 @@ pub(super) struct Header {
 }
 
 /// Reads the table, and checks that a template parses and reads only names that exist.
-pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames, files: &Files) -> Option<Header> {
-    let known = ["name", "template", "source", "options", "include_dirs", "specialize", "persistent"];
-    let fields = reader.fields(node, "`kernel`", &known)?;
-    let name = reader.need(&fields, "name", "add name = \"…\"", Reader::label);
-    let specialize = match fields.get("specialize") {
-        Some(node) => problems::read_specialize(reader, node, &fields.name("specialize"), names),
-        None => Some(Vec::new()),
-    };
+pub(super) fn read(field: &Field) -> Option<Header> {
+    field.keys(&["name", "template", "source", "options", "include_dirs", "specialize", "persistent"])?;
+    let names = &field.context.names;
+    let name = field.need("name", "add name = \"…\"", label);
+    let specialize = field.or("specialize", Vec::new(), problems::read_specialize);
     // A template may read all of them, even where one of the names is wrong.
     let constants =
         specialize.clone().unwrap_or_else(|| names.sizes().iter().map(ToString::to_string).collect());
-    let source = match (fields.get("template"), fields.get("source")) {
-        (Some(node), None) => read_text(reader, node, &fields, "template", SourceKind::Template, files)
-            .inspect(|text| check_template(reader, node, text, names, &constants)),
-        (None, Some(node)) => read_text(reader, node, &fields, "source", SourceKind::Plain, files),
-        (Some(_), Some(node)) => {
+    let source = match (field.get("template"), field.get("source")) {
+        (Some(own), None) => {
+            read_text(&own, SourceKind::Template).inspect(|text| check_template(&own, text, &constants))
+        }
+        (None, Some(own)) => plain_source(&own),
+        (Some(_), Some(own)) => {
             let hint = "a template is rendered; a source gets parameters as -D macros";
-            reader.refuse(&node.span, "`kernel` has both `template` and `source`", hint)
+            own.refuse("`kernel` has both `template` and `source`", hint)
         }
         (None, None) => {
             let hint = "add source = \"my.cu\" (parameters as macros) or template = \"my.cu.j2\"";
-            let _ = reader.required(&fields, "source", hint);
-            None
+            field.need("source", hint, plain_source)
         }
     };
-    let options = reader.value(&fields, "options", Vec::new(), |reader, node, what| {
-        let names = names.parameters_only();
-        reader
-            .each(node, what, "compiler options", |reader, item| compiler_option(reader, item, what, &names))
-    });
-    let include_dirs = reader.value(&fields, "include_dirs", Vec::new(), include_dirs);
-    let is_persistent = reader.value(&fields, "persistent", false, Reader::boolean);
+    let scope = field.context.naming(names.parameters_only());
+    let options =
+        field.with(&scope).or("options", Vec::new(), |own| own.each("compiler options", compiler_option));
+    let include_dirs = field.or("include_dirs", Vec::new(), |own| own.each("folders", include_folder));
+    let is_persistent = field.or("persistent", false, Field::boolean);
     Some(Header {
         name: name?,
         source: source?,
@@ -72,144 +65,112 @@ pub(super) fn read(reader: &mut Reader, node: &Node, names: &KnownNames, files: 
 }
 
 /// A text, or a table with what a parameter chooses.
-fn compiler_option(reader: &mut Reader, node: &Node, what: &str, names: &KnownNames) -> Option<OptionSpec> {
-    if !matches!(node.data, Data::Table(_)) {
-        return Some(OptionSpec { text: reader.string(node, what)?, value: None, when: None });
+fn compiler_option(item: &Field) -> Option<OptionSpec> {
+    if !matches!(item.node.data, Data::Table(_)) {
+        return Some(OptionSpec { text: item.string()?, value: None, when: None });
     }
-    let fields = reader.fields(node, &format!("an entry of {what}"), &["option", "value", "when"])?;
+    let field = item.at(item.node, format!("an entry of {item}"));
+    field.keys(&["option", "value", "when"])?;
     let hint = "add option = \"--use_fast_math\", with `when`; or option = \"-maxrregcount\", with `value`";
-    let text = reader.required(&fields, "option", hint);
-    let text = text.and_then(|node| {
-        let name = fields.name("option");
-        let text = reader.string(node, &name)?;
-        let needs_value = fields.get("value").is_some();
+    let text = field.need("option", hint, |own| {
+        let text = own.string()?;
+        let needs_value = field.get("value").is_some();
         if text.contains(char::is_whitespace) || (needs_value && text.contains('=')) {
-            let hint = Some("`value` stands behind the `=`, which evo writes".to_string());
-            reader.hinted(
-                &node.span,
-                format!("{name} is `{text}`, expected a single word without `=`"),
-                hint,
-            );
-            return None;
+            let message = format!("{own} is `{text}`, expected a single word without `=`");
+            return own.refuse(message, "`value` stands behind the `=`, which evo writes");
         }
         Some(text)
     });
-    let mut expression =
-        |key: &str| reader.optional(&fields, key, |reader, node, what| reader.expression(node, what, names));
-    let (value, when) = (expression("value"), expression("when"));
+    let (value, when) = (field.optional("value", expression), field.optional("when", expression));
     Some(OptionSpec { text: text?, value: value?, when: when? })
 }
 
+pub(super) fn plain_source(field: &Field) -> Option<KernelText> {
+    read_text(field, SourceKind::Plain)
+}
+
 /// A source file: beside the space file, else among the embedded ones.
-pub(super) fn read_text(
-    reader: &mut Reader,
-    node: &Node,
-    fields: &Fields,
-    key: &str,
-    kind: SourceKind,
-    files: &Files,
-) -> Option<KernelText> {
-    let what = fields.name(key);
-    let name = reader.string(node, &what)?;
-    let beside = reader.path_beside(&name);
-    if let Some(folder) = reader.folder {
-        match access::read_beside(folder, &name, reader.allow_outside) {
+fn read_text(field: &Field, kind: SourceKind) -> Option<KernelText> {
+    let name = field.string()?;
+    let scope = field.context;
+    let beside = scope.path_beside(&name);
+    if let Some(folder) = scope.folder {
+        match access::read_beside(folder, &name, scope.allow_outside) {
             Ok(mut text) => {
                 // evo's header comes first, and a byte order mark is none in the middle of a text.
                 if text.starts_with('\u{feff}') {
                     text.remove(0);
                 }
-                return Some(KernelText { kind, path: beside, text, renderer: reader.renderer.clone() });
+                return Some(KernelText { kind, path: beside, text, renderer: scope.renderer.clone() });
             }
             Err(cause) if cause.kind() == ErrorKind::NotFound => {}
             // A file that is there and cannot be read is an error: an embedded one must not take its place.
-            Err(cause) => {
-                reader.unreadable(node, &what, &beside, &cause);
-                return None;
-            }
+            Err(cause) => return unreadable(field, &beside, &cause),
         }
     }
-    if let Some((_, text)) = files.iter().find(|(own, _)| *own == name) {
+    if let Some((_, text)) = TEMPLATES.iter().find(|(template, _)| *template == name) {
         let (path, renderer) = (PathBuf::from(&name), Renderer::Here);
         return Some(KernelText { kind, path, text: (*text).to_string(), renderer });
     }
-    let hint = match nearest(&name, files.iter().map(|(own, _)| *own)) {
+    let hint = match nearest(&name, TEMPLATES.iter().map(|(template, _)| *template)) {
         Some(near) => format!("did you mean the embedded `{near}`?"),
         None => format!("looked for `{}`", beside.display()),
     };
-    reader.refuse(&node.span, format!("{what}: there is no file `{name}`"), hint)
+    field.refuse(format!("{field}: there is no file `{name}`"), hint)
 }
 
-fn check_template(
-    reader: &mut Reader,
-    node: &Node,
-    text: &KernelText,
-    names: &KnownNames,
-    constants: &[String],
-) {
+fn check_template(field: &Field, text: &KernelText, constants: &[String]) {
+    let names = &field.context.names;
     let sizes = names.sizes();
     let known: Vec<&str> =
         names.parameters().into_iter().chain(constants.iter().map(String::as_str)).collect();
     let errors = match text.renderer.check(&text.path, &text.text, &known) {
         Ok(errors) => errors,
         Err(RenderFailure::Template(error)) => vec![error],
-        Err(RenderFailure::Machine(message)) => return reader.hinted(&node.span, message, None),
+        Err(RenderFailure::Machine(message)) => return field.error(message),
     };
     for error in errors {
         let is_size = error.name.as_deref().is_some_and(|name| sizes.contains(name));
-        let hint = match is_size {
-            true => Some(
-                "a size of problems is an argument; `specialize` makes it a template variable too"
-                    .to_string(),
-            ),
-            false => error.hint.clone(),
-        };
-        reader.hinted(&node.span, error.to_string(), hint);
+        let of_size = "a size of problems is an argument; `specialize` makes it a template variable too";
+        let hint = if is_size { Some(of_size.to_string()) } else { error.hint.clone() };
+        field.complain(&field.node.span, error.to_string(), hint);
     }
 }
 
-impl Reader<'_> {
-    pub(super) fn existing_file(&mut self, node: &Node, what: &str) -> Option<PathBuf> {
-        let name = self.string(node, what)?;
-        let path = self.path_beside(&name);
-        let folder = self.folder.unwrap_or(Path::new("."));
-        match access::open_beside(folder, &name, ARRAY_MAX, self.allow_outside) {
-            Ok(_) => return Some(path),
-            Err(cause) if cause.kind() == ErrorKind::NotFound => {}
-            Err(cause) => {
-                self.unreadable(node, what, &path, &cause);
-                return None;
-            }
+pub(super) fn existing_file(field: &Field) -> Option<PathBuf> {
+    let name = field.string()?;
+    let path = field.context.path_beside(&name);
+    let folder = field.context.folder.unwrap_or(Path::new("."));
+    match access::open_beside(folder, &name, ARRAY_MAX, field.context.allow_outside) {
+        Ok(_) => Some(path),
+        Err(cause) if cause.kind() == ErrorKind::NotFound => {
+            let hint = format!("looked for `{}`", path.display());
+            field.refuse(format!("{field}: there is no file `{name}`"), hint)
         }
-        let hint = format!("looked for `{}`", path.display());
-        self.refuse(&node.span, format!("{what}: there is no file `{name}`"), hint)
-    }
-
-    fn unreadable(&mut self, node: &Node, what: &str, path: &Path, cause: &io::Error) {
-        let hint = access::is_outside(cause).then(|| {
-            "copy the file beside the space file, or pass `--allow-outside` if you trust the space"
-                .to_string()
-        });
-        self.hinted(&node.span, format!("{what}: cannot read `{}`: {cause}", path.display()), hint);
+        Err(cause) => unreadable(field, &path, &cause),
     }
 }
 
-pub(super) fn include_dirs(reader: &mut Reader, node: &Node, what: &str) -> Option<Vec<PathBuf>> {
-    reader.each(node, what, "folders", |reader, item| include_folder(reader, item, what))
+fn unreadable<T>(field: &Field, path: &Path, cause: &io::Error) -> Option<T> {
+    let hint = access::is_outside(cause).then(|| {
+        "copy the file beside the space file, or pass `--allow-outside` if you trust the space".to_string()
+    });
+    let message = format!("{field}: cannot read `{}`: {cause}", path.display());
+    field.complain(&field.node.span, message, hint);
+    None
 }
 
-fn include_folder(reader: &mut Reader, node: &Node, what: &str) -> Option<PathBuf> {
-    let name = reader.string(node, what)?;
-    let path = reader.path_beside(&name);
-    let base = reader.folder.unwrap_or(Path::new("."));
+fn include_folder(field: &Field) -> Option<PathBuf> {
+    let name = field.string()?;
+    let path = field.context.path_beside(&name);
+    let base = field.context.folder.unwrap_or(Path::new("."));
     if !path.is_dir() {
         let hint = format!("looked for `{}`; folders are relative to the space file", path.display());
-        return reader.refuse(&node.span, format!("{what}: there is no folder `{name}`"), hint);
+        return field.refuse(format!("{field}: there is no folder `{name}`"), hint);
     }
-    if !reader.allow_outside && !access::is_below(base, &path) {
+    if !field.context.allow_outside && !access::is_below(base, &path) {
         let hint = "copy the headers beside the space file, or pass `--allow-outside` if you trust the space";
-        let message = format!("{what}: `{name}` is outside the folder of the space file");
-        return reader.refuse(&node.span, message, hint);
+        return field.refuse(format!("{field}: `{name}` is outside the folder of the space file"), hint);
     }
     Some(path)
 }
@@ -246,73 +207,56 @@ fn included(text: &str) -> impl Iterator<Item = &str> {
 const FILL_HINT: &str = "give the input that the launches write fill = { prepared = true }";
 
 /// Reads the table, if there is one, and checks that inputs are prepared where the file says so.
-pub(super) fn read_prepare(
-    reader: &mut Reader,
-    root: &Node,
-    names: &KnownNames,
-    arguments: &[ArgumentSpec],
-    files: &Files,
-) -> Option<Option<PrepareSpec>> {
-    let buffers = || {
-        arguments.iter().filter_map(|own| if let ArgumentSpec::Buffer(own) = own { Some(own) } else { None })
+pub(super) fn read_prepare(root: &Field, arguments: &[ArgumentSpec]) -> Option<Option<PrepareSpec>> {
+    let prepared: Vec<_> = arguments
+        .iter()
+        .filter_map(|argument| match argument {
+            ArgumentSpec::Buffer(buffer) if buffer.is_prepared() => Some(buffer),
+            _ => None,
+        })
+        .collect();
+    // The fill of an argument.
+    let place = |name: &str| {
+        let items = root.node.get("arguments").and_then(Node::items).unwrap_or_default();
+        let item = items.iter().find(|item| item.text("name") == Some(name));
+        root.at(item.map_or(root.node, |item| item.get("fill").unwrap_or(item)), "")
     };
-    let prepared: Vec<&BufferSpec> = buffers().filter(|own| own.is_prepared()).collect();
-    let place = |name: &str| place_of(root, name);
-    for own in &prepared {
-        if !own.role.is_read() {
-            let hint = "what is prepared is an input of the timed launches".to_string();
-            reader.hinted(
-                &place(&own.name),
-                format!("`{}` is prepared, and not an input", own.name),
-                Some(hint),
-            );
-        }
+    for buffer in prepared.iter().filter(|buffer| !buffer.role.is_read()) {
+        let message = format!("`{}` is prepared, and not an input", buffer.name);
+        place(&buffer.name).hinted(message, "what is prepared is an input of the timed launches");
     }
-    let Some(node) = root.get("prepare") else {
-        if let Some(own) = prepared.first() {
-            let hint = "add [prepare] with source, entry, grid, block and arguments";
-            return reader.refuse(
-                &place(&own.name),
-                format!("`{}` is prepared, and there is no [prepare]", own.name),
-                hint,
-            );
-        }
-        return Some(None);
+    let Some(node) = root.node.get("prepare") else {
+        let Some(buffer) = prepared.first() else { return Some(None) };
+        let message = format!("`{}` is prepared, and there is no [prepare]", buffer.name);
+        let hint = "add [prepare] with source, entry, grid, block and arguments";
+        return place(&buffer.name).refuse(message, hint);
     };
-    if prepared.is_empty() {
-        reader.hinted(&node.span, "[prepare] prepares no argument", Some(FILL_HINT.to_string()));
-    }
-    let fields = reader.fields(node, "`prepare`", &launches::keys_beside(&["source"]))?;
     // Outputs and workspace hold nothing yet, and a tensor map describes what may not be there.
-    let is_there = |own: &&ArgumentSpec| match own {
-        ArgumentSpec::Buffer(own) => own.role.is_read(),
+    let is_there = |argument: &&ArgumentSpec| match argument {
+        ArgumentSpec::Buffer(buffer) => buffer.role.is_read(),
         ArgumentSpec::Scalar(_) => true,
         ArgumentSpec::TensorMap(_) => false,
     };
-    let known: Vec<String> = arguments.iter().filter(is_there).map(|own| own.name().to_string()).collect();
-    let text = reader.required(&fields, "source", "add source = \"prepare.cu\", a file of its own");
-    let text = text.and_then(|node| read_text(reader, node, &fields, "source", SourceKind::Plain, files));
-    let read = launches::read_beside(reader, &fields, names, &known);
-    let (source, (launches, loops)) = (text?, read?);
-    let passes = |name: &str| {
-        let is_own = |own: &PassedSpec| matches!(own, PassedSpec::Named(own) if own == name);
-        launches.iter().any(|own| own.arguments.as_ref().is_none_or(|all| all.iter().any(is_own)))
+    let there = arguments.iter().filter(is_there).map(|argument| argument.name().to_string());
+    let scope = root.context.passing(there.collect());
+    let field = root.at(node, "`prepare`");
+    let field = field.with(&scope);
+    if prepared.is_empty() {
+        field.hinted("[prepare] prepares no argument", FILL_HINT);
+    }
+    field.keys(&launches::keys_beside(&["source"]))?;
+    let source = field.need("source", "add source = \"prepare.cu\", a file of its own", plain_source);
+    let read = launches::read_beside(&field);
+    let (source, (launches, loops)) = (source?, read?);
+    let is_passed = |name: &str| {
+        let is_named = |passed: &PassedSpec| matches!(passed, PassedSpec::Named(own) if own == name);
+        launches.iter().any(|launch| launch.arguments.as_ref().is_none_or(|all| all.iter().any(is_named)))
     };
-    if let Some(own) = prepared.iter().find(|own| !passes(&own.name)) {
+    if let Some(buffer) = prepared.iter().find(|buffer| !is_passed(&buffer.name)) {
         let hint = "name it among the `arguments` of the launch that writes it";
-        return reader.refuse(&node.span, format!("no launch of [prepare] is given `{}`", own.name), hint);
+        return field.refuse(format!("no launch of [prepare] is given `{}`", buffer.name), hint);
     }
     Some(Some(PrepareSpec { source, launches, loops }))
-}
-
-fn place_of(root: &Node, name: &str) -> Span {
-    let Some(Data::List(items)) = root.get("arguments").map(|node| &node.data) else {
-        return Span::default();
-    };
-    let own = items
-        .iter()
-        .find(|item| matches!(item.get("name").map(|node| &node.data), Some(Data::Text(own)) if own == name));
-    own.map(|own| own.get("fill").unwrap_or(own).span.clone()).unwrap_or_default()
 }
 
 #[cfg(test)]

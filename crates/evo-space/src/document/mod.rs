@@ -7,6 +7,7 @@
 //! reads the rest of the file as items of the list and reports every line, but never the
 //! bracket: here the bracket is found and everything after it is left out.
 
+mod field;
 mod json;
 
 use toml::Spanned;
@@ -16,6 +17,8 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::text::is_json;
 
 pub use crate::diagnostic::Span;
+pub(crate) use field::reading;
+pub use field::{Field, suggestion};
 
 /// Reads TOML or JSON (told apart by the first character that is not white space: `{` is JSON).
 /// A file that is not well-formed leaves an error in `diagnostics` and gives `None`.
@@ -114,6 +117,22 @@ impl Node {
 
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entries()?.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
+    }
+
+    /// The items of a list.
+    pub fn items(&self) -> Option<&[Node]> {
+        match &self.data {
+            Data::List(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The text that a key of this table has.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        match &self.get(key)?.data {
+            Data::Text(text) => Some(text),
+            _ => None,
+        }
     }
 
     /// `an integer`, `a text`, …, for messages.
@@ -275,6 +294,15 @@ mod tests {
         check("[[c]]\nx = 0x10\n[[c]]\nx = 1_000\n", "{c: [{x: 16}, {x: 1000}]}");
         check("x = 99999999999999999999", "{x: big 99999999999999999999}");
         check("a.b = 1\na.c = { d = -inf }", "{a: {b: 1, c: {d: -inf}}}");
+    }
+
+    #[test]
+    fn json_becomes_the_same_tree() {
+        check(
+            r#" {"a": [1, -2, 2.5e-3, -0, 1E5], "b": {"c": "x\n\u00e9\ud83d\ude00\/"}, "d": null, "e": [true, {}, []]}"#,
+            r#"{a: [1, -2, 0.0025, 0, 100000.0], b: {c: "x\né😀/"}, d: null, e: [true, {}, []]}"#,
+        );
+        check("{\"n\": 199730046861096889759}", "{n: big 199730046861096889759}");
     }
 
     #[test]

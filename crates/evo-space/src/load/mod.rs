@@ -7,8 +7,8 @@ use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::diagnostic::{Diagnostic, Diagnostics, Span, nearest};
-use crate::document::{self, Data, Node, TableEntry};
+use crate::diagnostic::{Diagnostics, Span, nearest};
+use crate::document::{self, Data, Field, Node, TableEntry};
 use crate::explain::{STEPS, conflict_watched, removal};
 use crate::expr::{Expr, ExprError, is_name};
 use crate::index::Limits;
@@ -43,62 +43,56 @@ impl SearchSpace {
 /// that `diagnostics` holds at least one new error. A space that is proven to have no
 /// valid point is an error that names the constraints to blame.
 pub fn read_space(root: &Node, watch: &SpaceWatch, diagnostics: &mut Diagnostics) -> Option<SearchSpace> {
-    let before = diagnostics.list().len();
-    let parameters = read_parameters(root, diagnostics);
+    document::reading(root, "the file", diagnostics, |root| space(root, watch))
+}
+
+fn space(root: &Field, watch: &SpaceWatch) -> Option<SearchSpace> {
+    let before = root.complaints();
+    let parameters = read_parameters(root);
     // After a bad parameter an unknown name in a constraint would be a second error for one mistake.
-    let names_known = diagnostics.list().len() == before;
-    let constraints = read_constraints(root, &parameters, names_known, watch, diagnostics);
-    if diagnostics.list().len() > before {
+    let names_known = root.complaints() == before;
+    let constraints = read_constraints(root, &parameters, names_known, watch);
+    if root.complaints() > before {
         return None;
     }
-    let place = root.get("parameters").map_or(0..0, |node| node.span.clone());
+    let place = root.get("parameters")?;
     let space = SearchSpace::watched(parameters, constraints, Limits::default(), watch);
     if watch.is_over() {
-        refuse_unfinished(space.constraints(), watch, place, diagnostics);
+        let constraint = watch.constraint().and_then(|at| space.constraints().get(at)?.span.clone());
+        let message = match constraint {
+            Some(_) => "counting the valid points takes too long, and this constraint was being worked on",
+            None => "counting the valid points takes too long",
+        };
+        let hint = "simplify it, or split it into constraints that read fewer parameters each";
+        place.complain(&constraint.unwrap_or(place.node.span.clone()), message, Some(hint.to_string()));
         return None;
     }
     if space.count() == 0 {
-        explain_empty(space.parameters(), space.constraints(), watch, place, diagnostics);
+        explain_empty(&place, space.parameters(), space.constraints(), watch);
         return None;
     }
     Some(space)
 }
 
-fn refuse_unfinished(
-    constraints: &[Constraint],
-    watch: &SpaceWatch,
-    place: Span,
-    diagnostics: &mut Diagnostics,
-) {
-    let constraint = watch.constraint().and_then(|at| constraints.get(at));
-    let span = constraint.and_then(|constraint| constraint.span.clone());
-    let message = match span {
-        Some(_) => "counting the valid points takes too long, and this constraint was being worked on",
-        None => "counting the valid points takes too long",
-    };
-    let hint = "simplify it, or split it into constraints that read fewer parameters each";
-    diagnostics.error_with_hint(span.unwrap_or(place), message, hint);
-}
-
-fn explain_empty(
-    parameters: &[Parameter],
-    constraints: &[Constraint],
-    watch: &SpaceWatch,
-    place: Span,
-    diagnostics: &mut Diagnostics,
-) {
+fn explain_empty(place: &Field, parameters: &[Parameter], constraints: &[Constraint], watch: &SpaceWatch) {
     let guilty = conflict_watched(parameters, constraints, watch);
     let alone = |constraint: &Constraint| {
         let single = std::slice::from_ref(constraint);
         !conflict_watched(parameters, single, watch).is_empty()
     };
+    let blame = |at: usize, message: &str, failure: Option<String>| {
+        let constraint = &constraints[at];
+        let failure = failure.map(|failure| format!("it has no value at some points: {failure}"));
+        let because = constraint.because.as_ref().map(|because| format!("it is there because: {because}"));
+        place.complain(constraint.span.as_ref().unwrap_or(&place.node.span), message, failure.or(because));
+    };
     match guilty.as_slice() {
-        [] => diagnostics.error(place, "the space has no valid point"),
+        [] => place.error("the space has no valid point"),
         [first, ..] if alone(&constraints[*first]) => {
             for at in &guilty {
                 let failure = removal(parameters, &constraints[*at], STEPS, watch).failure;
                 let message = "no point satisfies this constraint, so the space has no valid point";
-                blame(&constraints[*at], message, failure, &place, diagnostics);
+                blame(*at, message, failure);
             }
         }
         [first, rest @ ..] => {
@@ -106,28 +100,10 @@ fn explain_empty(
                 "the space has no valid point: these {} constraints exclude each other",
                 guilty.len()
             );
-            blame(&constraints[*first], &message, None, &place, diagnostics);
-            rest.iter()
-                .for_each(|at| blame(&constraints[*at], "… and this constraint", None, &place, diagnostics));
+            blame(*first, &message, None);
+            rest.iter().for_each(|at| blame(*at, "… and this constraint", None));
         }
     }
-}
-
-fn blame(
-    constraint: &Constraint,
-    message: &str,
-    failure: Option<String>,
-    place: &Span,
-    diagnostics: &mut Diagnostics,
-) {
-    let span = constraint.span.clone().unwrap_or_else(|| place.clone());
-    let failure = failure.map(|failure| format!("it has no value at some points: {failure}"));
-    let because = constraint.because.as_ref().map(|because| format!("it is there because: {because}"));
-    diagnostics.push(Diagnostic {
-        message: message.to_string(),
-        span: Some(span),
-        hint: failure.or(because),
-    });
 }
 
 /// Positions are 16-bit numbers.
@@ -139,119 +115,91 @@ const MAX_PARAMETERS: usize = 500;
 /// Longer names fill a screen, and are beyond what a compiler is told on a command line.
 const MAX_NAME: usize = 128;
 
-pub(crate) fn read_parameters(root: &Node, diagnostics: &mut Diagnostics) -> Vec<Parameter> {
+fn read_parameters(root: &Field) -> Vec<Parameter> {
     let example = "write for example `[parameters]` and below it `BLOCK = [64, 128, 256]`";
-    let Some(node) = root.get("parameters") else {
-        diagnostics.error_with_hint(
-            root.span.start..root.span.start,
-            "the file has no `parameters`",
-            example,
-        );
+    let Some(field) = root.get("parameters") else {
+        let start = root.node.span.start;
+        root.complain(&(start..start), "the file has no `parameters`", Some(example.to_string()));
         return Vec::new();
     };
-    let Some(entries) = node.entries() else {
-        let message = format!("expected a table of parameters, found {}", node.kind());
-        diagnostics.error_with_hint(node.span.clone(), message, example);
+    let Some(entries) = field.node.entries() else {
+        field.hinted(format!("expected a table of parameters, found {}", field.node.kind()), example);
         return Vec::new();
     };
     if entries.is_empty() {
-        diagnostics.error_with_hint(node.span.clone(), "`parameters` is empty", example);
+        field.hinted("`parameters` is empty", example);
     }
     if entries.len() > MAX_PARAMETERS {
-        diagnostics.error(node.span.clone(), format!("more than {MAX_PARAMETERS} parameters"));
+        field.error(format!("more than {MAX_PARAMETERS} parameters"));
         return Vec::new();
     }
-    entries.iter().filter_map(|entry| read_parameter(entry, diagnostics)).collect()
+    entries.iter().filter_map(|entry| read_parameter(&field, entry)).collect()
 }
 
-fn read_parameter(entry: &TableEntry, diagnostics: &mut Diagnostics) -> Option<Parameter> {
+fn read_parameter(parent: &Field, entry: &TableEntry) -> Option<Parameter> {
     let name = entry.key.as_str();
+    let at_key = |message: String, hint: &str| {
+        parent.complain(&entry.key_span, message, Some(hint.to_string()).filter(|hint| !hint.is_empty()));
+    };
     if name.len() > MAX_NAME {
-        let message = format!("the name of a parameter is longer than {MAX_NAME} letters");
-        diagnostics.error(entry.key_span.clone(), message);
+        at_key(format!("the name of a parameter is longer than {MAX_NAME} letters"), "");
         return None;
     }
     if !is_name(name) {
         let hint = "names are made of letters, digits and `_`, and are not words such as `and` or `if`";
-        diagnostics.error_with_hint(
-            entry.key_span.clone(),
-            format!("`{name}` cannot be a parameter's name"),
-            hint,
-        );
+        at_key(format!("`{name}` cannot be a parameter's name"), hint);
     }
     // Reading goes on after a bad name, so that mistakes in the values show at the same time.
-    let (list, default, help) = match &entry.value.data {
-        Data::List(_) | Data::Text(_) => (&entry.value, None, None),
-        Data::Table(entries) => {
-            refuse_unknown_keys(entries, &["values", "default", "help"], "a parameter", diagnostics);
-            let Some(list) = entry.value.get("values") else {
+    let field = parent.at(&entry.value, "a parameter");
+    let (list, default, help) = match &field.node.data {
+        Data::Table(_) => {
+            refuse_unknown_keys(&field, &["values", "default", "help"]);
+            let Some(list) = field.get("values") else {
                 let hint = format!("write `{name} = {{ values = [1, 2, 4] }}`");
-                diagnostics.error_with_hint(
-                    entry.key_span.clone(),
-                    format!("`{name}` has no `values`"),
-                    hint,
-                );
+                at_key(format!("`{name}` has no `values`"), &hint);
                 return None;
             };
-            (list, entry.value.get("default"), entry.value.get("help"))
+            (list, field.get("default"), field.get("help"))
         }
-        _ => {
-            let message = format!("expected a list of values, found {}", entry.value.kind());
-            diagnostics.error_with_hint(
-                entry.value.span.clone(),
-                message,
-                "a single value is a list too: `[4]`",
-            );
+        _ => (field, None, None),
+    };
+    let values = match &list.node.data {
+        Data::Text(text) => read_series(&list, text, MAX_VALUES)?,
+        Data::List(items) if items.is_empty() => {
+            at_key(format!("`{name}` has no values"), "list at least one");
             return None;
         }
+        Data::List(items) if items.len() > MAX_VALUES => {
+            at_key(format!("`{name}` has more than {MAX_VALUES} values"), "");
+            return None;
+        }
+        Data::List(items) => read_values(&list, items, name)?,
+        _ => {
+            let message = format!("expected a list of values, found {}", list.node.kind());
+            return list.refuse(message, "a single value is a list too: `[4]`");
+        }
     };
-    let values = read_values(list, &entry.key_span, name, diagnostics)?;
-    let help = help.and_then(|node| read_text(node, diagnostics));
-    let default = default.map_or(Some(0), |node| read_default(node, &values, diagnostics))?;
+    let help = help.and_then(|field| read_text(&field));
+    let default = default.map_or(Some(0), |field| read_default(&field, &values))?;
     Some(Parameter { name: Arc::from(name), values, default, help })
 }
 
-fn read_values(list: &Node, key: &Span, name: &str, diagnostics: &mut Diagnostics) -> Option<Vec<Value>> {
-    if let Data::Text(text) = &list.data {
-        return read_series(list, text, MAX_VALUES, diagnostics);
-    }
-    let Data::List(items) = &list.data else {
-        let message = format!("expected a list of values, found {}", list.kind());
-        diagnostics.error_with_hint(list.span.clone(), message, "a single value is a list too: `[4]`");
-        return None;
-    };
-    if items.is_empty() {
-        diagnostics.error_with_hint(key.clone(), format!("`{name}` has no values"), "list at least one");
-        return None;
-    }
-    if items.len() > MAX_VALUES {
-        diagnostics.error(key.clone(), format!("`{name}` has more than {MAX_VALUES} values"));
-        return None;
-    }
-    let before = diagnostics.list().len();
-    let (places, values): (Vec<&Node>, Vec<Value>) =
-        items.iter().filter_map(|item| Some((item, read_value(item, diagnostics)?))).unzip();
-    refuse_repeated_values(name, &places, &values, diagnostics);
-    (diagnostics.list().len() == before).then_some(values)
-}
-
-fn refuse_repeated_values(name: &str, places: &[&Node], values: &[Value], diagnostics: &mut Diagnostics) {
+/// Complains of bad and of repeated values.
+fn read_values(list: &Field, items: &[Node], name: &str) -> Option<Vec<Value>> {
+    let before = list.complaints();
+    let read = items.iter().map(|item| list.at(item, "")).filter_map(|item| Some((read_value(&item)?, item)));
+    let (values, places): (Vec<Value>, Vec<Field>) = read.unzip();
     // Nearly every list ascends, which is quicker to see than that no value repeats.
-    if values.windows(2).all(|pair| pair[0].compare(&pair[1]) == Some(Ordering::Less)) {
-        return;
-    }
-    let mut seen: HashMap<EqualityKey, &Value> = HashMap::with_capacity(values.len());
-    for (item, value) in places.iter().zip(values) {
-        let Some(earlier) = seen.insert(EqualityKey::of(value), value) else { continue };
-        let message = format!("`{name}` has the value `{value}` twice");
-        match earlier.to_string() {
-            earlier if earlier == value.to_string() => diagnostics.error(item.span.clone(), message),
-            earlier => {
-                let hint = format!("`{value}` equals `{earlier}`");
-                diagnostics.error_with_hint(item.span.clone(), message, hint);
-            }
+    if !values.windows(2).all(|pair| pair[0].compare(&pair[1]) == Some(Ordering::Less)) {
+        let mut seen: HashMap<EqualityKey, &Value> = HashMap::with_capacity(values.len());
+        for (item, value) in places.iter().zip(&values) {
+            let Some(earlier) = seen.insert(EqualityKey::of(value), value) else { continue };
+            let (earlier, value) = (earlier.to_string(), value.to_string());
+            let hint = (earlier != value).then(|| format!("`{value}` equals `{earlier}`"));
+            item.complain(&item.node.span, format!("`{name}` has the value `{value}` twice"), hint);
         }
     }
+    (list.complaints() == before).then_some(values)
 }
 
 /// The same for values that compare equal, such as `4` and `4.0`.
@@ -277,20 +225,14 @@ impl EqualityKey {
     }
 }
 
-fn read_default(node: &Node, values: &[Value], diagnostics: &mut Diagnostics) -> Option<usize> {
-    let value = read_value(node, diagnostics)?;
-    let position = values.iter().position(|candidate| *candidate == value);
-    if position.is_none() {
+fn read_default(field: &Field, values: &[Value]) -> Option<usize> {
+    let value = read_value(field)?;
+    values.iter().position(|candidate| *candidate == value).or_else(|| {
         let shown: Vec<String> = values.iter().take(12).map(|value| format!("`{value}`")).collect();
         let more = if values.len() > shown.len() { ", …" } else { "" };
-        let message = format!("the default `{value}` is not among the values");
-        diagnostics.error_with_hint(
-            node.span.clone(),
-            message,
-            format!("the values are {}{more}", shown.join(", ")),
-        );
-    }
-    position
+        let hint = format!("the values are {}{more}", shown.join(", "));
+        field.refuse(format!("the default `{value}` is not among the values"), hint)
+    })
 }
 
 const EXAMPLE: &str = "a series is `range(32, 1025, 32)`, which ends before 1025, `pow2(1, 64)`, or a union such as \
@@ -298,37 +240,31 @@ const EXAMPLE: &str = "a series is `range(32, 1025, 32)`, which ends before 1025
 
 const FUNCTIONS: [&str; 2] = ["range", "pow2"];
 
-/// What is wrong, where in the text, and a way out.
+/// What is wrong, and a way out.
 struct Mistake {
-    at: Span,
     message: String,
     hint: Option<String>,
 }
 
 /// Reads a series: whole numbers, ascending, each once.
-fn read_series(
-    node: &Node,
-    text: &str,
-    count_max: usize,
-    diagnostics: &mut Diagnostics,
-) -> Option<Vec<Value>> {
+fn read_series(field: &Field, text: &str, count_max: usize) -> Option<Vec<Value>> {
     let mut values = BTreeSet::new();
     let mut begin = 0;
     for part in text.split('|') {
         let start = begin + (part.len() - part.trim_start().len());
         let at = start..start + part.trim().len();
         begin += part.len() + 1;
-        if let Err(mistake) = add(part.trim(), &at, count_max, &mut values) {
+        if let Err(mistake) = add(part.trim(), count_max, &mut values) {
             let hint = mistake.hint.unwrap_or_else(|| EXAMPLE.to_string());
-            diagnostics.error_with_hint(inner_span(node, &mistake.at), mistake.message, hint);
+            field.complain(&inner_span(field.node, &at), mistake.message, Some(hint));
             return None;
         }
     }
     Some(values.into_iter().map(Value::Int).collect())
 }
 
-fn add(part: &str, at: &Span, count_max: usize, values: &mut BTreeSet<i64>) -> Result<(), Mistake> {
-    let wrong = |message: String| Mistake { at: at.clone(), message, hint: None };
+fn add(part: &str, count_max: usize, values: &mut BTreeSet<i64>) -> Result<(), Mistake> {
+    let wrong = |message: String| Mistake { message, hint: None };
     if let Ok(value) = part.parse::<i64>() {
         values.insert(value);
         return Ok(());
@@ -397,40 +333,39 @@ const MAX_BYTES: usize = 1 << 20;
 
 /// Names in expressions are checked only if all parameters could be read, so that one mistake is
 /// reported once.
-pub(crate) fn read_constraints(
-    root: &Node,
+fn read_constraints(
+    root: &Field,
     parameters: &[Parameter],
     names_known: bool,
     watch: &SpaceWatch,
-    diagnostics: &mut Diagnostics,
 ) -> Vec<Constraint> {
-    let Some(node) = root.get("constraints") else { return Vec::new() };
-    let Data::List(items) = &node.data else {
-        let message = format!("expected a list of constraints, found {}", node.kind());
-        let hint = "write `[[constraints]]` and below it `require = \"A % B == 0\"`";
-        diagnostics.error_with_hint(node.span.clone(), message, hint);
+    let Some(field) = root.get("constraints") else { return Vec::new() };
+    let Some(items) = field.node.items() else {
+        let message = format!("expected a list of constraints, found {}", field.node.kind());
+        field.hinted(message, "write `[[constraints]]` and below it `require = \"A % B == 0\"`");
         return Vec::new();
     };
     if let Some(why) = too_many(items) {
         let hint = "a space of this size is better listed: make a parameter of each group, whose values are its rows";
-        diagnostics.error_with_hint(node.span.clone(), why, hint);
+        field.hinted(why, hint);
         return Vec::new();
     }
     let mut constraints = Vec::new();
     for (number, item) in items.iter().enumerate() {
         watch.at(Some(number));
-        if watch.is_over() || diagnostics.is_full() {
+        if watch.is_over() || root.is_full() {
             break;
         }
-        let Some((expr, text, because)) = read_constraint(item, diagnostics) else { continue };
+        let item = root.at(item, "a constraint");
+        let Some((expr, text, because)) = read_constraint(&item) else { continue };
         // Kinds are checked only where all names are known, because one mistake should give one error.
-        if names_known && check_names(&expr, text, parameters, diagnostics) {
-            let errors = kinds::check(&expr, parameters);
-            errors.iter().for_each(|error| expr_error(text, error, diagnostics));
+        if names_known && check_names(&expr, &text, parameters) {
+            kinds::check(&expr, parameters).iter().for_each(|error| expr_error(&text, error));
         }
         let names: HashSet<&str> = expr.distinct_names().iter().map(|name| &**name).collect();
         let read = (0..parameters.len()).filter(|at| names.contains(&*parameters[*at].name)).collect();
-        constraints.push(Constraint { expr, because, parameters: read, span: Some(text.span.clone()) });
+        let span = Some(text.node.span.clone());
+        constraints.push(Constraint { expr, because, parameters: read, span });
     }
     constraints
 }
@@ -449,62 +384,50 @@ fn too_many(items: &[Node]) -> Option<String> {
     (bytes > MAX_BYTES).then(|| format!("more than {} KiB of constraints", MAX_BYTES >> 10))
 }
 
-/// The expression, the node that holds it, and the reason.
-fn read_constraint<'a>(
-    item: &'a Node,
-    diagnostics: &mut Diagnostics,
-) -> Option<(Expr, &'a Node, Option<String>)> {
-    let Data::Table(entries) = &item.data else {
-        return read_expr(item, diagnostics).map(|expr| (expr, item, None));
+/// The expression, the value that holds it, and the reason.
+fn read_constraint<'a>(item: &Field<'a>) -> Option<(Expr, Field<'a>, Option<String>)> {
+    if item.node.entries().is_none() {
+        return read_expr(item).map(|expr| (expr, item.at(item.node, ""), None));
+    }
+    refuse_unknown_keys(item, &["require", "because"]);
+    let because = item.get("because").and_then(|field| read_text(&field));
+    let Some(field) = item.get("require") else {
+        return item.refuse("this constraint has no `require`", "write `require = \"A % B == 0\"`");
     };
-    refuse_unknown_keys(entries, &["require", "because"], "a constraint", diagnostics);
-    let because = item.get("because").and_then(|node| read_text(node, diagnostics));
-    let Some(node) = item.get("require") else {
-        let hint = "write `require = \"A % B == 0\"`";
-        diagnostics.error_with_hint(item.span.clone(), "this constraint has no `require`", hint);
-        return None;
-    };
-    read_expr(node, diagnostics).map(|expr| (expr, node, because))
+    read_expr(&field).map(|expr| (expr, field, because))
 }
 
-fn check_names(expr: &Expr, node: &Node, parameters: &[Parameter], diagnostics: &mut Diagnostics) -> bool {
+fn check_names(expr: &Expr, field: &Field, parameters: &[Parameter]) -> bool {
     let names: Vec<&str> = parameters.iter().map(|parameter| &*parameter.name).collect();
     let known: HashSet<&str> = names.iter().copied().collect();
     let mut sound = true;
     for (name, span) in expr.names().iter().filter(|(name, _)| !known.contains(name.as_str())) {
         sound = false;
         // Looking for a similar name takes far longer than the rest, and the reader has seen enough.
-        if diagnostics.is_full() {
+        if field.is_full() {
             break;
         }
-        let mut error =
-            ExprError::new(span.clone(), format!("constraint reads `{name}`, which is not a parameter"));
-        error.hint = match nearest(name, names.iter().copied()) {
+        let hint = match nearest(name, names.iter().copied()) {
             Some(near) => Some(format!("did you mean `{near}`?")),
             None if names.len() <= 12 => Some(format!("the parameters are {}", quoted(&names))),
             None => None,
         };
-        expr_error(node, &error, diagnostics);
+        let message = format!("constraint reads `{name}`, which is not a parameter");
+        field.complain(&inner_span(field.node, span), message, hint);
     }
     sound
 }
 
 /// An expression that stands in the file as a text; errors point into the text.
-pub(crate) fn read_expr(node: &Node, diagnostics: &mut Diagnostics) -> Option<Expr> {
-    let Data::Text(text) = &node.data else {
-        diagnostics
-            .error(node.span.clone(), format!("expected an expression as a text, found {}", node.kind()));
-        return None;
+pub(crate) fn read_expr(field: &Field) -> Option<Expr> {
+    let Data::Text(text) = &field.node.data else {
+        return field.wrong(format!("expected an expression as a text, found {}", field.node.kind()));
     };
-    Expr::parse(text).map_err(|error| expr_error(node, &error, diagnostics)).ok()
+    Expr::parse(text).map_err(|error| expr_error(field, &error)).ok()
 }
 
-pub(crate) fn expr_error(node: &Node, error: &ExprError, diagnostics: &mut Diagnostics) {
-    let span = inner_span(node, &error.span);
-    match &error.hint {
-        Some(hint) => diagnostics.error_with_hint(span, &error.message, hint),
-        None => diagnostics.error(span, &error.message),
-    }
+fn expr_error(field: &Field, error: &ExprError) {
+    field.complain(&inner_span(field.node, &error.span), &error.message, error.hint.clone());
 }
 
 /// The place in the file of a part of a text; of the whole text where escapes make that uncertain.
@@ -522,52 +445,29 @@ pub(crate) fn inner_span(node: &Node, part: &Span) -> Span {
     start + part.start..start + part.end.max(part.start)
 }
 
-pub(crate) fn refuse_unknown_keys(
-    entries: &[TableEntry],
-    known: &[&str],
-    what: &str,
-    diagnostics: &mut Diagnostics,
-) {
-    for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
-        if diagnostics.is_full() {
-            return;
+pub(crate) fn refuse_unknown_keys(field: &Field, known: &[&str]) {
+    field.refuse_unknown_keys(known, |known| format!("known keys are {}", quoted(known)));
+}
+
+pub(crate) fn read_value(field: &Field) -> Option<Value> {
+    match &field.node.data {
+        Data::Bool(value) => Some(Value::Bool(*value)),
+        Data::Int(value) => Some(Value::Int(*value)),
+        Data::Float(value) if value.is_finite() => Some(Value::Float(*value)),
+        Data::Text(text) if !text.chars().any(char::is_control) => Some(Value::text(text.as_str())),
+        Data::Float(_) => field.wrong("a value is a finite number"),
+        Data::Text(_) => field.wrong("a value has no control characters"),
+        Data::BigInt(digits) => field.wrong(format!("`{digits}` does not fit 64 bits")),
+        Data::List(_) | Data::Table(_) | Data::Null => {
+            field.wrong(format!("expected a number, a boolean or a text, found {}", field.node.kind()))
         }
-        let hint = match nearest(&entry.key, known.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("known keys are {}", quoted(known)),
-        };
-        diagnostics.error_with_hint(
-            entry.key_span.clone(),
-            format!("unknown key `{}` in {what}", entry.key),
-            hint,
-        );
     }
 }
 
-pub(crate) fn read_value(node: &Node, diagnostics: &mut Diagnostics) -> Option<Value> {
-    let message = match &node.data {
-        Data::Bool(value) => return Some(Value::Bool(*value)),
-        Data::Int(value) => return Some(Value::Int(*value)),
-        Data::Float(value) if value.is_finite() => return Some(Value::Float(*value)),
-        Data::Text(text) if !text.chars().any(char::is_control) => return Some(Value::text(text.as_str())),
-        Data::Float(_) => "a value is a finite number".to_string(),
-        Data::Text(_) => "a value has no control characters".to_string(),
-        Data::BigInt(digits) => format!("`{digits}` does not fit 64 bits"),
-        Data::List(_) | Data::Table(_) | Data::Null => {
-            format!("expected a number, a boolean or a text, found {}", node.kind())
-        }
-    };
-    diagnostics.error(node.span.clone(), message);
-    None
-}
-
-fn read_text(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> {
-    match &node.data {
+fn read_text(field: &Field) -> Option<String> {
+    match &field.node.data {
         Data::Text(text) => Some(text.clone()),
-        _ => {
-            diagnostics.error(node.span.clone(), format!("expected a text, found {}", node.kind()));
-            None
-        }
+        _ => field.wrong(format!("expected a text, found {}", field.node.kind())),
     }
 }
 
