@@ -6,6 +6,7 @@ use std::process;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 use evo_protocol::command_schemas::{self, UNKNOWN};
+use evo_protocol::request::Visibility;
 
 use super::answer::Answer;
 use super::call::Call;
@@ -13,6 +14,7 @@ use super::command_line::{Cli, Command};
 use super::error::CliError;
 use super::evaluate_args::EvaluateArgs;
 use super::exit_code::ExitCode;
+use super::mcp::{McpArgs, ServeArgs};
 use super::one_args::TestOneArgs;
 use super::{
     bench, benchmark, build, cache, compile, completions, crosscheck, evaluate, explain, export, gate, grid,
@@ -70,6 +72,7 @@ fn one_candidate(command: &mut Command) -> Option<&mut TestOneArgs> {
         Command::TestOne(own) | Command::Test(own) => Some(&mut own.one),
         Command::Benchmark(own) => Some(own),
         Command::Evaluate(own) => Some(&mut own.one),
+        Command::Serve(own) => Some(&mut own.evaluate.one),
         Command::Profile(own) => Some(&mut own.one),
         Command::Invert(own) => Some(&mut own.one),
         Command::Crosscheck(own) => Some(&mut own.one),
@@ -148,14 +151,28 @@ fn is_of_the_lab(error: &clap::Error) -> bool {
 
 /// `evo evaluate` of one candidate, or of what requests say.
 fn evaluated(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
-    request::options::check(arguments)?;
+    request::check(arguments)?;
     let with_grid = grid::read(arguments)?;
     let arguments = with_grid.as_ref().unwrap_or(arguments);
-    match &arguments.requests.request {
-        Some(file) => request::once(arguments, file, call),
-        None if arguments.requests.are_taken() => request::serve(arguments, call),
-        None => evaluate::run(arguments, call),
+    match arguments.requests.are_taken() {
+        true => request::run(arguments, call),
+        false => evaluate::run(arguments, call),
     }
+}
+
+/// `evo serve`: the loop of `evo evaluate --serve`, or of `evo mcp`.
+fn served(arguments: &ServeArgs, call: &Call) -> Result<Answer, CliError> {
+    let mut evaluate = arguments.evaluate.clone();
+    if !arguments.mcp {
+        evaluate.requests.serve = true;
+        return evaluated(&evaluate, call);
+    }
+    mcp::run(&McpArgs {
+        device: evaluate.one.run.device,
+        out: evaluate.one.candidate.out,
+        visibility: evaluate.requests.visibility.unwrap_or(Visibility::Agent),
+        time_limit: evaluate.time_limit,
+    })
 }
 
 fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
@@ -189,6 +206,7 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Preflight(arguments) => preflight::run(arguments),
         Command::Selftest(arguments) => selftest::run(arguments, call),
         Command::Cache(arguments) => cache::run(arguments),
+        Command::Serve(arguments) => served(arguments, call),
         Command::Mcp(arguments) => mcp::run(arguments),
         Command::Worker(arguments) => worker::run(arguments).map(Answer::from),
         Command::Completions(arguments) => completions::run(arguments).map(Answer::from),

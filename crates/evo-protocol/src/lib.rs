@@ -25,7 +25,7 @@ mod listed_once;
 pub mod measurement;
 pub mod micro;
 pub mod plan;
-pub mod request_schemas;
+pub mod request;
 pub mod result_schemas;
 mod sane;
 pub mod sanitizer;

@@ -9,7 +9,7 @@ use crate::invert::InvertRow;
 use crate::leaderboard::Leaderboard;
 use crate::micro::MicroRanking;
 use crate::schema_forms::{envelope, of};
-use crate::{bench_schema, command_schemas, request_schemas, stream_schemas};
+use crate::{bench_schema, command_schemas, request, stream_schemas};
 
 type MakeSchema = fn() -> Schema;
 
@@ -26,8 +26,8 @@ const FILES: &[(&str, MakeSchema)] = &[
     ("crosscheck-line", || of::<CrosscheckLine>("evo.crosscheck-line.v1", "a harness to evo, a line")),
     ("micro-best", || of::<MicroRanking>("evo.micro-best.v1", "evo micro ranking")),
     ("export-manifest", || of::<ExportManifest>("evo.export-manifest.v1", "evo export manifest")),
-    ("evaluate-request", request_schemas::request),
-    ("evaluate-answer", request_schemas::answer),
+    ("evaluate-request", request::request),
+    ("evaluate-answer", request::answer),
     ("bench-file", bench_schema::bench_file),
     ("sweep-event", stream_schemas::sweep_event),
     ("study", stream_schemas::study),
