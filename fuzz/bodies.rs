@@ -20,6 +20,7 @@ use evo::kernel::spec::SpaceFile;
 use evo::kernel::{catalog, signature};
 use evo::replay::Recording;
 use evo::report::text;
+use evo::request::answer::AnswerHead;
 use evo::request::lines::RequestLine;
 use evo::task::{TaskForm, definition, files, module, workloads};
 use evo_protocol::worker::{BufferSpan, Frame, Request, Response};
@@ -218,16 +219,16 @@ pub fn request(bytes: &[u8]) {
             Ok(request) => {
                 let id = &request.id;
                 assert!(id.is_null() || id.is_string() || id.is_i64() || id.is_u64(), "{id}");
-                assert!(request.feedback.bytes <= 1 << 16, "{:?}", request.feedback);
+                assert!(request.feedback_bytes() <= 1 << 16, "{:?}", request.feedback);
             }
             Err(error) => {
                 assert!(!error.message.is_empty());
-                let answer = evo::request::answer::refused(&error, Some(1));
+                let head = AnswerHead { id: error.id.clone(), line: Some(1), tag: None };
+                let answer = evo::request::answer::refused(&error, head);
                 assert!(answer["status"] == "rejected" && answer["scores"].is_null(), "{answer}");
             }
         },
-        RequestLine::NotText { at, .. } => assert!(at < bytes.len()),
-        RequestLine::TooLong { .. } => {}
+        RequestLine::Bad(bad) => assert!(!bad.message.is_empty(), "{bad:?}"),
     }
 }
 

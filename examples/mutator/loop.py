@@ -2,7 +2,7 @@
 
     python3 loop.py SPACE [--ideas mutate.py] [--rounds 4] [--proposals 4] [--device auto] [--out evidence] [--seed N]
 
-It talks to `evo evaluate SPACE --serve`: a JSON line for each request, one for each answer (docs/requests.md). Each source
+It talks to `evo serve SPACE`: a JSON line for each request, one for each answer (docs/requests.md). Each source
 is a species with a small search over the space's parameters; the fastest of a round is compared side by side with the
 best so far, by evo, which writes that down. Who proposes is a Python file with
 
@@ -32,7 +32,7 @@ class Evo:
     """The judge: a process that answers a request a line."""
 
     def __init__(self, space, device, out, seed):
-        words = [os.environ.get("EVO", "evo"), "evaluate", space, "--serve", "--visibility", "agent", "--device", device]
+        words = [os.environ.get("EVO", "evo"), "serve", space, "--visibility", "agent", "--device", device]
         words += ["--out", out] + ([] if seed is None else ["--seed", seed])
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         Path(out).mkdir(parents=True, exist_ok=True)

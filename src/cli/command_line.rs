@@ -18,7 +18,7 @@ use super::gate::GateArgs;
 use super::history::{HistoryArgs, RestoreArgs};
 use super::init::{ImportArgs, InitArgs};
 use super::invert::InvertArgs;
-use super::mcp::McpArgs;
+use super::mcp::{McpArgs, ServeArgs};
 use super::micro::MicroArgs;
 use super::one_args::TestOneArgs;
 use super::profile::ProfileArgs;
@@ -164,6 +164,11 @@ pub enum Command {
     /// Show how large the compile cache is, or make it smaller
     #[command(after_help = "Example: evo cache --prune")]
     Cache(CacheArgs),
+    /// Answer JSON requests on stdin, a line each, on one warm device; or serve tools with `--mcp`
+    #[command(
+        after_help = "Example: evo serve my_kernel.toml --device cuda\n         evo serve --mcp --out evidence\n\n`evo evaluate --serve` and `evo mcp` are the same."
+    )]
+    Serve(ServeArgs),
     /// Serve evo's commands as tools to a program that speaks the Model Context Protocol, on stdin and stdout
     #[command(
         after_help = "Example: evo mcp --device cuda --out evidence\n\nA call of a tool is a command of evo's own, with the same gates and records. The server ends when stdin ends."
@@ -188,6 +193,7 @@ impl Command {
             Command::TestOne(arguments) | Command::Test(arguments) => arguments.one.run.json,
             Command::Benchmark(arguments) => arguments.run.json,
             Command::Evaluate(arguments) => arguments.one.run.json,
+            Command::Serve(arguments) => arguments.evaluate.one.run.json,
             Command::Bench(arguments) => arguments.run.json,
             Command::Gate(arguments) => arguments.run.json,
             Command::Micro(arguments) => arguments.json,

@@ -3,17 +3,18 @@
 use std::io::{self, Write};
 use std::process;
 
-use super::answers::UNKNOWN;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
+use evo_protocol::request::Visibility;
 
 use super::answer::Answer;
-use super::answers;
+use super::answers::{self, UNKNOWN};
 use super::call::Call;
 use super::command_line::{Cli, Command};
 use super::error::CliError;
 use super::evaluate::EvaluateArgs;
 use super::exit_code::ExitCode;
+use super::mcp::{McpArgs, ServeArgs};
 use super::one_args::TestOneArgs;
 use super::{
     bench, cache, compile, completions, crosscheck, evaluate, explain, export, gate, grid, guard, history,
@@ -73,6 +74,7 @@ fn one_candidate(command: &mut Command) -> Option<&mut TestOneArgs> {
         Command::TestOne(own) | Command::Test(own) => Some(&mut own.one),
         Command::Benchmark(own) => Some(own),
         Command::Evaluate(own) => Some(&mut own.one),
+        Command::Serve(own) => Some(&mut own.evaluate.one),
         Command::Profile(own) => Some(&mut own.one),
         Command::Invert(own) => Some(&mut own.one),
         Command::Crosscheck(own) => Some(&mut own.one),
@@ -161,14 +163,28 @@ fn moved(error: &clap::Error) -> Option<&'static str> {
 
 /// `evo evaluate` of one candidate, or of what requests say.
 fn evaluated(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
-    request::options::check(arguments)?;
+    request::check(arguments)?;
     let with_grid = grid::read(arguments)?;
     let arguments = with_grid.as_ref().unwrap_or(arguments);
-    match &arguments.requests.request {
-        Some(file) => request::once(arguments, file, call),
-        None if arguments.requests.are_taken() => request::serve(arguments, call),
-        None => evaluate::run(arguments, call),
+    match arguments.requests.are_taken() {
+        true => request::run(arguments, call),
+        false => evaluate::run(arguments, call),
     }
+}
+
+/// `evo serve`: the loop of `evo evaluate --serve`, or of `evo mcp`.
+fn served(arguments: &ServeArgs, call: &Call) -> Result<Answer, CliError> {
+    let mut evaluate = arguments.evaluate.clone();
+    if !arguments.mcp {
+        evaluate.requests.serve = true;
+        return evaluated(&evaluate, call);
+    }
+    mcp::run(&McpArgs {
+        device: evaluate.one.run.device,
+        out: evaluate.one.candidate.out,
+        visibility: evaluate.requests.visibility.unwrap_or(Visibility::Agent),
+        time_limit: evaluate.time_limit,
+    })
 }
 
 fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
@@ -205,6 +221,7 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Preflight(arguments) => preflight::run(arguments),
         Command::Selftest(arguments) => selftest::run(arguments, call),
         Command::Cache(arguments) => cache::run(arguments),
+        Command::Serve(arguments) => served(arguments, call),
         Command::Mcp(arguments) => mcp::run(arguments),
         Command::Worker(arguments) => worker::run(arguments).map(Answer::from),
         Command::Completions(arguments) => completions::run(arguments).map(Answer::from),

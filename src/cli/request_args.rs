@@ -3,9 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use evo_protocol::request::Visibility;
 
-use crate::request::ask::Visibility;
 use crate::request::emit::EmitForm;
+
+/// Who reads answers, as a flag says it.
+pub fn visibility() -> impl TypedValueParser<Value = Visibility> {
+    let words = PossibleValuesParser::new(["agent", "owner"]);
+    words.map(|word| if word == "owner" { Visibility::Owner } else { Visibility::Agent })
+}
 
 /// Requests instead of a candidate in words and flags.
 #[derive(Clone, Debug, Default, Args)]
@@ -25,7 +32,7 @@ pub struct RequestArgs {
     /// Who reads the answers [default: as a request says, else agent]; `agent` cannot be undone by a request
     #[arg(
         long,
-        value_enum,
+        value_parser = visibility(),
         value_name = "agent|owner",
         help_heading = "Requests",
         hide_possible_values = true

@@ -1,200 +1,173 @@
-//! The tools, and the command that each of them is.
+//! The tools: what each takes and gives back, and the command that a call of it is. What tools take is declared once, in
+//! `ToolArguments`; the schemas of the list and the reader of calls follow from it.
 
-use serde_json::{Value, json};
+use std::path::PathBuf;
 
-use super::arguments::{FieldKind, GivenArguments, ToolField};
-use super::tool::{McpTool, ToolCommand, ToolOutput, ToolSettings};
-use crate::request::beneath::space_beneath;
+use evo_protocol::request;
+use schemars::Schema;
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
 
-const SPACE: ToolField = ToolField::required(
-    "space",
-    FieldKind::Text,
-    "an embedded space such as gemm, or a space file below the folder in which the server runs",
-);
+use crate::request::read::{argument_mistake, space_beneath};
 
-const CONFIGURATION: ToolField = ToolField::optional(
-    "configuration",
-    FieldKind::Configuration,
-    "values of parameters; what is left out takes its default",
-);
+/// What a tool that takes it has to be given.
+const REQUIRED: [&str; 2] = ["space", "verdict"];
+/// Arguments that are options of the same name.
+const OPTIONS: [&str; 8] = ["arch", "against", "hypothesis", "budget", "strategy", "seed", "problem", "set"];
 
-const CANDIDATE: ToolField = ToolField::optional(
-    "candidate",
-    FieldKind::Text,
-    "a candidate in evo's notation, in place of `configuration`: @champion, @baseline, @17, or BLOCK=64 VEC=4",
-);
+#[derive(Debug)]
+pub struct Tool {
+    pub name: &'static str,
+    title: &'static str,
+    /// For the program that chooses a tool: what it does, what it costs, what to do with the answer.
+    about: &'static str,
+    /// Of evo.
+    command: &'static str,
+    /// Options of the command that the server's settings decide.
+    settings: &'static [&'static str],
+    /// Fields of `ToolArguments`.
+    takes: &'static [&'static str],
+    /// The commands whose object comes back; none where it is the answer to a request.
+    output: &'static [&'static str],
+    /// Whether a call leaves a record in the output folder.
+    leaves_records: bool,
+}
 
-const SOURCE: ToolField = ToolField::optional(
-    "source",
-    FieldKind::Text,
-    "the text of a CUDA source in place of the space's own; same entries and arguments",
-);
+/// What holds for all calls of a server: the person who starts it decides.
+#[derive(Clone, Debug)]
+pub struct ToolSettings {
+    /// evo itself.
+    pub program: PathBuf,
+    /// Options and their values: `device`, `out`, `visibility` and `time-limit`.
+    pub options: Vec<(&'static str, String)>,
+    /// The schema of a command's object.
+    pub schema_of: fn(&str) -> Option<Schema>,
+}
+
+/// A command line, and the files that it reads.
+#[derive(Debug)]
+pub struct ToolCommand {
+    pub words: Vec<String>,
+    /// Removed when the command has ended.
+    _folder: Option<TempDir>,
+}
 
 /// All tools, in the order in which a program needs them.
-pub const TOOLS: &[McpTool] = &[
-    McpTool {
+pub const TOOLS: &[Tool] = &[
+    Tool {
         name: "preflight",
         title: "What this machine has",
         about: "Which device, compilers and tools there are, and what is missing with a way to get it. Call it once, first.",
-        fields: &[],
-        output: ToolOutput::Objects(&["preflight"]),
+        command: "preflight",
+        settings: &["device"],
+        takes: &[],
+        output: &["preflight"],
         leaves_records: false,
-        command: preflight,
     },
-    McpTool {
+    Tool {
         name: "describe",
         title: "Describe a search space",
         about: "Parameters, constraints, the number of valid configurations and the default of a space.",
-        fields: &[SPACE],
-        output: ToolOutput::Objects(&["space"]),
+        command: "space",
+        settings: &[],
+        takes: &["space"],
+        output: &["space"],
         leaves_records: false,
-        command: describe,
     },
-    McpTool {
+    Tool {
         name: "render",
         title: "Show a variant's source",
         about: "The exact source that the compiler gets for a configuration. A source of your own keeps its entries and arguments.",
-        fields: &[SPACE, CONFIGURATION, CANDIDATE],
-        output: ToolOutput::Objects(&["render"]),
+        command: "render",
+        settings: &[],
+        takes: &["space", "configuration", "candidate"],
+        output: &["render"],
         leaves_records: false,
-        command: render,
     },
-    McpTool {
+    Tool {
         name: "compile",
         title: "Compile a candidate",
         about: "Registers, spills, shared memory and the compiler's messages of one candidate. Needs no GPU: name `arch`.",
-        fields: &[
-            SPACE,
-            CONFIGURATION,
-            CANDIDATE,
-            SOURCE,
-            ToolField::optional(
-                "arch",
-                FieldKind::Text,
-                "sm_80, sm_89, sm_90a, … or host; this machine's device where it is left out",
-            ),
-        ],
-        output: ToolOutput::Objects(&["compile", "build"]),
+        command: "build",
+        settings: &["device"],
+        takes: &["space", "configuration", "candidate", "source", "arch"],
+        output: &["compile", "build"],
         leaves_records: false,
-        command: compile,
     },
-    McpTool {
+    Tool {
         name: "evaluate",
         title: "Judge a candidate",
         about: "Compiles one candidate, checks its answers through every gate in a process that can be killed, and times it. \
                 A failure is an answer: `verdict`, `cause` and `feedback` say what to mend. Begin with level `tiny` or `quick`; \
                 `confirm` compares side by side with the best so far and can take its place.",
-        fields: &[
-            SPACE,
-            CONFIGURATION,
-            SOURCE,
-            ToolField::optional(
-                "template",
-                FieldKind::Flag,
-                "`source` is a template that the configuration renders, not plain CUDA",
-            ),
-            ToolField::optional(
-                "level",
-                FieldKind::OneOf(&["compile", "tiny", "quick", "full", "confirm"]),
-                "how far it goes; default quick",
-            ),
-            ToolField::optional("profile", FieldKind::Flag, "name the bottleneck of a candidate that passes"),
-        ],
-        output: ToolOutput::Answer,
+        command: "evaluate",
+        settings: &["device", "out", "visibility", "time-limit"],
+        takes: &["space", "configuration", "source", "template", "level", "profile"],
+        output: &[],
         leaves_records: true,
-        command: evaluate,
     },
-    McpTool {
+    Tool {
         name: "compare",
         title: "Compare two candidates",
         about: "Times a candidate beside another one in turns, in fresh processes, and says faster or slower only above the \
                 noise floor. Both pass every gate first. Keeps a record with the hypothesis.",
-        fields: &[
-            SPACE,
-            CONFIGURATION,
-            CANDIDATE,
-            SOURCE,
-            ToolField::optional(
-                "against",
-                FieldKind::Text,
-                "@champion, @baseline, @17 or BLOCK=64; default: the best so far",
-            ),
-            ToolField::optional("hypothesis", FieldKind::Text, "what the change was meant to do; kept"),
-        ],
-        output: ToolOutput::Objects(&["evaluate"]),
+        command: "evaluate",
+        settings: &["device", "out", "time-limit"],
+        takes: &["space", "configuration", "candidate", "source", "against", "hypothesis"],
+        output: &["evaluate"],
         leaves_records: true,
-        command: compare,
     },
-    McpTool {
+    Tool {
         name: "tune",
         title: "Search a space",
         about: "Searches the space for its fastest correct variant within a budget, confirms the best in fresh processes and \
                 keeps the leaderboard. Takes as long as the budget says.",
-        fields: &[
-            SPACE,
-            ToolField::optional(
-                "budget",
-                FieldKind::Text,
-                "wall time (90s, 10m) or a number of evaluations (200); default 60s",
-            ),
-            ToolField::optional(
-                "strategy",
-                FieldKind::Text,
-                "evolve, exhaustive, random, …; default: evo chooses",
-            ),
-            ToolField::optional("seed", FieldKind::Whole, "of the search and the inputs; default random"),
-        ],
-        output: ToolOutput::Objects(&["sweep"]),
+        command: "sweep",
+        settings: &["device", "out"],
+        takes: &["space", "budget", "strategy", "seed"],
+        output: &["sweep"],
         leaves_records: true,
-        command: tune,
     },
-    McpTool {
+    Tool {
         name: "profile",
         title: "Find a candidate's bottleneck",
         about: "Hardware counters of one candidate and what they say: its bottleneck and the three findings with most to \
                 gain. Needs a GPU and the right to read its counters; without them `not_run` with what is known anyway.",
-        fields: &[
-            SPACE,
-            CONFIGURATION,
-            CANDIDATE,
-            SOURCE,
-            ToolField::optional("problem", FieldKind::Text, "one of the space's problems"),
-            ToolField::optional("set", FieldKind::OneOf(&["light", "wide"]), "which counters; default light"),
-        ],
-        output: ToolOutput::Objects(&["profile"]),
+        command: "profile",
+        settings: &["device", "out"],
+        takes: &["space", "configuration", "candidate", "source", "problem", "set"],
+        output: &["profile"],
         leaves_records: true,
-        command: profile,
     },
-    McpTool {
+    Tool {
         name: "leaderboard",
         title: "Show the leaderboard",
         about: "The best confirmed variants of every kernel, with times, intervals, conditions and a line that repeats each.",
-        fields: &[],
-        output: ToolOutput::Objects(&["leaderboard"]),
+        command: "leaderboard",
+        settings: &["out"],
+        takes: &[],
+        output: &["leaderboard"],
         leaves_records: false,
-        command: leaderboard,
     },
-    McpTool {
+    Tool {
         name: "summary",
         title: "Sum up where a kernel stands",
         about: "The best so far, the last decisions, what is open and what was tried and failed. Read it before you try a new idea.",
-        fields: &[ToolField::optional(
-            "kernel",
-            FieldKind::Text,
-            "a kernel's name; default: the one tried last",
-        )],
-        output: ToolOutput::Objects(&["summary"]),
+        command: "summary",
+        settings: &["out"],
+        takes: &["kernel"],
+        output: &["summary"],
         leaves_records: false,
-        command: summary,
     },
-    McpTool {
+    Tool {
         name: "explain",
         title: "Explain a verdict",
         about: "What a verdict means, its usual causes and what to do next.",
-        fields: &[ToolField::required("verdict", FieldKind::Text, "wrong_answer, static_reject:smem, …")],
-        output: ToolOutput::Objects(&["explain"]),
+        command: "explain",
+        settings: &[],
+        takes: &["verdict"],
+        output: &["explain"],
         leaves_records: false,
-        command: explain,
     },
 ];
 
@@ -203,124 +176,169 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     TOOLS.iter().map(|tool| tool.name)
 }
 
-fn preflight(_: &GivenArguments, settings: &ToolSettings) -> Result<ToolCommand, String> {
-    Ok(ToolCommand::new("preflight").option("device", Some(&settings.device)))
+impl Tool {
+    /// As `tools/list` has it.
+    pub fn listed(&self, settings: &ToolSettings) -> Value {
+        json!({
+            "name": self.name,
+            "title": self.title,
+            "description": self.about,
+            "inputSchema": self.input(),
+            "outputSchema": self.output(settings),
+            "annotations": {
+                "readOnlyHint": !self.leaves_records,
+                "destructiveHint": false,
+                "openWorldHint": false,
+            },
+        })
+    }
+
+    fn input(&self) -> Value {
+        let all = request::tool_arguments().to_value();
+        let mut properties: Map<String, Value> =
+            self.takes.iter().map(|name| (name.to_string(), all["properties"][name].clone())).collect();
+        for property in properties.values_mut() {
+            // Who has nothing to say leaves an argument out; a null is taken all the same.
+            if let Some(kind) = property["type"].get(0).cloned() {
+                property["type"] = kind;
+            }
+            if let Some(words) = property.get_mut("enum").and_then(Value::as_array_mut) {
+                words.retain(|word| !word.is_null());
+            }
+        }
+        let required: Vec<&&str> = self.takes.iter().filter(|name| REQUIRED.contains(name)).collect();
+        json!({
+            "type": "object", "properties": properties, "required": required, "additionalProperties": false,
+        })
+    }
+
+    fn output(&self, settings: &ToolSettings) -> Value {
+        let mut schema = match self.output.first() {
+            None => request::answer().to_value(),
+            // The objects of several commands have the same fields, and each its name.
+            Some(first) => {
+                let mut schema = (settings.schema_of)(first).map_or_else(|| json!({}), Schema::to_value);
+                let ids: Vec<String> = self.output.iter().map(|name| format!("evo.{name}")).collect();
+                schema["properties"]["schema"] = json!({ "type": "string", "enum": ids });
+                schema
+            }
+        };
+        without_descriptions(&mut schema);
+        // Clients of earlier revisions demand it at the root.
+        schema["type"] = "object".into();
+        schema
+    }
+
+    /// Whether an object is what the schema describes: a request that has no answer ends with the object of a command.
+    pub fn describes(&self, object: &Value) -> bool {
+        !self.output.is_empty() || object.get("exit_code").is_none()
+    }
+
+    /// The command that a call is, or what is wrong with its arguments.
+    pub fn command(&self, arguments: Option<&Value>, settings: &ToolSettings) -> Result<ToolCommand, String> {
+        let nothing = json!({});
+        let given = arguments.filter(|arguments| !arguments.is_null()).unwrap_or(&nothing);
+        if !given.is_object() {
+            return Err("`arguments` has to be an object".to_string());
+        }
+        if let Some(mistake) = argument_mistake(given, &self.input()) {
+            return Err(mistake);
+        }
+        if let Some(Err((what, hint))) = given["space"].as_str().map(space_beneath) {
+            return Err(format!("`space` {what}: {hint}"));
+        }
+        let has_arch = given["arch"].is_string();
+        let command = if has_arch { "compile" } else { self.command };
+        let decided = settings.options.iter().filter(|(name, _)| self.settings.contains(name) && !has_arch);
+        let chosen = OPTIONS.iter().filter_map(|name| Some((*name, word(&given[name])?)));
+        let mut options: Vec<(&str, String)> = decided.cloned().chain(chosen).collect();
+        if self.name == "tune" && given["budget"].is_null() {
+            options.push(("budget", "60s".to_string()));
+        }
+        let mut folder = None;
+        let candidate = match self.name {
+            "evaluate" => {
+                options.push(("request", write(&mut folder, "request.json", &asked(given)?.to_string())?));
+                Vec::new()
+            }
+            _ => {
+                if let Some(text) = given["source"].as_str() {
+                    options.push(("source", write(&mut folder, "candidate.cu", text)?));
+                }
+                let first = ["space", "kernel", "verdict"].iter().find_map(|name| word(&given[name]));
+                first.into_iter().chain(candidate(given)?).collect()
+            }
+        };
+        let mut words = vec![command.to_string(), "--json".to_string()];
+        // In one word, so that no value is taken for an option; and what follows `--` is never taken for one.
+        words.extend(options.iter().map(|(name, value)| format!("--{name}={value}")));
+        words.extend(Some("--".to_string()).filter(|_| !candidate.is_empty()).into_iter().chain(candidate));
+        match words.iter().any(|word| word.contains('\0')) {
+            true => Err("an argument contains a NUL character".to_string()),
+            false => Ok(ToolCommand { words, _folder: folder }),
+        }
+    }
 }
 
-fn describe(given: &GivenArguments, _: &ToolSettings) -> Result<ToolCommand, String> {
-    Ok(ToolCommand::new("space").words([space(given)?]))
-}
-
-fn render(given: &GivenArguments, _: &ToolSettings) -> Result<ToolCommand, String> {
-    candidate(ToolCommand::new("render"), given)
-}
-
-fn compile(given: &GivenArguments, settings: &ToolSettings) -> Result<ToolCommand, String> {
-    let command = match given.text("arch") {
-        Some(arch) => ToolCommand::new("compile").option("arch", Some(arch)),
-        None => ToolCommand::new("build").option("device", Some(&settings.device)),
-    };
-    candidate(command, given)
-}
-
-fn evaluate(given: &GivenArguments, settings: &ToolSettings) -> Result<ToolCommand, String> {
-    let (source, is_template) = (given.text("source"), given.flag("template"));
-    let kind = match (source.is_some(), is_template) {
+/// The request that a call of `evaluate` is.
+fn asked(given: &Value) -> Result<Value, String> {
+    let kind = match (given["source"].is_string(), given["template"] == true) {
         (false, true) => return Err("`template` needs a `source`".to_string()),
         (false, false) => "configuration",
         (true, false) => "cuda",
         (true, true) => "template",
     };
-    let mut own = json!({ "kind": kind });
-    if let Some(text) = source {
-        own["sources"] = json!([{ "path": "candidate.cu", "content": text }]);
-    }
-    if let Some(configuration) = given.object("configuration") {
-        own["configuration"] = configuration.clone();
-    }
-    let request = json!({
-        "task": { "space": space(given)? },
-        "candidate": own,
-        "level": given.text("level").unwrap_or("quick"),
-        "feedback": { "profile": given.flag("profile") },
-    });
-    let mut command = on_device(ToolCommand::new("evaluate"), settings)
-        .option("visibility", Some(settings.visibility))
-        .option("time-limit", Some(&format!("{}s", settings.time_limit_s)));
-    let file = command.write("request.json", &request.to_string())?;
-    Ok(command.option("request", file.to_str()))
+    let sources = given["source"].as_str().map(|text| json!([{ "path": "candidate.cu", "content": text }]));
+    Ok(json!({
+        "task": { "space": given["space"] },
+        "candidate": { "kind": kind, "sources": sources, "configuration": given["configuration"] },
+        "level": given["level"].as_str().unwrap_or("quick"),
+        "feedback": { "profile": given["profile"] == true },
+    }))
 }
 
-fn compare(given: &GivenArguments, settings: &ToolSettings) -> Result<ToolCommand, String> {
-    let command = on_device(ToolCommand::new("evaluate"), settings)
-        .option("against", given.text("against"))
-        .option("hypothesis", given.text("hypothesis"))
-        .option("time-limit", Some(&format!("{}s", settings.time_limit_s)));
-    candidate(command, given)
-}
-
-fn tune(given: &GivenArguments, settings: &ToolSettings) -> Result<ToolCommand, String> {
-    let command = on_device(ToolCommand::new("sweep"), settings)
-        .option("budget", Some(given.text("budget").unwrap_or("60s")))
-        .option("strategy", given.text("strategy"))
-        .option("seed", given.whole("seed").as_deref());
-    Ok(command.words([space(given)?]))
-}
-
-fn profile(given: &GivenArguments, settings: &ToolSettings) -> Result<ToolCommand, String> {
-    let command = on_device(ToolCommand::new("profile"), settings)
-        .option("problem", given.text("problem"))
-        .option("set", given.text("set"));
-    candidate(command, given)
-}
-
-fn leaderboard(_: &GivenArguments, settings: &ToolSettings) -> Result<ToolCommand, String> {
-    Ok(ToolCommand::new("leaderboard").option("out", Some(&settings.out)))
-}
-
-fn summary(given: &GivenArguments, settings: &ToolSettings) -> Result<ToolCommand, String> {
-    Ok(ToolCommand::new("summary").option("out", Some(&settings.out)).words(given.text("kernel")))
-}
-
-fn explain(given: &GivenArguments, _: &ToolSettings) -> Result<ToolCommand, String> {
-    Ok(ToolCommand::new("explain").words(given.text("verdict")))
-}
-
-fn on_device(command: ToolCommand, settings: &ToolSettings) -> ToolCommand {
-    command.option("device", Some(&settings.device)).option("out", Some(&settings.out))
-}
-
-/// The space, if it is one that a program may name: a space file can name commands.
-fn space(given: &GivenArguments) -> Result<&str, String> {
-    let name = given.text("space").unwrap_or_default();
-    space_beneath(name).map_err(|refusal| refusal.said("`space`"))?;
-    Ok(name)
-}
-
-/// Adds the space and the candidate as words, and its source as a file.
-fn candidate(mut command: ToolCommand, given: &GivenArguments) -> Result<ToolCommand, String> {
-    let space = space(given)?;
-    if let Some(text) = given.text("source") {
-        let file = command.write("candidate.cu", text)?;
-        command = command.option("source", file.to_str());
-    }
-    let configured = given.object("configuration").and_then(Value::as_object);
-    let words = match (given.text("candidate"), configured) {
-        (Some(_), Some(_)) => return Err("name one of `candidate` and `configuration`".to_string()),
-        (Some(text), None) => text.split_whitespace().map(str::to_string).collect(),
-        (None, Some(values)) => {
-            values.iter().map(|(name, value)| value_word(name, value)).collect::<Result<_, _>>()?
+/// The words of a candidate.
+fn candidate(given: &Value) -> Result<Vec<String>, String> {
+    match (given["candidate"].as_str(), given["configuration"].as_object()) {
+        (Some(_), Some(_)) => Err("name one of `candidate` and `configuration`".to_string()),
+        (Some(text), None) => Ok(text.split_whitespace().map(str::to_string).collect()),
+        (None, values) => {
+            let values = values.into_iter().flatten();
+            Ok(values.filter_map(|(name, value)| Some(format!("{name}={}", word(value)?))).collect())
         }
-        (None, None) => Vec::new(),
-    };
-    Ok(command.words([space].into_iter().chain(words.iter().map(String::as_str))))
+    }
 }
 
-fn value_word(name: &str, value: &Value) -> Result<String, String> {
+/// A value as a word of a command line; nothing for null.
+fn word(value: &Value) -> Option<String> {
     match value {
-        Value::String(text) => Ok(format!("{name}={text}")),
-        Value::Number(_) | Value::Bool(_) => Ok(format!("{name}={value}")),
-        _ => Err(format!("`configuration.{name}` has to be a text, a number, true or false")),
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        value => Some(value.to_string()),
+    }
+}
+
+/// Writes a text that the command is to read, into a folder that nobody else may open.
+fn write(folder: &mut Option<TempDir>, name: &str, text: &str) -> Result<String, String> {
+    let told = |error: std::io::Error| format!("cannot write a temporary file: {error}");
+    let folder = folder.insert(TempDir::new().map_err(told)?);
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).map_err(told)?;
+    Ok(path.display().to_string())
+}
+
+/// Schemas travel with every list of tools; what fields mean is in evo's pages.
+fn without_descriptions(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            // A property may itself be called `description`; its schema is an object.
+            if fields.get("description").is_some_and(Value::is_string) {
+                fields.remove("description");
+            }
+            fields.values_mut().for_each(without_descriptions);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_descriptions),
+        _ => {}
     }
 }
 
@@ -328,20 +346,13 @@ fn value_word(name: &str, value: &Value) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn settings() -> ToolSettings {
-        ToolSettings {
-            program: "evo".into(),
-            device: "host".to_string(),
-            out: "evidence".to_string(),
-            visibility: "agent",
-            time_limit_s: 300,
-        }
-    }
-
     fn words(name: &str, arguments: Value) -> Result<String, String> {
+        let options =
+            [("device", "host"), ("out", "evidence"), ("visibility", "agent"), ("time-limit", "300s")];
+        let options = options.map(|(name, value)| (name, value.to_string())).to_vec();
         let tool = TOOLS.iter().find(|tool| tool.name == name).unwrap();
-        let given = GivenArguments::read(Some(&arguments), tool.fields)?;
-        Ok((tool.command)(&given, &settings())?.words.join(" "))
+        let settings = ToolSettings { program: "evo".into(), options, schema_of: |_| None };
+        Ok(tool.command(Some(&arguments), &settings)?.words.join(" "))
     }
 
     #[test]
@@ -349,6 +360,7 @@ mod tests {
         let check = |name: &str, arguments: Value, expected: &str| {
             assert_eq!(words(name, arguments).as_deref(), Ok(expected), "{name}");
         };
+        check("preflight", Value::Null, "preflight --json --device=host");
         check("describe", json!({ "space": "gemm" }), "space --json -- gemm");
         check("explain", json!({ "verdict": "--help" }), "explain --json -- --help");
         check("compile", json!({ "space": "gemm", "arch": "--all" }), "compile --json --arch=--all -- gemm");
@@ -364,36 +376,57 @@ mod tests {
         );
         check(
             "render",
-            json!({ "space": "gemm", "candidate": "@champion" }),
+            json!({ "space": "gemm", "candidate": "@champion", "configuration": null }),
             "render --json -- gemm @champion",
         );
+        let compared = words("compare", json!({ "space": "gemm", "source": "x", "against": "@1" })).unwrap();
+        let begin = "evaluate --json --device=host --out=evidence --time-limit=300s --against=@1 --source=";
+        assert!(compared.starts_with(begin) && compared.ends_with("/candidate.cu -- gemm"), "{compared}");
+    }
+
+    #[test]
+    fn a_call_of_evaluate_is_a_request() {
+        let request = asked(&json!({ "space": "gemm", "source": "x", "template": true, "level": "tiny" }));
+        let request = crate::request::read::request(&request.unwrap().to_string()).unwrap();
+        let candidate = request.candidate.unwrap();
+        assert_eq!((candidate.source(), request.task.unwrap().space.as_deref()), (Some("x"), Some("gemm")));
+        let command = words("evaluate", json!({ "space": "gemm" })).unwrap();
+        let begin =
+            "evaluate --json --device=host --out=evidence --visibility=agent --time-limit=300s --request=";
+        assert!(command.starts_with(begin) && command.ends_with("/request.json"), "{command}");
     }
 
     #[test]
     fn what_cannot_become_a_command_is_refused() {
-        let refused = |name: &str, arguments: Value| words(name, arguments).unwrap_err();
-        assert!(refused("describe", json!({ "space": "../elsewhere.toml" })).contains("below this folder"));
-        assert!(
-            refused("evaluate", json!({ "space": "gemm", "template": true })).contains("needs a `source`")
-        );
+        let check = |name: &str, arguments: Value, part: &str| {
+            let refused = words(name, arguments).unwrap_err();
+            assert!(refused.contains(part), "{refused}");
+        };
+        check("describe", json!([]), "has to be an object");
+        check("describe", json!({ "space": "../elsewhere.toml" }), "below this folder");
+        check("evaluate", json!({ "space": "gemm", "template": true }), "needs a `source`");
         let both = json!({ "space": "gemm", "candidate": "@champion", "configuration": {} });
-        assert!(refused("render", both).contains("name one of"));
-        let nested = json!({ "space": "gemm", "configuration": { "A": [1] } });
-        assert!(refused("render", nested).contains("configuration.A"));
+        check("render", both, "name one of");
+        check(
+            "render",
+            json!({ "space": "gemm", "configuration": { "A": [1] } }),
+            "`configuration.A` is a list",
+        );
+        check("explain", json!({ "verdict": "a\0b" }), "NUL");
+        check("evaluate", json!({ "space": "gemm", "level": "fulll" }), "did you mean `full`?");
     }
 
     #[test]
     fn every_tool_lists_schemas_and_says_what_it_does() {
-        for tool in TOOLS {
-            let listed = tool.listed();
-            assert_eq!(listed["outputSchema"]["type"], "object", "{}", tool.name);
-            assert!(
-                tool.about.len() > 40 && listed["inputSchema"]["properties"].is_object(),
-                "{}",
-                tool.name
-            );
+        let all: Vec<Value> = TOOLS.iter().map(Tool::listed).collect();
+        for tool in &all {
+            let properties = tool["inputSchema"]["properties"].as_object().unwrap();
+            let is_described =
+                |property: &Value| property["description"].is_string() && property["type"].is_string();
+            assert!(properties.values().all(is_described), "{tool}");
+            assert_eq!(tool["outputSchema"]["type"], "object", "{tool}");
+            assert!(tool["description"].as_str().unwrap().len() > 40, "{tool}");
         }
-        let all: Vec<Value> = TOOLS.iter().map(McpTool::listed).collect();
         // A list that a program keeps in its context has to be short.
         assert!(Value::from(all).to_string().len() < 120_000);
     }

@@ -1,4 +1,6 @@
-//! JSON-RPC 2.0 messages: what comes in, and what goes out.
+//! JSON-RPC 2.0 messages, and the two eras of the protocol. Up to 2025-11-25 a session begins with `initialize`; from
+//! 2026-07-28 on there is no session, and each request carries its version. A client of either era is served, request by
+//! request.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +13,19 @@ pub const METHOD_NOT_FOUND: i64 = -32601;
 /// The method does not take these parameters.
 pub const INVALID_PARAMS: i64 = -32602;
 /// The protocol's own: the request names a revision that is not served.
-pub const UNSUPPORTED_VERSION: i64 = -32022;
+const UNSUPPORTED_VERSION: i64 = -32022;
+
+/// Revisions whose requests each carry their version, the newest first.
+const MODERN: &[&str] = &["2026-07-28"];
+/// Revisions with sessions, the newest first. 2025-03-26 is left out: its clients may send batches.
+const LEGACY: &[&str] = &["2025-11-25", "2025-06-18", "2024-11-05"];
+
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const SERVER: &str = "io.modelcontextprotocol/serverInfo";
+
+/// How long a client may keep what does not change while the program runs, milliseconds.
+const KEPT_MS: u64 = 3_600_000;
 
 /// A message from the client.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,8 +47,8 @@ pub enum McpMessage {
 #[derive(Clone, Debug, PartialEq)]
 pub struct WireError {
     pub code: i64,
-    pub message: String,
-    pub data: Option<Value>,
+    message: String,
+    data: Option<Value>,
 }
 
 impl WireError {
@@ -48,56 +62,118 @@ pub fn read(text: &str) -> Result<McpMessage, (Value, WireError)> {
     let value: Value = serde_json::from_str(text).map_err(|error| {
         (Value::Null, WireError::new(PARSE_ERROR, format!("the line is not JSON: {error}")))
     })?;
-    let Value::Object(mut own) = value else {
+    let Value::Object(mut fields) = value else {
         let text = "a message is a JSON object; batches are not served";
         return Err((Value::Null, WireError::new(INVALID_REQUEST, text)));
     };
-    let has_id = own.contains_key("id");
-    let id = own.remove("id").unwrap_or_default();
-    let is_id = id.is_string() || id.is_i64() || id.is_u64();
+    let id = fields.remove("id");
     let wrong = |text: &str| {
-        let told = if is_id { id.clone() } else { Value::Null };
-        (told, WireError::new(INVALID_REQUEST, text))
+        let id = id.clone().filter(is_id).unwrap_or_default();
+        Err((id, WireError::new(INVALID_REQUEST, text)))
     };
-    if own.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-        return Err(wrong("`jsonrpc` has to be \"2.0\""));
+    if fields.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return wrong("`jsonrpc` has to be \"2.0\"");
     }
-    let Some(method) = own.remove("method") else {
-        let is_answer = own.contains_key("result") || own.contains_key("error");
-        return if is_answer { Ok(McpMessage::Response) } else { Err(wrong("the message has no `method`")) };
+    let method = match fields.remove("method") {
+        Some(Value::String(method)) => method,
+        Some(_) => return wrong("`method` has to be a text"),
+        None if fields.contains_key("result") || fields.contains_key("error") => {
+            return Ok(McpMessage::Response);
+        }
+        None => return wrong("the message has no `method`"),
     };
-    let Value::String(method) = method else { return Err(wrong("`method` has to be a text")) };
-    if has_id && !is_id {
-        return Err(wrong("`id` has to be a text or an integer"));
+    if id.as_ref().is_some_and(|id| !is_id(id)) {
+        return wrong("`id` has to be a text or an integer");
     }
-    let params = match own.remove("params") {
+    let params = match fields.remove("params") {
         None => Map::new(),
         Some(Value::Object(params)) => params,
-        Some(_) => return Err(wrong("`params` has to be an object")),
+        Some(_) => return wrong("`params` has to be an object"),
     };
-    Ok(match has_id {
-        true => McpMessage::Request { id, method, params },
-        false => McpMessage::Notification { method, params },
+    Ok(match id {
+        Some(id) => McpMessage::Request { id, method, params },
+        None => McpMessage::Notification { method, params },
     })
 }
 
-/// A result of a request.
-pub fn result(id: &Value, result: Value) -> Value {
-    json!({ "jsonrpc": "2.0", "id": id, "result": result })
+/// Whether a request can be told apart by this.
+pub fn is_id(id: &Value) -> bool {
+    id.is_string() || id.is_i64() || id.is_u64()
 }
 
-/// That a request, or a line that is not one, has no result.
-pub fn failure(id: &Value, error: WireError) -> Value {
-    let mut told = json!({ "code": error.code, "message": error.message });
-    if let Some(data) = error.data {
-        told["data"] = data;
+/// The answer to a request, or to a line that is none.
+pub fn response(id: &Value, answered: Result<Value, WireError>) -> Value {
+    match answered {
+        Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+        Err(WireError { code, message, data }) => {
+            let mut error = json!({ "code": code, "message": message });
+            if let Some(data) = data {
+                error["data"] = data;
+            }
+            json!({ "jsonrpc": "2.0", "id": id, "error": error })
+        }
     }
-    json!({ "jsonrpc": "2.0", "id": id, "error": told })
 }
 
-/// A message that is not answered.
-pub fn notification(method: &str, params: Value) -> Value {
-    json!({ "jsonrpc": "2.0", "method": method, "params": params })
+/// Every revision that is served.
+pub fn versions() -> Vec<&'static str> {
+    [MODERN, LEGACY].concat()
+}
+
+/// The revision of a session whose client asks for one: that one, or the newest with sessions.
+pub fn session_version(asked: Option<&str>) -> &'static str {
+    LEGACY.iter().find(|version| Some(**version) == asked).unwrap_or(&LEGACY[0])
+}
+
+/// Who answers.
+pub fn server_info() -> Value {
+    json!({ "name": "evo", "title": "evo", "version": env!("CARGO_PKG_VERSION") })
+}
+
+/// How a request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Era {
+    Legacy,
+    Modern,
+}
+
+impl Era {
+    /// The era of a request.
+    pub fn of(params: &Map<String, Value>) -> Result<Era, WireError> {
+        let meta = params.get("_meta").and_then(Value::as_object);
+        let Some(version) = meta.and_then(|meta| meta.get(VERSION)) else { return Ok(Era::Legacy) };
+        let Some(version) = version.as_str() else {
+            return Err(WireError::new(INVALID_PARAMS, format!("`_meta.{VERSION}` has to be a text")));
+        };
+        if !MODERN.contains(&version) {
+            let data = Some(json!({ "supported": versions(), "requested": version }));
+            return Err(WireError {
+                data,
+                ..WireError::new(UNSUPPORTED_VERSION, "Unsupported protocol version")
+            });
+        }
+        match meta.and_then(|meta| meta.get(CAPABILITIES)) {
+            Some(Value::Object(_)) => Ok(Era::Modern),
+            _ => Err(WireError::new(INVALID_PARAMS, format!("`_meta.{CAPABILITIES}` has to be an object"))),
+        }
+    }
+
+    pub fn result(self, mut result: Value) -> Value {
+        if self == Era::Modern {
+            result["resultType"] = "complete".into();
+            result["_meta"] = json!({ SERVER: server_info() });
+        }
+        result
+    }
+
+    /// The same for a result that stays the same while the program runs.
+    pub fn lasting(self, mut result: Value) -> Value {
+        if self == Era::Modern {
+            result["ttlMs"] = KEPT_MS.into();
+            result["cacheScope"] = "public".into();
+        }
+        self.result(result)
+    }
 }
 
 #[cfg(test)]
@@ -105,32 +181,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_notifications_and_answers_are_told_apart() {
-        let read = |text: &str| read(text).unwrap();
-        let request = read(r#"{"jsonrpc": "2.0", "id": "a", "method": "ping"}"#);
+    fn messages_are_told_apart_and_what_is_none_is_answered_where_it_has_an_id() {
+        let request = read(r#"{"jsonrpc": "2.0", "id": "a", "method": "ping"}"#).unwrap();
         assert_eq!(
             request,
             McpMessage::Request { id: "a".into(), method: "ping".into(), params: Map::new() }
         );
-        let told = read(r#"{"jsonrpc": "2.0", "method": "x", "params": {"a": 1}}"#);
-        assert!(matches!(told, McpMessage::Notification { params, .. } if params["a"] == 1));
-        assert_eq!(read(r#"{"jsonrpc": "2.0", "id": 1, "result": {}}"#), McpMessage::Response);
+        let notification = read(r#"{"jsonrpc": "2.0", "method": "x", "params": {"a": 1}}"#).unwrap();
+        assert!(matches!(notification, McpMessage::Notification { params, .. } if params["a"] == 1));
+        assert_eq!(read(r#"{"jsonrpc": "2.0", "id": 1, "result": {}}"#), Ok(McpMessage::Response));
+        for (text, id, code) in [
+            ("{", Value::Null, PARSE_ERROR),
+            ("[]", Value::Null, INVALID_REQUEST),
+            ("3", Value::Null, INVALID_REQUEST),
+            (r#"{"id": 7, "method": "ping"}"#, 7.into(), INVALID_REQUEST),
+            (r#"{"jsonrpc": "2.0", "id": null, "method": "ping"}"#, Value::Null, INVALID_REQUEST),
+            (r#"{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}"#, Value::Null, INVALID_REQUEST),
+            (r#"{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}"#, 1.into(), INVALID_REQUEST),
+            (r#"{"jsonrpc": "2.0", "id": 1}"#, 1.into(), INVALID_REQUEST),
+            (r#"{"jsonrpc": "2.0", "id": 1, "method": 4}"#, 1.into(), INVALID_REQUEST),
+        ] {
+            let (told, error) = read(text).unwrap_err();
+            assert_eq!((told, error.code), (id, code), "{text}");
+        }
     }
 
     #[test]
-    fn what_is_not_a_message_is_answered_where_it_has_an_id() {
-        let check = |text: &str, id: Value, code: i64| {
-            let (told, error) = read(text).unwrap_err();
-            assert_eq!((told, error.code), (id, code), "{text}");
-        };
-        check("{", Value::Null, PARSE_ERROR);
-        check("[]", Value::Null, INVALID_REQUEST);
-        check("3", Value::Null, INVALID_REQUEST);
-        check(r#"{"id": 7, "method": "ping"}"#, 7.into(), INVALID_REQUEST);
-        check(r#"{"jsonrpc": "2.0", "id": null, "method": "ping"}"#, Value::Null, INVALID_REQUEST);
-        check(r#"{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}"#, Value::Null, INVALID_REQUEST);
-        check(r#"{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}"#, 1.into(), INVALID_REQUEST);
-        check(r#"{"jsonrpc": "2.0", "id": 1}"#, 1.into(), INVALID_REQUEST);
-        check(r#"{"jsonrpc": "2.0", "id": 1, "method": 4}"#, 1.into(), INVALID_REQUEST);
+    fn a_request_says_its_era_and_hears_which_are_served() {
+        let of = |meta: Value| Era::of(json!({ "_meta": meta }).as_object().unwrap());
+        assert_eq!(Era::of(&Map::new()), Ok(Era::Legacy));
+        assert_eq!(of(json!({ "progressToken": 1 })), Ok(Era::Legacy));
+        assert_eq!(of(json!({ VERSION: "2026-07-28", CAPABILITIES: {} })), Ok(Era::Modern));
+        let unknown = of(json!({ VERSION: "1900-01-01", CAPABILITIES: {} })).unwrap_err();
+        let data = unknown.data.unwrap();
+        assert_eq!((unknown.code, &data["requested"]), (UNSUPPORTED_VERSION, &json!("1900-01-01")));
+        assert_eq!(data["supported"][0], "2026-07-28");
+        assert_eq!(of(json!({ VERSION: "2026-07-28" })).unwrap_err().code, INVALID_PARAMS);
+        assert_eq!(of(json!({ VERSION: 3 })).unwrap_err().code, INVALID_PARAMS);
+        assert_eq!(session_version(Some("2025-06-18")), "2025-06-18");
+        assert_eq!(
+            (session_version(Some("2025-03-26")), session_version(None)),
+            ("2025-11-25", "2025-11-25")
+        );
+        assert_eq!(Era::Legacy.lasting(json!({ "tools": [] })), json!({ "tools": [] }));
+        let modern = Era::Modern.lasting(json!({ "tools": [] }));
+        assert_eq!((&modern["resultType"], &modern["cacheScope"]), (&json!("complete"), &json!("public")));
     }
 }

@@ -1,29 +1,24 @@
 //! The answer to a request. Merit (`verdict`, `performance`, `scores`), what ran (`gates`) and where it ran
 //! (`provenance`) are kept apart: a program that looks at one of them must not be misled by another. What is not known is
-//! null, with its reason in `reasons`.
+//! null, with its reason in `reasons`, and a failure has no number.
 
-use std::collections::BTreeMap;
-
-use crate::compile::instructions::InstructionUse;
 use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::envelope::{EnvelopeError, ErrorCode, ErrorPlace};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::known::told;
+use evo_protocol::leaderboard::PairedProblem;
+use evo_protocol::request::{EvaluationLevel, Visibility};
 use evo_protocol::verdict::{Gate, GateReport, GateState, VerdictClass, VerdictKind};
 use serde_json::{Map, Value, json};
 
-use super::ask::{EvaluationLevel, RequestError, Visibility};
 use super::own_lines::{self, CandidateText, CompilerHint};
-use super::performance::{self, KnownTimes};
+use super::read::RequestError;
 use super::visible;
+use crate::compile::instructions::InstructionUse;
+use crate::report::evaluate::EvaluatedProblem;
 use crate::report::parity;
 
-/// The schema's name in an answer.
-pub const ANSWER_SCHEMA: &str = "evo.evaluate.answer";
-/// Raised by any change that an older reader would misread.
-pub const ANSWER_VERSION: u32 = 1;
 const HIDDEN: &str = "the candidate's author does not learn it";
-const NOT_PASSED: &str = "the candidate did not pass, and a failure has no number";
 
 /// Whose answer it is.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,6 +38,33 @@ pub struct AnsweredDecision {
     pub why: String,
     /// Of the evaluation's line.
     pub number: u64,
+}
+
+/// A baseline that was measured in the same run and not side by side.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BaselineTime {
+    /// As messages name it.
+    pub name: String,
+    pub objective_ns: f64,
+}
+
+/// What is known of a candidate's speed.
+#[derive(Debug, Default)]
+pub struct KnownTimes<'a> {
+    pub problems: Vec<EvaluatedProblem<'a>>,
+    /// What both sides of a paired comparison are called, where there was one.
+    pub against: Option<String>,
+    /// Whether both were timed side by side.
+    pub is_paired: bool,
+    /// The machine code and the launches are the baseline's.
+    pub is_same_code: bool,
+    /// Relative difference between the baseline and itself.
+    pub noise_floor: Option<f64>,
+    /// Where nothing was compared side by side.
+    pub baseline: Option<BaselineTime>,
+    /// Why there is neither.
+    pub not_compared: String,
+    pub is_screening: bool,
 }
 
 /// A candidate that was judged, as far as it was asked.
@@ -65,96 +87,116 @@ pub struct JudgedRequest<'a> {
     pub instructions: Option<InstructionUse>,
     pub seed: u64,
     /// A command line that does the same again.
-    pub repro: Option<String>,
+    pub repro: String,
     pub wall_ms: f64,
 }
 
-#[derive(Default)]
-struct AnswerReasons(BTreeMap<String, String>);
-
-impl AnswerReasons {
-    /// The value, or null with a reason.
-    fn tell<T: Into<Value>>(&mut self, path: &str, value: Option<T>, why: &str) -> Value {
-        match value {
-            Some(value) => value.into(),
-            None => {
-                self.0.insert(path.to_string(), why.to_string());
-                Value::Null
+impl AnswerHead {
+    /// Says in an answer whose it is.
+    pub fn put_on(&self, answer: &mut Value) {
+        answer["id"] = self.id.clone();
+        for (name, value) in [("line", self.line.map(Value::from)), ("tag", self.tag.clone())] {
+            match value {
+                Some(value) => answer[name] = value,
+                None => drop(answer.as_object_mut().and_then(|fields| fields.remove(name))),
             }
         }
     }
 }
 
 /// The answer on a candidate.
-pub fn judged(head: &AnswerHead, own: &JudgedRequest<'_>) -> Value {
-    let evaluation = own.evaluation;
+pub fn judged(head: &AnswerHead, request: &JudgedRequest<'_>) -> Value {
+    let evaluation = request.evaluation;
     let verdict = &evaluation.verdict;
+    let class = verdict.kind.class();
     let log = verdict.evidence.get("log").and_then(Value::as_str).unwrap_or(&verdict.message);
-    let is_compile = verdict.kind.class() == VerdictClass::Compile;
-    let errors = if is_compile { own_lines::errors(log, own.text) } else { Vec::new() };
-    let seen = visible::verdict(evaluation, &errors, own.visibility);
-    let passed = verdict.is_pass() && own.missing.is_empty();
-    let mut reasons = AnswerReasons::default();
-    let is_ours = verdict.kind.class() == VerdictClass::Harness;
-    let cause = reasons.tell("cause", seen.cause.as_deref(), "the verdict has no cause that is told");
-    let (correctness, performance, scores) = merit(own, passed, seen.cause.as_deref(), &mut reasons);
-    let provenance = provenance(own, &mut reasons);
-    let features = features(own, &mut reasons);
-    let feedback = feedback(own, &errors, &seen.message, &mut reasons);
-    let visible_repro = own.repro.as_ref().filter(|_| own.visibility == Visibility::Owner);
-    let repro = reasons.tell("repro", visible_repro.map(String::as_str), HIDDEN);
-    let decision = own.decision.as_ref();
-    let decided = decision.map(
-        |one| json!({ "decision": one.decision, "why": one.why, "number": one.number, "accepted": one.accepted }),
-    );
-    let acceptance = reasons.tell("acceptance", decided, "only the level `confirm` decides about a rival");
-    reasons.0.insert("best".into(), "one configuration was asked for, and nothing was tuned".into());
-    let source = reasons.tell("hashes.source", hash(&evaluation.source_hash), "it was not rendered");
-    let code = reasons.tell("hashes.code", hash(&evaluation.code_hash), "it was not compiled");
+    let is_compile = class == VerdictClass::Compile;
+    let errors = if is_compile { own_lines::errors(log, request.text) } else { Vec::new() };
+    let visible = visible::verdict(evaluation, &errors, request.visibility);
+    let passed = verdict.is_pass() && request.missing.is_empty();
+    let is_owner = request.visibility == Visibility::Owner;
+    let is_timed = passed && request.level.is_timed() && evaluation.objective_ns.is_some();
+    let speedup = speedup(evaluation, &request.times);
+    let scores = json!({
+        "combined_score": speedup.map(|speedup| speedup.value),
+        "speedup": speedup.map(|speedup| speedup.value),
+        "sol_score": roofline_share(&request.times),
+        "fast_p": speedup.map(|speedup| u8::from(speedup.value > 1.0)),
+    });
+    let acceptance = request.decision.as_ref().map(|decision| {
+        let AnsweredDecision { accepted, decision, why, number } = decision;
+        json!({ "decision": decision, "why": why, "number": number, "accepted": accepted })
+    });
     let mut answer = json!({
-        "schema": ANSWER_SCHEMA,
-        "version": ANSWER_VERSION,
-        "id": head.id,
-        "status": if is_ours { "harness_error" } else { "done" },
+        "schema": "evo.evaluate.answer",
+        "version": 1,
+        "status": if class == VerdictClass::Harness { "harness_error" } else { "done" },
         "error": null,
         "verdict": verdict.kind,
-        "class": verdict.kind.class(),
-        "cause": cause,
-        "message": seen.message,
-        "level": own.level,
-        "level_reached": reached(evaluation, own.level, &own.times),
-        "evidence": seen.evidence,
-        "gates": gates(evaluation, own),
-        "not_run": own.missing,
-        "correctness": correctness,
-        "performance": performance,
-        "scores": scores,
-        "accepted": decision.is_some_and(|one| one.accepted),
+        "class": class,
+        "cause": visible.cause,
+        "message": visible.message,
+        "level": request.level,
+        "level_reached": reached(evaluation, request.level, &request.times),
+        "evidence": visible.evidence,
+        "gates": gates(evaluation, request),
+        "not_run": request.missing,
+        "correctness": correctness(request, visible.cause.as_deref()),
+        "performance": is_timed.then(|| performance(evaluation, &request.times, speedup)),
+        "scores": is_timed.then_some(scores),
+        "accepted": request.decision.as_ref().is_some_and(|decision| decision.accepted),
         "acceptance": acceptance,
-        "features": features,
-        "feedback": feedback,
+        "features": features(request),
+        "feedback": feedback(request, &errors, &visible.message),
         "best": null,
-        "provenance": provenance,
-        "cost": { "compile_ms": evaluation.compile_ms, "device_ms": evaluation.device_ms, "wall_ms": own.wall_ms },
-        "hashes": { "source": source, "code": code },
-        "repro": repro,
+        "provenance": provenance(request),
+        "cost": {
+            "compile_ms": evaluation.compile_ms, "device_ms": evaluation.device_ms, "wall_ms": request.wall_ms,
+        },
+        "hashes": {
+            "source": evaluation.source_hash.as_ref().map(ToString::to_string),
+            "code": evaluation.code_hash.as_ref().map(ToString::to_string),
+        },
+        "repro": is_owner.then_some(&request.repro),
     });
-    finish(&mut answer, head, reasons);
+    let unseen = |why: &'static str| if is_owner { why } else { HIDDEN };
+    let not_told = |path: &str| match path {
+        "cause" => "the verdict has no cause that is told",
+        "correctness" => "no answer was compared",
+        "correctness.worst_case" if class != VerdictClass::Wrong => "none failed",
+        "performance" | "scores" if passed => "this level takes no time",
+        "performance" | "scores" => "the candidate did not pass, and a failure has no number",
+        "performance.low" | "performance.high" => "not every problem has an interval",
+        "performance.noise_floor" => "only the paired comparison of the level `confirm` measures it",
+        "performance.decision" => "only the paired comparison of the level `confirm` decides",
+        "performance.roofline_share" => "the work of a call or the peaks of the device are not known",
+        "performance.speedup.low" | "performance.speedup.high" => {
+            "candidate and baseline were not measured side by side"
+        }
+        "scores.sol_score" => "the work or the device's peaks are not known",
+        "acceptance" => "only the level `confirm` decides about a rival",
+        "features.arithmetic" | "features.loads" => {
+            "its instructions are not read: they are on GPUs from sm_70 to sm_90"
+        }
+        "features.stages" => "the space has no parameter `STAGES`",
+        "feedback.ptxas" => unseen("the compiler said nothing"),
+        "feedback.profile" => request.profile.as_ref().map_or_else(String::as_str, |_| ""),
+        "best" => "one configuration was asked for, and nothing was tuned",
+        "provenance.device" | "provenance.trust" => "no device was opened",
+        "provenance.driver" => "it has none, or none was opened",
+        "provenance.seed" | "repro" => HIDDEN,
+        "hashes.source" => "it was not rendered",
+        "hashes.code" => "it was not compiled",
+        path if path.starts_with("performance.") || path.starts_with("scores.") => {
+            &request.times.not_compared
+        }
+        path if path.starts_with("correctness.") => unseen("the worker does not say"),
+        path if path.starts_with("feedback.hints.") => "no line of the source is known for it",
+        _ => "the compiler does not say",
+    };
+    explain(&mut answer, not_told);
+    head.put_on(&mut answer);
     answer
-}
-
-fn hash(own: &Option<evo_space::genome::ContentHash>) -> Option<String> {
-    own.as_ref().map(ToString::to_string)
-}
-
-fn finish(answer: &mut Value, head: &AnswerHead, reasons: AnswerReasons) {
-    if let Some(line) = head.line {
-        answer["line"] = line.into();
-    }
-    if let Some(tag) = &head.tag {
-        answer["tag"] = tag.clone();
-    }
-    answer["reasons"] = json!(reasons.0);
 }
 
 /// The answer on a request that names no candidate that could be judged, or whose judging failed.
@@ -164,58 +206,61 @@ pub fn without_verdict(
     verdict: Option<VerdictKind>,
     error: &EnvelopeError,
 ) -> Value {
-    let mut reasons = AnswerReasons::default();
-    let why = "nothing was judged: see `error`";
-    let nothing = [
-        "level_reached",
-        "cause",
-        "correctness",
-        "performance",
-        "scores",
-        "features",
-        "feedback",
-        "best",
-        "provenance",
-        "cost",
-        "hashes",
-        "repro",
-        "acceptance",
-    ];
     let mut answer = json!({
-        "schema": ANSWER_SCHEMA,
-        "version": ANSWER_VERSION,
-        "id": head.id,
+        "schema": "evo.evaluate.answer",
+        "version": 1,
         "status": status,
         "error": error,
-        "verdict": reasons.tell("verdict", verdict.map(VerdictKind::as_str), why),
-        "class": reasons.tell("class", verdict.map(|own| json!(own.class())), why),
+        "verdict": verdict,
+        "class": verdict.map(VerdictKind::class),
         "message": error.message,
         "evidence": {},
         "gates": {},
         "not_run": [],
         "accepted": false,
     });
-    for name in nothing {
-        answer[name] = reasons.tell(name, None::<Value>, why);
-    }
-    finish(&mut answer, head, reasons);
+    let absent = "level_reached cause correctness performance scores features feedback best provenance cost hashes \
+                  repro acceptance";
+    absent.split_whitespace().for_each(|name| answer[name] = Value::Null);
+    explain(&mut answer, |_| "nothing was judged: see `error`");
+    head.put_on(&mut answer);
     answer
 }
 
+/// Gives every null of an answer its reason, by dotted path.
+fn explain<'r>(answer: &mut Value, reason: impl Fn(&str) -> &'r str) {
+    fn nulls(value: &Value, path: &str, found: &mut Vec<String>) {
+        let below = |name: &str| if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
+        match value {
+            Value::Null => found.push(path.to_string()),
+            // These are as they came, and what is in them has no reason of ours.
+            _ if ["error", "evidence", "feedback.profile"].contains(&path) => {}
+            Value::Object(fields) => {
+                fields.iter().for_each(|(name, value)| nulls(value, &below(name), found))
+            }
+            Value::Array(items) => {
+                items.iter().enumerate().for_each(|(at, item)| nulls(item, &below(&at.to_string()), found));
+            }
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    nulls(answer, "", &mut found);
+    found.retain(|path| path != "error");
+    found.sort();
+    let reasons: Map<String, Value> = found.iter().map(|path| (path.clone(), reason(path).into())).collect();
+    answer["reasons"] = reasons.into();
+}
+
 /// The answer on a request with a mistake.
-pub fn refused(error: &RequestError, line: Option<u64>) -> Value {
+pub fn refused(error: &RequestError, head: AnswerHead) -> Value {
     let place = error.place.map(|(line, column)| ErrorPlace {
         file: "request".into(),
         line: Some(line),
         column: Some(column),
     });
-    let told = EnvelopeError {
-        code: ErrorCode::Usage,
-        message: error.message.clone(),
-        hint: error.hint.clone(),
-        place,
-    };
-    without_verdict(&AnswerHead { id: error.id.clone(), line, tag: None }, "rejected", None, &told)
+    let (message, hint) = (error.message.clone(), error.hint.clone());
+    without_verdict(&head, "rejected", None, &EnvelopeError { code: ErrorCode::Usage, message, hint, place })
 }
 
 /// How far it came: the level of the gate that failed, or the one that was asked for.
@@ -226,186 +271,220 @@ fn reached(evaluation: &Evaluation, asked: EvaluationLevel, times: &KnownTimes<'
         _ if asked == EvaluationLevel::Quick => EvaluationLevel::Quick,
         _ => EvaluationLevel::Full,
     };
-    let with = |state: GateState| evaluation.gates.iter().filter(move |own| own.state == state);
+    let with = |state: GateState| evaluation.gates.iter().filter(move |report| report.state == state);
     if let Some(failed) = with(GateState::Fail).next() {
         return level(failed.gate).min(asked);
     }
-    let last = with(GateState::Pass).map(|own| level(own.gate)).max().unwrap_or(EvaluationLevel::Compile);
+    let last = with(GateState::Pass).map(|report| level(report.gate)).max();
     let is_compared = times.against.is_some();
     match asked {
         EvaluationLevel::Confirm if evaluation.verdict.is_pass() && is_compared => EvaluationLevel::Confirm,
-        _ => last.min(asked),
+        _ => last.unwrap_or(EvaluationLevel::Compile).min(asked),
     }
 }
 
 /// The state of every gate.
-fn gates(evaluation: &Evaluation, own: &JudgedRequest<'_>) -> Value {
+fn gates(evaluation: &Evaluation, request: &JudgedRequest<'_>) -> Value {
     let state = |gate: &Gate| match evaluation.gate(*gate) {
-        _ if *gate == Gate::Confirmation && own.times.is_paired => GateState::Pass,
+        _ if *gate == Gate::Confirmation && request.times.is_paired => GateState::Pass,
         Some(report) => report.state,
         None => GateState::NotRun,
     };
     Gate::ALL.iter().map(|gate| (gate.as_str().to_string(), json!(state(gate)))).collect::<Map<_, _>>().into()
 }
 
-/// What a pass is worth. Nothing of it where the candidate did not pass.
-fn merit(
-    own: &JudgedRequest<'_>,
-    passed: bool,
-    cause: Option<&str>,
-    reasons: &mut AnswerReasons,
-) -> (Value, Value, Value) {
-    let correctness = correctness(own, cause, reasons);
-    let is_timed = own.level.is_timed() && own.evaluation.objective_ns.is_some();
-    if !passed || !is_timed {
-        let why = if passed { "this level takes no time" } else { NOT_PASSED };
-        let none = |name: &str, reasons: &mut AnswerReasons| reasons.tell(name, None::<Value>, why);
-        return (correctness, none("performance", reasons), none("scores", reasons));
-    }
-    let (told, more) = performance::performance(own.evaluation, &own.times);
-    reasons.0.extend(more);
-    let speedup = performance::speedup(own.evaluation, &own.times).map(|own| own.value);
-    let no_speedup = own.times.not_compared.clone();
-    let share = performance::roofline_share(&own.times);
-    let fast = speedup.map(|value| u8::from(value > 1.0));
-    let scores = json!({
-        "combined_score": reasons.tell("scores.combined_score", speedup, &no_speedup),
-        "speedup": reasons.tell("scores.speedup", speedup, &no_speedup),
-        "sol_score": reasons.tell("scores.sol_score", share, "the work or the device's peaks are not known"),
-        "fast_p": reasons.tell("scores.fast_p", fast, &no_speedup),
-    });
-    (correctness, told, scores)
-}
-
-fn correctness(own: &JudgedRequest<'_>, cause: Option<&str>, reasons: &mut AnswerReasons) -> Value {
-    let evaluation = own.evaluation;
-    let (parity, _) = told(&parity::of(evaluation));
+fn correctness(request: &JudgedRequest<'_>, cause: Option<&str>) -> Value {
+    let verdict = &request.evaluation.verdict;
+    let (parity, _) = told(&parity::of(request.evaluation));
     let rows = parity.as_array();
-    let wrong = evaluation.verdict.kind.class() == VerdictClass::Wrong;
-    if rows.is_none() && !wrong {
-        return reasons.tell("correctness", None::<Value>, "no answer was compared");
+    let is_wrong = verdict.kind.class() == VerdictClass::Wrong;
+    if rows.is_none() && !is_wrong {
+        return Value::Null;
     }
-    let is_owner = own.visibility == Visibility::Owner;
+    let is_owner = request.visibility == Visibility::Owner;
     let largest = |name: &str| {
         let numbers = rows?.iter().filter_map(|row| row[name].as_f64());
         numbers.reduce(f64::max).filter(|_| is_owner)
     };
-    let evidence = |name: &str| evaluation.verdict.evidence.get(name)?.as_f64().filter(|_| is_owner && wrong);
-    let why = if is_owner { "the worker does not say" } else { HIDDEN };
-    let abs = evidence("abs_error_max").or_else(|| largest("max_abs_error"));
-    let case = evaluation.verdict.evidence.get("case").and_then(Value::as_str).filter(|_| is_owner && wrong);
-    let case = case.map(String::from);
+    let evidence = |name: &str| verdict.evidence.get(name).filter(|_| is_owner && is_wrong);
+    let number = |name: &str| evidence(name).and_then(Value::as_f64);
+    let case = evidence("case").and_then(Value::as_str);
     // A hidden failure says its axis.
-    let axis = cause.filter(|_| wrong && !is_owner).map(String::from);
-    let mut told = json!({
-        "max_abs": reasons.tell("correctness.max_abs", abs, why),
-        "max_rel": reasons.tell("correctness.max_rel", largest("max_rel_error").filter(|_| !wrong), why),
-        "norm": reasons.tell("correctness.norm", evidence("relative_norm"), why),
-        "worst_case": reasons.tell("correctness.worst_case", case.or(axis), if wrong { why } else { "none failed" }),
+    let axis = cause.filter(|_| is_wrong && !is_owner);
+    let mut answer = json!({
+        "max_abs": number("abs_error_max").or_else(|| largest("max_abs_error")),
+        "max_rel": largest("max_rel_error").filter(|_| !is_wrong),
+        "norm": number("relative_norm"),
+        "worst_case": case.or(axis),
     });
-    if let Some(task) = by_the_task(rows, is_owner) {
-        told["task"] = task;
+    // What the rule of the task's own benchmark says, over all problems that were compared. How much matches is a value
+    // of the outputs, which an agent is not told.
+    let by_the_task = rows.into_iter().flatten().filter_map(|row| {
+        let rule = &row[GateReport::PARITY_TASK];
+        rule["matched_ratio"].as_f64().zip(rule["within"].as_bool())
+    });
+    match by_the_task.reduce(|(ratio, within), (other, also)| (ratio.min(other), within && also)) {
+        Some((matched_ratio, within)) if is_owner => {
+            answer["task"] = json!({ "matched_ratio": matched_ratio, "within": within });
+        }
+        Some((_, within)) => answer["task"] = json!({ "within": within }),
+        None => {}
     }
-    told
+    answer
 }
 
-/// What the rule of the task's own benchmark says, over all problems that were compared. How much matches is a value of the
-/// outputs, which an agent is not told.
-fn by_the_task(rows: Option<&Vec<Value>>, is_owner: bool) -> Option<Value> {
-    let told = rows?.iter().filter_map(|row| {
-        let own = &row[GateReport::PARITY_TASK];
-        own["matched_ratio"].as_f64().zip(own["within"].as_bool())
-    });
-    let (matched_ratio, within) =
-        told.reduce(|(ratio, within), (other, also)| (ratio.min(other), within && also))?;
-    Some(match is_owner {
-        true => json!({ "matched_ratio": matched_ratio, "within": within }),
-        false => json!({ "within": within }),
+fn features(request: &JudgedRequest<'_>) -> Value {
+    let facts = request.evaluation.facts.unwrap_or_default();
+    let used = request.instructions;
+    json!({
+        "registers": facts.registers,
+        "shared_bytes": facts.shared_bytes,
+        "occupancy": facts.occupancy,
+        "spills": facts.spill_bytes,
+        "arithmetic": used.map(|used| used.arithmetic.as_str()),
+        "loads": used.map(|used| used.loads.as_str()),
+        "stages": request.evaluation.configuration.get("STAGES").and_then(|stages| stages.as_int()),
     })
 }
 
-fn features(own: &JudgedRequest<'_>, reasons: &mut AnswerReasons) -> Value {
-    let facts = own.evaluation.facts.unwrap_or_default();
-    let unknown = "the compiler does not say";
-    let unread = "its instructions are not read: they are on GPUs from sm_70 to sm_90";
-    let (used, stages) = (own.instructions, own.evaluation.configuration.get("STAGES"));
+fn provenance(request: &JudgedRequest<'_>) -> Value {
+    let is_owner = request.visibility == Visibility::Owner;
+    let device = request.device;
     json!({
-        "registers": reasons.tell("features.registers", facts.registers, unknown),
-        "shared_bytes": reasons.tell("features.shared_bytes", facts.shared_bytes, unknown),
-        "occupancy": reasons.tell("features.occupancy", facts.occupancy, unknown),
-        "spills": reasons.tell("features.spills", facts.spill_bytes, unknown),
-        "arithmetic": reasons.tell("features.arithmetic", used.map(|used| used.arithmetic.as_str()), unread),
-        "loads": reasons.tell("features.loads", used.map(|used| used.loads.as_str()), unread),
-        "stages": reasons.tell(
-            "features.stages",
-            stages.and_then(|own| own.as_int()),
-            "the space has no parameter `STAGES`",
-        ),
-    })
-}
-
-fn provenance(own: &JudgedRequest<'_>, reasons: &mut AnswerReasons) -> Value {
-    let is_owner = own.visibility == Visibility::Owner;
-    let device = own.device;
-    let no_device = "no device was opened";
-    let trust = device.map(|device| if device.kind == DeviceKind::Host { "host" } else { "device" });
-    let driver = device.map(|device| device.driver.clone()).filter(|driver| !driver.is_empty());
-    json!({
-        "device": reasons.tell("provenance.device", device.map(|own| own.name.clone()), no_device),
-        "driver": reasons.tell("provenance.driver", driver, "it has none, or none was opened"),
+        "device": device.map(|device| &device.name),
+        "driver": device.map(|device| &device.driver).filter(|driver| !driver.is_empty()),
         "evo": env!("CARGO_PKG_VERSION"),
-        "trust": reasons.tell("provenance.trust", trust, no_device),
-        "seed": reasons.tell("provenance.seed", is_owner.then_some(own.seed), HIDDEN),
+        "trust": device.map(|device| if device.kind == DeviceKind::Host { "host" } else { "device" }),
+        "seed": is_owner.then_some(request.seed),
         "visibility": if is_owner { "owner" } else { "agent" },
     })
 }
 
 /// What helps to write the next candidate.
-fn feedback(
-    own: &JudgedRequest<'_>,
-    errors: &[CompilerHint],
-    message: &str,
-    reasons: &mut AnswerReasons,
-) -> Value {
-    let mut hints: Vec<Value> =
-        errors.iter().map(|one| json!({ "code": "compile", "text": one.text, "line": one.line })).collect();
-    let spills = own.evaluation.facts.and_then(|facts| facts.spill_bytes).filter(|bytes| *bytes > 0.0);
-    hints.extend(
-        spills.map(|bytes| json!({ "code": "spill", "text": format!("{bytes} B spilled"), "line": null })),
-    );
-    for (at, _) in hints.iter().enumerate().filter(|(_, hint)| hint["line"].is_null()) {
-        reasons.0.insert(format!("feedback.hints.{at}.line"), "no line of the source is known for it".into());
-    }
-    let mut text = match (own.missing.is_empty(), message.is_empty()) {
-        (false, _) => format!("not run, which does not count as a pass: {}", own.missing.join(", ")),
+fn feedback(request: &JudgedRequest<'_>, errors: &[CompilerHint], message: &str) -> Value {
+    let evaluation = request.evaluation;
+    let compiler =
+        errors.iter().map(|hint| json!({ "code": "compile", "text": hint.text, "line": hint.line }));
+    let spills = evaluation.facts.and_then(|facts| facts.spill_bytes).filter(|bytes| *bytes > 0.0);
+    let spills =
+        spills.map(|bytes| json!({ "code": "spill", "text": format!("{bytes} B spilled"), "line": null }));
+    let text = match (request.missing.is_empty(), message.is_empty()) {
+        (false, _) => format!("not run, which does not count as a pass: {}", request.missing.join(", ")),
         (true, true) => "it passes every gate that was asked for".to_string(),
         (true, false) => message.to_string(),
     };
-    let mut end = text.len().min(own.feedback_bytes);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
-    let log = own.evaluation.verdict.evidence.get("log").and_then(Value::as_str);
-    let is_owner = own.visibility == Visibility::Owner;
-    let log = log.filter(|_| is_owner).map(|log| {
-        let mut from = log.len().saturating_sub(own.feedback_bytes);
-        while !log.is_char_boundary(from) {
-            from += 1;
-        }
-        log[from..].to_string()
-    });
-    let why = if is_owner { "the compiler said nothing" } else { HIDDEN };
-    let (profile, no_profile) = match &own.profile {
-        Ok(profile) => (Some(profile.clone()), ""),
-        Err(why) => (None, why.as_str()),
+    let log = evaluation.verdict.evidence.get("log").and_then(Value::as_str);
+    let log = log.filter(|_| request.visibility == Visibility::Owner);
+    let most = request.feedback_bytes;
+    let end = (0..=text.len().min(most)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let tail = |log: &str| {
+        let start = (log.len().saturating_sub(most)..).find(|at| log.is_char_boundary(*at));
+        log[start.unwrap_or(0)..].to_string()
     };
     json!({
-        "text": text,
-        "hints": hints,
-        "ptxas": reasons.tell("feedback.ptxas", log, why),
-        "profile": reasons.tell("feedback.profile", profile, no_profile),
+        "text": text[..end],
+        "hints": compiler.chain(spills).collect::<Vec<_>>(),
+        "ptxas": log.map(tail),
+        "profile": request.profile.as_ref().ok(),
     })
+}
+
+/// How fast a candidate that passed is, and what that is relative to.
+fn performance(evaluation: &Evaluation, times: &KnownTimes<'_>, speedup: Option<MeasuredSpeedup>) -> Value {
+    let bound = |end: fn(&EvaluatedProblem<'_>) -> Option<f64>| {
+        let parts = times.problems.iter().map(|problem| Some((problem.plan.weight, end(problem)?)));
+        geometric(parts.collect::<Option<Vec<_>>>()?)
+    };
+    let interval =
+        bound(|problem| Some(problem.time?.ci_low_ns)).zip(bound(|problem| Some(problem.time?.ci_high_ns)));
+    let against = times.against.as_ref().or(times.baseline.as_ref().map(|baseline| &baseline.name));
+    let speedup = speedup.map(|speedup| {
+        let MeasuredSpeedup { value, bounds, method } = speedup;
+        let (low, high) = (bounds.map(|bounds| bounds.0), bounds.map(|bounds| bounds.1));
+        json!({ "value": value, "low": low, "high": high, "against": against, "method": method })
+    });
+    let problems = times.problems.iter().filter_map(|problem| {
+        let time = problem.time?;
+        Some(json!({
+            "problem": problem.plan.name, "p50_ns": time.p50_ns, "p90_ns": time.p90_ns, "mode": time.mode,
+            "canonical": problem.canonical,
+        }))
+    });
+    json!({
+        "objective_ns": evaluation.objective_ns,
+        "low": interval.map(|interval| interval.0),
+        "high": interval.map(|interval| interval.1),
+        "noise_floor": times.noise_floor,
+        "speedup": speedup,
+        "decision": decision(times),
+        "roofline_share": roofline_share(times),
+        "method": if times.is_screening { "screening" } else { "measurement" },
+        "problems": problems.collect::<Vec<_>>(),
+    })
+}
+
+/// A speed-up and how it was measured.
+#[derive(Clone, Copy)]
+struct MeasuredSpeedup {
+    value: f64,
+    /// 95 %; only of a paired comparison.
+    bounds: Option<(f64, f64)>,
+    method: &'static str,
+}
+
+/// The speed-up, side by side where that was measured.
+fn speedup(evaluation: &Evaluation, times: &KnownTimes<'_>) -> Option<MeasuredSpeedup> {
+    let canonical: Vec<_> = times.problems.iter().filter(|problem| problem.canonical).collect();
+    let mean = |ratio: fn(&PairedProblem) -> f64| {
+        let parts = canonical.iter().map(|problem| Some((problem.plan.weight, 1.0 / ratio(problem.pair?))));
+        geometric(parts.collect::<Option<Vec<_>>>()?)
+    };
+    // A ratio is the candidate's time over the baseline's, so its upper end is the speed-up's lower one.
+    if let (Some(value), Some(low), Some(high)) =
+        (mean(|pair| pair.ratio), mean(|pair| pair.ratio_high), mean(|pair| pair.ratio_low))
+    {
+        return Some(MeasuredSpeedup { value, bounds: Some((low, high)), method: "paired" });
+    }
+    if times.is_same_code {
+        return Some(MeasuredSpeedup { value: 1.0, bounds: Some((1.0, 1.0)), method: "same_code" });
+    }
+    let value = times.baseline.as_ref()?.objective_ns / evaluation.objective_ns?;
+    let method = if times.is_screening { "screening" } else { "unpaired" };
+    (value.is_finite() && value > 0.0).then_some(MeasuredSpeedup { value, bounds: None, method })
+}
+
+/// `faster`, `slower`, `same` or `ambiguous`; nothing where no comparison was made side by side.
+fn decision(times: &KnownTimes<'_>) -> Option<&'static str> {
+    if times.is_same_code {
+        return Some("same");
+    }
+    let floor = times.noise_floor.unwrap_or(0.0);
+    let compared = times.problems.iter().filter(|problem| problem.canonical);
+    let pairs: Vec<_> = compared.map(|problem| problem.pair).collect::<Option<Vec<_>>>()?;
+    if pairs.is_empty() {
+        return None;
+    }
+    let is_faster = pairs.iter().all(|pair| pair.ratio_high < 1.0 - floor);
+    let is_slower = pairs.iter().all(|pair| pair.ratio_low > 1.0 + floor);
+    Some(match (is_faster, is_slower) {
+        (true, _) => "faster",
+        (_, true) => "slower",
+        _ => "ambiguous",
+    })
+}
+
+/// The share of the least possible time, over the timed problems.
+fn roofline_share(times: &KnownTimes<'_>) -> Option<f64> {
+    let parts = times.problems.iter().map(|problem| Some((problem.plan.weight, problem.roofline_ratio?)));
+    geometric(parts.collect::<Option<Vec<_>>>()?)
+}
+
+/// A weighted geometric mean of numbers above 0.
+fn geometric(parts: Vec<(f64, f64)>) -> Option<f64> {
+    let weights: f64 = parts.iter().map(|(weight, _)| weight).sum();
+    let sum: f64 = parts.iter().map(|(weight, value)| weight * value.ln()).sum();
+    let mean = (sum / weights).exp();
+    (!parts.is_empty() && mean.is_finite() && mean > 0.0).then_some(mean)
 }
 
 /// A judgement on a level that ends before the device: its gates have not run.

@@ -62,51 +62,51 @@ fn trace_status(answer: &Value) -> &'static str {
 }
 
 fn trace(answer: &Value, kernel: &str, at: &str) -> Value {
-    let status = trace_status(answer);
-    let problems = answer["performance"]["problems"].as_array().cloned().unwrap_or_default();
-    let environment = json!({
-        "hardware": answer["provenance"]["device"].as_str().unwrap_or("unknown"),
-        "libs": { "evo": env!("CARGO_PKG_VERSION") },
-    });
-    let correctness = match status {
-        // Not known here stays out: its reader takes a missing number for 0.
-        "PASSED" | "INCORRECT_NUMERICAL" => {
-            let mut own = Map::new();
-            for (name, key) in [("max_absolute_error", "max_abs"), ("max_relative_error", "max_rel")] {
-                let value = answer["correctness"][key].clone();
-                own.insert(name.into(), if value.is_null() { json!("NaN") } else { value });
-            }
-            own.insert("extra".into(), json!({ "evo": answer["correctness"]["worst_case"] }));
-            Value::Object(own)
-        }
-        _ => Value::Null,
-    };
     let speedup = answer["scores"]["speedup"].as_f64();
-    let one = |problem: &Value| {
+    // Its reader takes a missing number for 0.
+    let error = |name: &str| match &answer["correctness"][name] {
+        Value::Null => json!("NaN"),
+        value => value.clone(),
+    };
+    let of = |problem: &Value| {
+        let mut status = trace_status(answer);
         let latency_ms = problem["p50_ns"].as_f64().map(|time| time / 1e6);
-        let performance =
-            latency_ms.zip(speedup).filter(|_| status == "PASSED").map(|(latency_ms, speedup)| {
-                json!({ "latency_ms": latency_ms, "reference_latency_ms": latency_ms * speedup,
-                "speedup_factor": speedup })
-            });
+        let times = latency_ms.zip(speedup).filter(|_| status == "PASSED");
+        if status == "PASSED" && times.is_none() {
+            // Without a baseline there is no performance, and then it did not pass in this form.
+            status = "RUNTIME_ERROR";
+        }
+        let correctness = ["PASSED", "INCORRECT_NUMERICAL"].contains(&status).then(|| {
+            json!({
+                "max_absolute_error": error("max_abs"),
+                "max_relative_error": error("max_rel"),
+                "extra": { "evo": answer["correctness"]["worst_case"] },
+            })
+        });
+        let performance = times.map(|(latency_ms, speedup)| {
+            let reference_ms = latency_ms * speedup;
+            json!({ "latency_ms": latency_ms, "reference_latency_ms": reference_ms, "speedup_factor": speedup })
+        });
         json!({
             "definition": kernel,
             "workload": { "uuid": problem["problem"], "axes": {}, "inputs": {} },
             "solution": answer["hashes"]["source"].as_str().unwrap_or("candidate"),
-            // Without a baseline there is no performance, and then it did not pass in this form.
-            "evaluation": { "status": if status == "PASSED" && performance.is_none() { "RUNTIME_ERROR" } else { status },
-                "environment": environment, "timestamp": at, "log": log(answer),
-                "correctness": if performance.is_none() && status == "PASSED" { Value::Null } else { correctness.clone() },
-                "performance": performance },
+            "evaluation": {
+                "status": status,
+                "environment": {
+                    "hardware": answer["provenance"]["device"].as_str().unwrap_or("unknown"),
+                    "libs": { "evo": env!("CARGO_PKG_VERSION") },
+                },
+                "timestamp": at,
+                "log": log(answer),
+                "correctness": correctness,
+                "performance": performance,
+            },
         })
     };
-    let whole = [json!({ "problem": "all" })];
-    let traces: Vec<Value> = if problems.is_empty() {
-        whole.iter().map(one).collect()
-    } else {
-        problems.iter().map(one).collect()
-    };
-    json!({ "traces": traces })
+    let all = [json!({ "problem": "all" })];
+    let problems = answer["performance"]["problems"].as_array().filter(|problems| !problems.is_empty());
+    json!({ "traces": problems.map_or(&all[..], |problems| problems).iter().map(of).collect::<Vec<_>>() })
 }
 
 fn kernelbench(answer: &Value) -> Value {
@@ -184,6 +184,11 @@ mod tests {
         own
     }
 
+    fn all(answer: &Value) -> [Value; 4] {
+        [EmitForm::Trace, EmitForm::Kernelbench, EmitForm::Openevolve, EmitForm::Shinka]
+            .map(|form| emitted(form, answer, "k", "now"))
+    }
+
     #[test]
     fn verdicts_have_their_words_and_failures_no_numbers() {
         for (verdict, class, status) in [
@@ -201,42 +206,31 @@ mod tests {
             // A pass that was not timed is not a pass in this form.
             ("pass", "ok", "RUNTIME_ERROR"),
         ] {
-            let own = answer(verdict, class);
-            let trace = emitted(EmitForm::Trace, &own, "k", "now");
-            let one = &trace["traces"][0]["evaluation"];
-            assert_eq!((&one["status"], &one["performance"]), (&status.into(), &Value::Null), "{verdict}");
-            assert_eq!(one["correctness"].is_null(), status != "INCORRECT_NUMERICAL", "{verdict}");
-            let bench = emitted(EmitForm::Kernelbench, &own, "k", "now");
+            let [trace, bench, evolve, shinka] = all(&answer(verdict, class));
+            let trace = &trace["traces"][0]["evaluation"];
             assert_eq!(
-                (&bench["runtime"], &bench["correctness"]),
-                (&(-1.0).into(), &false.into()),
+                (&trace["status"], &trace["performance"]),
+                (&status.into(), &Value::Null),
                 "{verdict}"
             );
-            let evolve = emitted(EmitForm::Openevolve, &own, "k", "now");
+            assert_eq!(trace["correctness"].is_null(), status != "INCORRECT_NUMERICAL", "{verdict}");
+            assert!(bench["runtime"] == -1.0 && bench["correctness"] == false, "{verdict}");
             assert_eq!(evolve["metrics"], json!({}), "{verdict}");
-            let shinka = emitted(EmitForm::Shinka, &own, "k", "now");
-            assert_eq!(
-                (&shinka["correct"]["correct"], &shinka["metrics"]["combined_score"]),
-                (&false.into(), &Value::Null)
-            );
+            assert!(shinka["correct"]["correct"] == false && shinka["metrics"]["combined_score"].is_null());
         }
     }
 
     #[test]
     fn a_pass_keeps_its_numbers() {
-        let own = passed();
-        let trace = emitted(EmitForm::Trace, &own, "k", "now");
-        let one = &trace["traces"][0]["evaluation"];
-        assert_eq!((&one["status"], &one["performance"]["speedup_factor"]), (&"PASSED".into(), &1.5.into()));
-        assert_eq!((&one["correctness"]["max_relative_error"], &trace["id"]), (&"NaN".into(), &7.into()));
-        let bench = emitted(EmitForm::Kernelbench, &own, "k", "now");
-        assert_eq!((&bench["runtime"], &bench["ref_runtime"]), (&2.0.into(), &3.0.into()));
-        let evolve = emitted(EmitForm::Openevolve, &own, "k", "now");
+        let [trace, bench, evolve, shinka] = all(&passed());
+        let own = &trace["traces"][0]["evaluation"];
+        assert_eq!((&own["status"], &own["performance"]["speedup_factor"]), (&"PASSED".into(), &1.5.into()));
+        assert_eq!((&own["correctness"]["max_relative_error"], &trace["id"]), (&"NaN".into(), &7.into()));
+        assert!(bench["runtime"] == 2.0 && bench["ref_runtime"] == 3.0, "{bench}");
         assert_eq!(evolve["metrics"], json!({ "combined_score": 1.5, "speedup": 1.5, "fast_p": 1 }));
-        let shinka = emitted(EmitForm::Shinka, &own, "k", "now");
-        assert_eq!(
-            (&shinka["correct"]["correct"], &shinka["metrics"]["combined_score"]),
-            (&true.into(), &1.5.into())
+        assert!(
+            shinka["correct"]["correct"] == true && shinka["metrics"]["combined_score"] == 1.5,
+            "{shinka}"
         );
         assert!(shinka["correct"]["error"].is_null(), "{shinka}");
     }

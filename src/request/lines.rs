@@ -1,79 +1,92 @@
 //! A stream cut into lines of bounded length. A line that is too long is read to its end and not kept.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read};
+use std::sync::mpsc::{Receiver, sync_channel};
 
 use serde_json::Value;
 
 /// Bytes of a request. The longest kernel in use has some hundred kilobytes.
 pub const REQUEST_MAX: usize = 1 << 20;
+/// Lines that are read before their turn.
+const AHEAD: usize = 4;
 /// Bytes of a line that is too long in which its `id` is looked for.
 const PREFIX: usize = 64 << 10;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum RequestLine {
     Text(String),
-    /// Its length in bytes, and its `id` where that stands near its beginning.
-    TooLong {
-        bytes: usize,
-        id: Value,
-    },
-    /// Not UTF-8 from this byte on.
-    NotText {
-        at: usize,
-        id: Value,
-    },
+    Bad(BadLine),
+}
+
+/// A line that cannot be a message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BadLine {
+    /// What the message is told apart by, where that stands near its beginning; else null.
+    pub id: Value,
+    /// Whether it is too long, and not something else than text.
+    pub is_too_long: bool,
+    pub message: String,
+    pub hint: &'static str,
+}
+
+type NumberedLine = io::Result<(u64, RequestLine)>;
+
+/// Reads a stream in a thread of its own, so that the next lines are there when their turn comes.
+pub fn read_ahead(mut input: impl BufRead + Send + 'static) -> io::Result<Receiver<NumberedLine>> {
+    let (sender, receiver) = sync_channel(AHEAD);
+    std::thread::Builder::new().name("requests".into()).spawn(move || {
+        let mut number = 0;
+        while let Some(line) = next(&mut input, &mut number).transpose() {
+            let is_end = line.is_err();
+            if sender.send(line).is_err() || is_end {
+                return;
+            }
+        }
+    })?;
+    Ok(receiver)
 }
 
 /// The next line that is not blank, with its number from 1; `None` at the end. `number` is that of the line before.
-pub fn next(input: &mut impl BufRead, number: &mut u64) -> io::Result<Option<(u64, RequestLine)>> {
+fn next(input: &mut impl BufRead, number: &mut u64) -> io::Result<Option<(u64, RequestLine)>> {
     loop {
-        let Some(line) = one(input)? else { return Ok(None) };
+        let mut kept = Vec::new();
+        let mut bytes = input.by_ref().take(REQUEST_MAX as u64 + 1).read_until(b'\n', &mut kept)?;
+        if bytes == 0 {
+            return Ok(None);
+        }
         *number += 1;
-        if !matches!(&line, RequestLine::Text(text) if text.trim().is_empty()) {
-            return Ok(Some((*number, line)));
+        // The newline counts for the stream and not for the line.
+        if kept.pop_if(|last| *last == b'\n').is_some() {
+            bytes -= 1;
+        } else if bytes > REQUEST_MAX {
+            bytes += input.skip_until(b'\n')?.saturating_sub(1);
+        }
+        match whole(kept, bytes) {
+            RequestLine::Text(text) if text.trim().is_empty() => {}
+            line => return Ok(Some((*number, line))),
         }
     }
-}
-
-fn one(input: &mut impl BufRead) -> io::Result<Option<RequestLine>> {
-    let (mut kept, mut bytes, mut ended) = (Vec::new(), 0usize, false);
-    while !ended {
-        let part = match input.fill_buf() {
-            Ok(part) => part,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        if part.is_empty() {
-            if bytes == 0 {
-                return Ok(None);
-            }
-            break;
-        }
-        let end = part.iter().position(|byte| *byte == b'\n');
-        let length = end.unwrap_or(part.len());
-        let room = (REQUEST_MAX + 1).saturating_sub(kept.len());
-        kept.extend_from_slice(&part[..length.min(room)]);
-        bytes += length;
-        ended = end.is_some();
-        // The newline counts for the stream and not for the line; an empty line is one all the same.
-        input.consume(length + usize::from(ended));
-        if ended && bytes == 0 {
-            return Ok(Some(RequestLine::Text(String::new())));
-        }
-    }
-    Ok(Some(whole(kept, bytes)))
 }
 
 /// What a line or a file of so many bytes is, of which these were kept.
 pub fn whole(kept: Vec<u8>, bytes: usize) -> RequestLine {
     if bytes > REQUEST_MAX {
-        return RequestLine::TooLong { bytes, id: id_of(&kept[..kept.len().min(PREFIX)]) };
+        let id = id_of(&kept[..kept.len().min(PREFIX)]);
+        let message = format!("the request has {bytes} bytes, and at most {REQUEST_MAX} are read");
+        return RequestLine::Bad(BadLine {
+            id,
+            is_too_long: true,
+            message,
+            hint: "a request holds one source",
+        });
     }
     match String::from_utf8(kept) {
         Ok(text) => RequestLine::Text(text),
         Err(error) => {
-            let at = error.utf8_error().valid_up_to();
-            RequestLine::NotText { at, id: id_of(error.as_bytes()) }
+            let id = id_of(error.as_bytes());
+            let message =
+                format!("the request is not UTF-8 from byte {} on", error.utf8_error().valid_up_to());
+            RequestLine::Bad(BadLine { id, is_too_long: false, message, hint: "JSON is a text in UTF-8" })
         }
     }
 }
@@ -136,32 +149,35 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(input: &[u8], expected: &[(u64, RequestLine)]) {
+    fn check(input: &[u8], expected: &[(u64, Result<&str, Value>)]) {
         // A small buffer, so that lines fall across its borders.
         let mut reader = BufReader::with_capacity(7, input);
         let (mut number, mut found) = (0, Vec::new());
         while let Some(line) = next(&mut reader, &mut number).unwrap() {
             found.push(line);
         }
-        assert_eq!(found, expected);
+        let found = found.iter().map(|(number, line)| match line {
+            RequestLine::Text(text) => (*number, Ok(text.as_str())),
+            RequestLine::Bad(bad) => (*number, Err(bad.id.clone())),
+        });
+        assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn lines_are_cut_and_bounded() {
-        let text = |text: &str| RequestLine::Text(text.to_string());
         check(b"", &[]);
         check(b"\n\n  \n", &[]);
         check(
             b"{\"id\":1}\n\nlonger than the buffer\nhalf",
-            &[(1, text("{\"id\":1}")), (3, text("longer than the buffer")), (4, text("half"))],
+            &[(1, Ok("{\"id\":1}")), (3, Ok("longer than the buffer")), (4, Ok("half"))],
         );
-        let mut long =
-            format!("{{\"id\": \"x\", \"a\": \"{}\"}}\nnext\n", "y".repeat(REQUEST_MAX)).into_bytes();
-        let bytes = long.iter().position(|byte| *byte == b'\n').unwrap();
-        check(&long, &[(1, RequestLine::TooLong { bytes, id: json!("x") }), (2, text("next"))]);
-        long = vec![b'z'; REQUEST_MAX];
-        check(&long, &[(1, RequestLine::Text("z".repeat(REQUEST_MAX)))]);
-        check(b"{\"id\": 7, \"b\": \"\xff\"}", &[(1, RequestLine::NotText { at: 16, id: json!(7) })]);
+        let long = format!("{{\"id\": \"x\", \"a\": \"{}\"}}\nnext\n", "y".repeat(REQUEST_MAX));
+        check(long.as_bytes(), &[(1, Err(json!("x"))), (2, Ok("next"))]);
+        let longest = "z".repeat(REQUEST_MAX);
+        check(longest.as_bytes(), &[(1, Ok(&longest))]);
+        check(b"{\"id\": 7, \"b\": \"\xff\"}", &[(1, Err(json!(7)))]);
+        let RequestLine::Bad(bad) = whole(b"ab\xff".to_vec(), 3) else { panic!("these bytes are not a text") };
+        assert_eq!(bad.message, "the request is not UTF-8 from byte 2 on");
     }
 
     #[test]

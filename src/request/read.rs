@@ -1,460 +1,351 @@
-//! From the text of a request to its meaning: every mistake with its place.
+//! From the text of a request to its meaning: every mistake with its place. What is right is what the schema of the
+//! request's type says, so a field is declared once; the few rules between fields follow.
 
-use std::time::Duration;
+use std::path::Path;
 
+use evo_protocol::request::{self, EvaluationRequest, RequestedBaseline, UNSERVED, Visibility};
 use evo_space::diagnostic::{Diagnostic, Diagnostics, nearest};
 use evo_space::document::{self, Data, Node};
 use serde_json::Value;
 
-use super::ask::{
-    EvaluationLevel, EvaluationRequest, FeedbackWanted, REQUEST_SCHEMA, REQUEST_VERSION, RequestError,
-    RequestLimits, RequestedBaseline, RequestedCandidate, Visibility,
-};
 use super::lines::id_of;
+use crate::kernel::access::open_beside;
+use crate::kernel::catalog;
 
-/// Bytes of an id: it stands in every answer.
-const ID_MAX: usize = 256;
-/// Bytes of a tag's text.
-const TAG_MAX: usize = 4096;
-/// Bytes of a hypothesis.
-const HYPOTHESIS_MAX: usize = 4096;
-/// Bytes of feedback that may be asked for.
-const FEEDBACK_MAX: i64 = 64 << 10;
-/// Seconds of a limit.
-const SECONDS_MAX: f64 = 86_400.0;
+/// Bytes that are kept of what stands in answers and records.
+const BYTES_MAX: [(&str, usize); 3] = [("id", 256), ("hypothesis", 4096), ("tag", 4096)];
 
-const KEYS: &[&str] = &[
-    "schema",
-    "version",
-    "id",
-    "task",
-    "ask",
-    "candidate",
-    "level",
-    "tune",
-    "baseline",
-    "limits",
-    "feedback",
-    "visibility",
-    "hypothesis",
-    "tag",
-];
-const CANDIDATE_KEYS: &[&str] =
-    &["kind", "sources", "entry", "configuration", "launches", "flags", "parameters", "constraints"];
+/// A space file of this size is refused before it is read.
+const SPACE_MAX: u64 = 4 << 20;
+
+/// Why a request cannot be answered with a verdict: its author has to mend it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestError {
+    /// Null where it could not be read.
+    pub id: Value,
+    pub message: String,
+    pub hint: Option<String>,
+    /// Line and column in the request, from 1.
+    pub place: Option<(u32, u32)>,
+    /// The request's own, where it could be read.
+    pub visibility: Option<Visibility>,
+}
 
 /// Reads a request.
 pub fn request(text: &str) -> Result<EvaluationRequest, Box<RequestError>> {
-    let mut reader = RequestReader { text, found: Diagnostics::default(), hidden: None };
-    let text_of_json = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let root = match text_of_json.trim_start().starts_with('{') {
-        true => document::parse(text, &mut reader.found),
+    let mut found = Diagnostics::default();
+    let body = text.trim_start_matches('\u{feff}').trim_start();
+    let root = match body.starts_with('{') {
+        true => document::parse(text, &mut found),
         false => {
-            let at = text.len() - text_of_json.trim_start().len();
-            reader.found.error_with_hint(at..at, "the request is not a JSON object", "it begins with `{`");
+            let at = text.len() - body.len();
+            found.error_with_hint(at..at, "the request is not a JSON object", "it begins with `{`");
             None
         }
     };
-    let read = root.and_then(|root| reader.whole(&root));
-    match read {
-        Some(read) if reader.found.is_empty() => Ok(read),
-        _ => Err(Box::new(reader.error())),
+    if let Some(root) = &root {
+        let schema = request::request().to_value();
+        SchemaReader { root: "the request", noun: "field", found: &mut found }.check(root, &schema, "");
+        rules(root, &mut found);
+    }
+    if found.is_empty() {
+        match serde_json::from_str(body) {
+            Ok(request) => return Ok(request),
+            Err(error) => found.error(0..0, error.to_string()),
+        }
+    }
+    let visibility = root.as_ref().and_then(|root| word(root, "visibility"));
+    let mut list: Vec<&Diagnostic> = found.list().iter().collect();
+    list.sort_by_key(|mistake| mistake.span.as_ref().map_or(usize::MAX, |span| span.start));
+    let mut message = shortened(&list[0].message, 400);
+    if list.len() > 1 {
+        message = format!("{message} (and {} more mistakes)", list.len() - 1);
+    }
+    Err(Box::new(RequestError {
+        id: id_of(text.as_bytes()),
+        message,
+        hint: list[0].hint.as_deref().map(|hint| shortened(hint, 400)),
+        place: found.first_place(text),
+        visibility: visibility.and_then(|word| serde_json::from_value(word.into()).ok()),
+    }))
+}
+
+/// Whether a program may name this space: an embedded one, or a space file below the folder that evo runs in. A space file
+/// can name commands, so a stranger must not choose any file of this machine. An error is what is wrong with the field
+/// that names it, and the way out.
+pub fn space_beneath(name: &str) -> Result<(), (&'static str, &'static str)> {
+    if catalog::names().contains(&name) {
+        return Ok(());
+    }
+    match open_beside(Path::new("."), name, SPACE_MAX, false) {
+        Ok(_) if catalog::looks_like_space(name) => Ok(()),
+        Ok(_) => Err(("names a file that is not a space file", "a space file ends in `.toml` or `.json`")),
+        Err(_) => Err((
+            "names neither an embedded space nor a file below this folder",
+            "paths are relative to the folder in which evo was started, and stay inside it",
+        )),
     }
 }
 
-struct RequestReader<'a> {
-    text: &'a str,
-    found: Diagnostics,
-    /// Who reads the answer, also of a request with mistakes.
-    hidden: Option<Visibility>,
+/// The first mistake in the arguments of a call, held to what they may be.
+pub fn argument_mistake(arguments: &Value, schema: &Value) -> Option<String> {
+    let mut found = Diagnostics::default();
+    let root = document::parse(&arguments.to_string(), &mut found);
+    if let Some(root) = root {
+        SchemaReader { root: "", noun: "argument", found: &mut found }.check(&root, schema, "");
+    }
+    let mistake = found.list().first()?;
+    Some(match &mistake.hint {
+        Some(hint) => format!("{}: {hint}", mistake.message),
+        None => mistake.message.clone(),
+    })
 }
 
-impl RequestReader<'_> {
-    fn error(self) -> RequestError {
-        let mut list: Vec<&Diagnostic> = self.found.list().iter().collect();
-        list.sort_by_key(|one| one.span.as_ref().map_or(usize::MAX, |span| span.start));
-        let shortened = |text: &str| text.chars().take(400).collect::<String>();
-        let mut message = list.first().map_or(String::new(), |one| shortened(&one.message));
-        if list.len() > 1 {
-            message = format!("{message} (and {} more mistakes)", list.len() - 1);
+fn shortened(text: &str, letters: usize) -> String {
+    text.chars().take(letters).collect()
+}
+
+/// A field's value; null counts as absent.
+fn get<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
+    node.get(key).filter(|value| !matches!(value.data, Data::Null))
+}
+
+fn word<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
+    match &get(node, key)?.data {
+        Data::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn list<'n>(node: &'n Node, key: &str) -> &'n [Node] {
+    match get(node, key).map(|node| &node.data) {
+        Some(Data::List(items)) => items,
+        _ => &[],
+    }
+}
+
+/// What holds between fields, and what a schema cannot say.
+fn rules(root: &Node, found: &mut Diagnostics) {
+    for (key, most) in BYTES_MAX {
+        let Some(node) = get(root, key) else { continue };
+        let bytes = match &node.data {
+            Data::Text(text) => text.len(),
+            _ => node.span.len(),
+        };
+        if bytes > most {
+            found.error(
+                node.span.clone(),
+                format!("`{key}` has {bytes} bytes, and at most {most} bytes are kept"),
+            );
         }
-        RequestError {
-            id: id_of(self.text.as_bytes()),
-            message,
-            hint: list.first().and_then(|one| one.hint.as_deref()).map(shortened),
-            place: self.found.first_place(self.text),
-            visibility: self.hidden,
+    }
+    if let Some(text) = word(root, "baseline")
+        && let Err(what) = RequestedBaseline::try_from(text.to_string())
+        && let Some(node) = get(root, "baseline")
+    {
+        let message = format!("`baseline` is `{}`, which is {what}", shortened(text, 80));
+        let hint = "`default`, `incumbent`, or the first digits of a hash (6 at least)";
+        found.error_with_hint(node.span.clone(), message, hint);
+    }
+    let Some(candidate) = get(root, "candidate") else {
+        // A misspelled question is the one mistake.
+        if get(root, "ask").is_none() {
+            let hint = "add \"candidate\": {\"kind\": \"cuda\", \"sources\": […]}";
+            found.error_with_hint(root.span.clone(), "the request has no `candidate`", hint);
+        }
+        return;
+    };
+    let sources = get(candidate, "sources").unwrap_or(candidate).span.clone();
+    match (word(candidate, "kind").unwrap_or_default(), list(candidate, "sources").len()) {
+        ("configuration", count) if count > 0 => {
+            let hint = "say `\"kind\": \"cuda\"` or `\"template\"` for a source of its own";
+            found.error_with_hint(sources, "a candidate of the kind `configuration` has `sources`", hint);
+        }
+        ("cuda" | "template", count) if count != 1 => {
+            found.error(sources, format!("`candidate.sources` has {count} sources, expected one"));
+        }
+        _ => {}
+    }
+    let launches = list(candidate, "launches");
+    for (at, launch) in launches.iter().enumerate() {
+        if let Some(entry) = word(launch, "entry")
+            && launches[..at].iter().any(|earlier| word(earlier, "entry") == Some(entry))
+        {
+            found.error(launch.span.clone(), format!("two launches of `{entry}`"));
+        }
+    }
+}
+
+/// Holds a document to a JSON Schema in the words of our messages: as much of the schemas as derived ones use.
+struct SchemaReader<'f> {
+    /// What the outermost object is called; nothing where it goes without saying.
+    root: &'static str,
+    /// What its parts are called.
+    noun: &'static str,
+    found: &'f mut Diagnostics,
+}
+
+impl SchemaReader<'_> {
+    /// A null counts as absent, so it is right everywhere.
+    fn check(&mut self, node: &Node, schema: &Value, path: &str) {
+        let types = words_of(&schema["type"]);
+        if !types.is_empty() && !types.iter().any(|name| is_of(node, name)) {
+            let expected: Vec<&str> = types.iter().filter_map(|name| kind(name)).collect();
+            let path = if path.is_empty() { self.root } else { path };
+            self.wrong(
+                node,
+                format!("`{path}` is {}, expected {}", node.kind(), expected.join(" or ")),
+                None,
+            );
+            return;
+        }
+        self.check_words(node, schema, path);
+        self.check_range(node, schema, path);
+        match &node.data {
+            Data::List(items) => {
+                for (at, item) in items.iter().enumerate() {
+                    self.check(item, &schema["items"], &format!("{path}[{at}]"));
+                }
+            }
+            Data::Table(_) => self.check_fields(node, schema, path),
+            _ => {}
         }
     }
 
-    fn wrong(&mut self, node: &Node, message: String, hint: Option<String>) {
+    fn check_words(&mut self, node: &Node, schema: &Value, path: &str) {
+        let words = words_of(&schema["enum"]);
+        match &node.data {
+            Data::Text(word) if !words.is_empty() && !words.contains(&word.as_str()) => {
+                let hint = near_or(word, "one of", &words);
+                let message = format!("`{path}` is `{}`, which is unknown", shortened(word, 80));
+                self.wrong(node, message, Some(&hint));
+            }
+            Data::Int(number) => {
+                let values = schema["enum"].as_array();
+                if values.is_some_and(|values| !values.contains(&Value::from(*number))) {
+                    let message = format!("`{path}` is {number}, and this evo knows {}", schema["enum"][0]);
+                    self.wrong(node, message, None);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn check_range(&mut self, node: &Node, schema: &Value, path: &str) {
+        let value = match &node.data {
+            Data::Int(value) => *value as f64,
+            Data::Float(value) => *value,
+            _ => return,
+        };
+        let (least, most) = (&schema["minimum"], &schema["maximum"]);
+        let is_below = least.as_f64().is_some_and(|least| value < least);
+        if is_below || most.as_f64().is_some_and(|most| value > most) {
+            let expected = match most.is_null() {
+                true => format!("at least {least}"),
+                false => format!("{least} to {most}"),
+            };
+            self.wrong(node, format!("`{path}` is {value}, expected {expected}"), None);
+        }
+    }
+
+    fn check_fields(&mut self, node: &Node, schema: &Value, path: &str) {
+        let name = if path.is_empty() { self.root } else { path };
+        let known = schema["properties"].as_object();
+        for entry in node.entries().into_iter().flatten() {
+            let key = entry.key.as_str();
+            let below = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
+            let others = &schema["additionalProperties"];
+            match known.and_then(|known| known.get(key)) {
+                Some(schema) => self.check(&entry.value, schema, &below),
+                None if *others != false => self.check(&entry.value, others, &below),
+                None => {
+                    let unserved = UNSERVED.iter().find(|(name, _)| *name == key && self.noun == "field");
+                    if let Some((_, hint)) = unserved {
+                        if !says_nothing(&entry.value) {
+                            let message = format!("`{below}` is not served by this evo");
+                            self.wrong(&entry.value, message, Some(hint));
+                        }
+                        continue;
+                    }
+                    let known: Vec<&str> =
+                        known.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+                    let hint = near_or(key, "known", &known);
+                    let place = if name.is_empty() { String::new() } else { format!(" in `{name}`") };
+                    let message = format!("unknown {} `{}`{place}", self.noun, shortened(key, 80));
+                    self.found.error_with_hint(entry.key_span.clone(), message, hint);
+                }
+            }
+        }
+        for field in words_of(&schema["required"]).into_iter().filter(|field| get(node, field).is_none()) {
+            let hint = schema["properties"][field]["description"].as_str();
+            let message = match name {
+                "" => format!("`{field}` is missing"),
+                _ => format!("`{name}` has no `{field}`"),
+            };
+            self.wrong(node, message, hint);
+        }
+    }
+
+    fn wrong(&mut self, node: &Node, message: String, hint: Option<&str>) {
+        let hint = hint.map(str::to_string);
         self.found.push(Diagnostic { message, span: Some(node.span.clone()), hint });
     }
+}
 
-    fn kind(&mut self, node: &Node, path: &str, expected: &str) {
-        self.wrong(node, format!("`{path}` is {}, expected {expected}", node.kind()), None);
+/// Whether a part that is not served is empty, and nothing is missed with it.
+fn says_nothing(node: &Node) -> bool {
+    match &node.data {
+        Data::Null | Data::Bool(false) => true,
+        Data::List(items) => items.is_empty(),
+        Data::Table(entries) => entries.is_empty(),
+        _ => false,
     }
+}
 
-    /// A table's value for a key; null counts as absent.
-    fn get<'n>(&self, node: &'n Node, key: &str) -> Option<&'n Node> {
-        node.get(key).filter(|value| !matches!(value.data, Data::Null))
+/// The texts of a list, or the one text.
+fn words_of(rule: &Value) -> Vec<&str> {
+    match rule {
+        Value::Array(words) => words.iter().filter_map(Value::as_str).collect(),
+        word => word.as_str().into_iter().collect(),
     }
+}
 
-    /// Complains of a table that is none and of keys that are not known.
-    fn keys(&mut self, node: &Node, path: &str, known: &[&str]) -> Option<()> {
-        let Some(entries) = node.entries() else {
-            self.kind(node, path, "an object");
-            return None;
-        };
-        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
-            let hint = match nearest(&entry.key, known.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known: {}", known.join(", ")),
-            };
-            let key: String = entry.key.chars().take(80).collect();
-            let message = format!("unknown field `{key}` in `{path}`");
-            self.found.push(Diagnostic { message, span: Some(entry.key_span.clone()), hint: Some(hint) });
-        }
-        Some(())
+/// The name that was probably meant, or all of them.
+fn near_or(name: &str, lead: &str, known: &[&str]) -> String {
+    match nearest(name, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("{lead}: {}", known.join(", ")),
     }
+}
 
-    fn word(&mut self, node: &Node, path: &str) -> Option<String> {
-        let Data::Text(text) = &node.data else {
-            self.kind(node, path, "a text");
-            return None;
-        };
-        Some(text.clone())
+fn is_of(node: &Node, name: &str) -> bool {
+    match &node.data {
+        Data::Null => true,
+        Data::Bool(_) => name == "boolean",
+        Data::Int(_) => name == "integer" || name == "number",
+        Data::BigInt(_) | Data::Float(_) => name == "number",
+        Data::Text(_) => name == "string",
+        Data::List(_) => name == "array",
+        Data::Table(_) => name == "object",
     }
+}
 
-    fn one_of<T: Copy>(&mut self, node: &Node, path: &str, words: &[(&str, T)]) -> Option<T> {
-        let word = self.word(node, path)?;
-        let found = words.iter().find(|(own, _)| *own == word).map(|(_, value)| *value);
-        if found.is_none() {
-            let names = words.iter().map(|(own, _)| *own);
-            let hint = match nearest(&word, names.clone()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("one of: {}", names.collect::<Vec<_>>().join(", ")),
-            };
-            let word: String = word.chars().take(80).collect();
-            self.wrong(node, format!("`{path}` is `{word}`, which is unknown"), Some(hint));
-        }
-        found
-    }
-
-    /// Says that a part of the form is not served by this evo.
-    fn unserved(&mut self, node: &Node, path: &str, hint: &str) {
-        self.wrong(node, format!("`{path}` is not served by this evo"), Some(hint.to_string()));
-    }
-
-    fn whole(&mut self, root: &Node) -> Option<EvaluationRequest> {
-        self.keys(root, "the request", KEYS)?;
-        let visibilities = [("agent", Visibility::Agent), ("owner", Visibility::Owner)];
-        let visibility = self.get(root, "visibility");
-        self.hidden = visibility.and_then(|node| self.one_of(node, "visibility", &visibilities));
-        self.form(root);
-        let id = self.id(root);
-        let levels = EvaluationLevel::ALL.map(|level| (level.as_str(), level));
-        let level = self.get(root, "level").and_then(|node| self.one_of(node, "level", &levels));
-        if let Some(node) = self.get(root, "tune") {
-            self.unserved(node, "tune", "`evo sweep` tunes a template; ask here for one configuration of it");
-        }
-        let space = self.get(root, "task").and_then(|node| self.task(node));
-        let asked = self.get(root, "ask").and_then(|node| self.one_of(node, "ask", &[("task", true)]));
-        let asks_task = asked.unwrap_or_default();
-        let candidate = match self.get(root, "candidate") {
-            Some(node) => self.candidate(node),
-            // A misspelled question is the one mistake.
-            None if self.get(root, "ask").is_some() => asks_task.then(RequestedCandidate::default),
-            None => {
-                let hint = Some("add \"candidate\": {\"kind\": \"cuda\", \"sources\": […]}".to_string());
-                self.wrong(root, "the request has no `candidate`".to_string(), hint);
-                None
-            }
-        };
-        let baseline = self.get(root, "baseline").and_then(|node| self.baseline(node));
-        let limits = self.get(root, "limits").and_then(|node| self.limits(node)).unwrap_or_default();
-        let feedback = self.get(root, "feedback").and_then(|node| self.feedback(node)).unwrap_or_default();
-        let tag = self.get(root, "tag").and_then(|node| self.tag(node));
-        let hypothesis = self.get(root, "hypothesis").and_then(|node| self.hypothesis(node));
-        let visibility = self.hidden;
-        Some(EvaluationRequest {
-            id,
-            space,
-            asks_task,
-            candidate: candidate?,
-            level,
-            baseline,
-            limits,
-            feedback,
-            visibility,
-            hypothesis,
-            tag,
-        })
-    }
-
-    fn hypothesis(&mut self, node: &Node) -> Option<String> {
-        let text = self.word(node, "hypothesis")?;
-        if text.len() > HYPOTHESIS_MAX {
-            self.wrong(node, format!("`hypothesis` has more than {HYPOTHESIS_MAX} bytes"), None);
-        }
-        Some(text)
-    }
-
-    fn form(&mut self, root: &Node) {
-        if let Some(node) = self.get(root, "schema")
-            && self.word(node, "schema").is_some_and(|word| word != REQUEST_SCHEMA)
-        {
-            self.wrong(node, format!("`schema` is not `{REQUEST_SCHEMA}`"), None);
-        }
-        match self.get(root, "version").map(|node| (node, &node.data)) {
-            None | Some((_, Data::Int(REQUEST_VERSION))) => {}
-            Some((node, Data::Int(other))) => {
-                let message = format!("`version` is {other}, and this evo knows {REQUEST_VERSION}");
-                self.wrong(node, message, None);
-            }
-            Some((node, _)) => self.kind(node, "version", "an integer"),
-        }
-    }
-
-    fn id(&mut self, root: &Node) -> Value {
-        match self.get(root, "id").map(|node| (node, &node.data)) {
-            None => Value::Null,
-            Some((_, Data::Int(id))) => Value::from(*id),
-            Some((_, Data::Text(id))) if id.len() <= ID_MAX => Value::from(id.as_str()),
-            Some((node, Data::Text(_))) => {
-                self.wrong(node, format!("`id` has more than {ID_MAX} bytes"), None);
-                Value::Null
-            }
-            Some((node, _)) => {
-                self.kind(node, "id", "a text or an integer of 64 bits");
-                Value::Null
-            }
-        }
-    }
-
-    fn task(&mut self, node: &Node) -> Option<String> {
-        self.keys(node, "task", &["space", "definition", "workloads", "dir"])?;
-        for key in ["definition", "workloads", "dir"] {
-            if let Some(own) = self.get(node, key) {
-                self.unserved(own, &format!("task.{key}"), "name a space file as `task.space`");
-            }
-        }
-        let space = self.get(node, "space").and_then(|own| self.word(own, "task.space"));
-        space.filter(|space| !space.trim().is_empty())
-    }
-
-    fn candidate(&mut self, node: &Node) -> Option<RequestedCandidate> {
-        self.keys(node, "candidate", CANDIDATE_KEYS)?;
-        let kinds = ["configuration", "cuda", "template", "cubin", "frontend"].map(|kind| (kind, kind));
-        let kind = match self.get(node, "kind") {
-            Some(own) => self.one_of(own, "candidate.kind", &kinds),
-            None => {
-                let hint = Some("one of: configuration, cuda, template".to_string());
-                self.wrong(node, "`candidate` has no `kind`".to_string(), hint);
-                None
-            }
-        }?;
-        if let ("cubin" | "frontend", Some(own)) = (kind, self.get(node, "kind")) {
-            let path = format!("candidate.kind = {kind}");
-            self.unserved(own, &path, "hand over CUDA source (`cuda`) or a template");
-            return None;
-        }
-        for key in ["flags", "parameters", "constraints"] {
-            let own = self.get(node, key);
-            let is_empty = |own: &&Node| match &own.data {
-                Data::List(items) => items.is_empty(),
-                Data::Table(entries) => entries.is_empty(),
-                _ => false,
-            };
-            if let Some(own) = own.filter(|own| !is_empty(own)) {
-                let hint = "the space's own file says it for all candidates";
-                self.unserved(own, &format!("candidate.{key}"), hint);
-            }
-        }
-        let source = self.source(node, kind);
-        let entry = self.get(node, "entry").and_then(|own| self.word(own, "candidate.entry"));
-        let configuration = self.get(node, "configuration").and_then(|own| {
-            self.keys_of_any(own, "candidate.configuration")?;
-            Some(self.text[own.span.clone()].to_string())
-        });
-        let launches = self.get(node, "launches").and_then(|own| self.launches(own));
-        Some(RequestedCandidate { source, is_template: kind == "template", entry, configuration, launches })
-    }
-
-    fn keys_of_any(&mut self, node: &Node, path: &str) -> Option<()> {
-        if node.entries().is_none() {
-            self.kind(node, path, "an object");
-            return None;
-        }
-        Some(())
-    }
-
-    fn source(&mut self, node: &Node, kind: &str) -> Option<String> {
-        let own = self.get(node, "sources");
-        let wanted = kind != "configuration";
-        let items = match own.map(|own| (own, &own.data)) {
-            None => &[][..],
-            Some((_, Data::List(items))) => &items[..],
-            Some((own, _)) => {
-                self.kind(own, "candidate.sources", "a list");
-                return None;
-            }
-        };
-        match (items, wanted) {
-            ([], false) => None,
-            ([one], true) => {
-                self.keys(one, "candidate.sources[0]", &["path", "content"])?;
-                if let Some(path) = self.get(one, "path") {
-                    self.word(path, "candidate.sources[0].path");
-                }
-                match self.get(one, "content") {
-                    Some(content) => self.word(content, "candidate.sources[0].content"),
-                    None => {
-                        self.wrong(one, "`candidate.sources[0]` has no `content`".to_string(), None);
-                        None
-                    }
-                }
-            }
-            (_, false) => {
-                let hint = "say `\"kind\": \"cuda\"` or `\"template\"` for a source of its own";
-                let message = "a candidate of the kind `configuration` has `sources`".to_string();
-                self.wrong(own.unwrap_or(node), message, Some(hint.to_string()));
-                None
-            }
-            (items, true) => {
-                let message = format!("`candidate.sources` has {} sources, expected one", items.len());
-                self.wrong(own.unwrap_or(node), message, None);
-                None
-            }
-        }
-    }
-
-    /// The text of what a launch file says.
-    fn launches(&mut self, node: &Node) -> Option<String> {
-        let Data::List(items) = &node.data else {
-            self.kind(node, "candidate.launches", "a list");
-            return None;
-        };
-        let mut parts: Vec<(String, String)> = Vec::new();
-        for (at, item) in items.iter().enumerate() {
-            let path = format!("candidate.launches[{at}]");
-            self.keys(item, &path, &["entry", "grid", "block", "shared", "cluster"])?;
-            if let Some(own) = self.get(item, "cluster") {
-                self.unserved(own, &format!("{path}.cluster"), "the space's own file declares clusters");
-            }
-            let Some(entry) = self.get(item, "entry") else {
-                self.wrong(item, format!("`{path}` has no `entry`"), None);
-                return None;
-            };
-            let entry_word = self.word(entry, &format!("{path}.entry"))?;
-            if parts.iter().any(|(own, _)| *own == entry_word) {
-                self.wrong(entry, format!("two launches of `{entry_word}`"), None);
-                return None;
-            }
-            let fields = [("grid", "grid"), ("block", "block"), ("shared", "shared_bytes")];
-            let given = fields.into_iter().filter_map(|(key, own)| Some((self.get(item, key)?, own)));
-            let fields: Vec<String> =
-                given.map(|(value, own)| format!("\"{own}\":{}", &self.text[value.span.clone()])).collect();
-            parts.push((entry_word, fields.join(",")));
-        }
-        let part =
-            |(entry, fields): &(String, String)| format!("{}:{{{fields}}}", Value::from(entry.as_str()));
-        let parts: Vec<String> = parts.iter().map(part).collect();
-        (!parts.is_empty()).then(|| format!("{{{}}}", parts.join(",")))
-    }
-
-    fn baseline(&mut self, node: &Node) -> Option<RequestedBaseline> {
-        let word = self.word(node, "baseline")?;
-        let hash = word.trim_start_matches('@');
-        match word.as_str() {
-            "default" => Some(RequestedBaseline::Default),
-            "incumbent" => Some(RequestedBaseline::Incumbent),
-            _ if word.starts_with("peer:") => {
-                self.unserved(node, "baseline = peer:…", "`default`, `incumbent` or a hash");
-                None
-            }
-            _ if (6..=32).contains(&hash.len()) && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
-                Some(RequestedBaseline::Hash(hash.to_ascii_lowercase()))
-            }
-            _ => {
-                let hint = "`default`, `incumbent`, or the first digits of a hash (6 at least)".to_string();
-                let shown: String = word.chars().take(80).collect();
-                self.wrong(node, format!("`baseline` is `{shown}`, which is unknown"), Some(hint));
-                None
-            }
-        }
-    }
-
-    fn limits(&mut self, node: &Node) -> Option<RequestLimits> {
-        self.keys(node, "limits", &["compile_s", "run_s", "total_s", "memory_mb"])?;
-        if let Some(own) = self.get(node, "memory_mb") {
-            self.unserved(own, "limits.memory_mb", "the machine's own limit on compilers holds");
-        }
-        let mut seconds = |key: &str| {
-            let own = self.get(node, key)?;
-            let value = match own.data {
-                Data::Int(value) => value as f64,
-                Data::Float(value) => value,
-                _ => {
-                    self.kind(own, &format!("limits.{key}"), "a number of seconds");
-                    return None;
-                }
-            };
-            if !(0.1..=SECONDS_MAX).contains(&value) {
-                let message = format!("`limits.{key}` is {value}, expected 0.1 to {SECONDS_MAX}");
-                self.wrong(own, message, None);
-                return None;
-            }
-            Some(Duration::from_secs_f64(value))
-        };
-        Some(RequestLimits {
-            compile: seconds("compile_s"),
-            run: seconds("run_s"),
-            total: seconds("total_s"),
-        })
-    }
-
-    fn feedback(&mut self, node: &Node) -> Option<FeedbackWanted> {
-        self.keys(node, "feedback", &["bytes", "profile", "sass"])?;
-        let mut wanted = FeedbackWanted::default();
-        match self.get(node, "bytes").map(|own| (own, &own.data)) {
-            None => {}
-            Some((_, Data::Int(bytes))) if (0..=FEEDBACK_MAX).contains(bytes) => {
-                wanted.bytes = usize::try_from(*bytes).unwrap_or_default();
-            }
-            Some((own, Data::Int(bytes))) => {
-                self.wrong(own, format!("`feedback.bytes` is {bytes}, expected 0 to {FEEDBACK_MAX}"), None);
-            }
-            Some((own, _)) => self.kind(own, "feedback.bytes", "an integer"),
-        }
-        for key in ["profile", "sass"] {
-            match self.get(node, key).map(|own| (own, &own.data)) {
-                None | Some((_, Data::Bool(false))) => {}
-                Some((_, Data::Bool(true))) if key == "profile" => wanted.profile = true,
-                Some((own, Data::Bool(true))) => {
-                    self.unserved(
-                        own,
-                        "feedback.sass",
-                        "`evo compile` keeps the binary, `cuobjdump` reads it",
-                    );
-                }
-                Some((own, _)) => self.kind(own, &format!("feedback.{key}"), "true or false"),
-            }
-        }
-        Some(wanted)
-    }
-
-    fn tag(&mut self, node: &Node) -> Option<Value> {
-        let text = &self.text[node.span.clone()];
-        if text.len() > TAG_MAX {
-            self.wrong(node, format!("`tag` has {} bytes, and at most {TAG_MAX} are kept", text.len()), None);
-            return None;
-        }
-        serde_json::from_str(text).ok()
-    }
+/// A type as messages call it; nothing for null.
+fn kind(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "boolean" => "true or false",
+        "integer" => "an integer of 64 bits",
+        "number" => "a number",
+        "string" => "a text",
+        "array" => "a list",
+        "object" => "an object",
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::request::{CandidateKind, EvaluationLevel};
     use serde_json::json;
 
     use super::*;
@@ -472,7 +363,7 @@ mod tests {
     #[test]
     fn the_task_is_asked_for_without_a_candidate() {
         let read = request(r#"{"id":1,"ask":"task","hypothesis":"h"}"#).unwrap();
-        assert_eq!((read.asks_task, read.hypothesis.as_deref()), (true, Some("h")));
+        assert_eq!((read.asks_task(), read.hypothesis.as_deref()), (true, Some("h")));
         let error = refused(r#"{"id":1,"ask":"tsak"}"#, &["`ask` is `tsak`", "did you mean `task`?"]);
         assert!(!error.message.contains("more mistakes"), "{}", error.message);
         refused(&format!(r#"{{"ask":"task","hypothesis":"{}"}}"#, "h".repeat(4097)), &["4096 bytes"]);
@@ -486,16 +377,17 @@ mod tests {
             "launches":[{"entry":"fwd","grid":["N",1],"block":[64],"shared":"4*N","cluster":null}],"flags":[]},
             "level":"tiny","tune":null,"baseline":"@3FA9C0","limits":{"compile_s":120,"total_s":0.5},
             "feedback":{"bytes":100,"profile":true,"sass":false},"visibility":"owner","tag":{"generation":3}}"#;
-        let own = request(text).unwrap();
-        assert_eq!((own.id, own.space.as_deref()), (json!("a7"), Some("attn.toml")));
-        assert_eq!(own.candidate.configuration.as_deref(), Some("{\"BLOCK_M\":64}"));
-        let launches = own.candidate.launches.unwrap();
+        let read = request(text).unwrap();
+        let candidate = read.candidate.as_ref().unwrap();
+        assert_eq!((candidate.kind, candidate.source()), (CandidateKind::Cuda, Some("int x;")));
+        assert_eq!(candidate.configuration.as_ref().unwrap().get(), "{\"BLOCK_M\":64}");
+        let launches = candidate.launch_text().unwrap();
         assert_eq!(launches, r#"{"fwd":{"grid":["N",1],"block":[64],"shared_bytes":"4*N"}}"#);
-        assert_eq!(own.level, Some(EvaluationLevel::Tiny));
-        assert_eq!(own.baseline, Some(RequestedBaseline::Hash("3fa9c0".into())));
-        assert_eq!(own.limits.total, Some(Duration::from_millis(500)));
-        assert_eq!(own.feedback, FeedbackWanted { bytes: 100, profile: true });
-        assert_eq!((own.visibility, own.tag), (Some(Visibility::Owner), Some(json!({"generation": 3}))));
+        assert_eq!((&read.id, read.level), (&json!("a7"), Some(EvaluationLevel::Tiny)));
+        assert_eq!(read.baseline, Some(RequestedBaseline::Hash("3fa9c0".into())));
+        assert_eq!(read.limits.unwrap().total_s, Some(0.5));
+        assert_eq!((read.feedback_bytes(), read.wants_profile()), (100, true));
+        assert_eq!((read.visibility, &read.tag), (Some(Visibility::Owner), &Some(json!({"generation": 3}))));
         let least = request(r#"{"candidate":{"kind":"configuration"}}"#).unwrap();
         assert_eq!((least.id, least.level, least.visibility), (Value::Null, None, None));
     }
@@ -514,13 +406,57 @@ mod tests {
             &["unknown field `levle`", "level"],
         );
         refused(r#"{"candidate":{"kind":"configuration"},"level":"slow"}"#, &["`level` is `slow`", "one of"]);
-        refused(r#"{"candidate":{"kind":"cubin"}}"#, &["not served"]);
+        refused(
+            r#"{"candidate":{"kind":"cubin"}}"#,
+            &["`candidate.kind` is `cubin`", "one of: configuration, cuda"],
+        );
         refused(r#"{"candidate":{"kind":"configuration","flags":["-O3"]}}"#, &["candidate.flags"]);
         refused(r#"{"candidate":{"kind":"configuration"},"version":2}"#, &["`version` is 2"]);
         refused(r#"{"candidate":{"kind":"configuration"},"limits":{"total_s":1e300}}"#, &["0.1 to 86400"]);
         refused(r#"{"candidate":{"kind":"configuration"},"id":{"a":1}}"#, &["`id` is a table"]);
         refused(r#"{"candidate":{"kind":"configuration"},"id":99999999999999999999}"#, &["`id` is"]);
+        refused(
+            r#"{"candidate":{"kind":"configuration"},"task":{"dir":"x"}}"#,
+            &["`task.dir` is not served", "task.space"],
+        );
+        refused(
+            r#"{"candidate":{"kind":"configuration"},"baseline":"peer:x"}"#,
+            &["not served", "`incumbent`"],
+        );
+        refused(r#"{"candidate":{"kind":"configuration"},"feedback":{"bytes":70000}}"#, &["0 to 65536"]);
+        refused(r#"{"candidate":{"sources":7},"levle":1}"#, &["has no `kind`", "and 2 more", "template"]);
+        let launches = r#"{"candidate":{"kind":"configuration","launches":[{"entry":"f","cluster":[2]},{"entry":"f"}]}}"#;
+        refused(launches, &["`candidate.launches[0].cluster` is not served", "and 1 more"]);
         let error = refused(r#"{"id":"b","visibility":"owner","candidate":[]}"#, &["expected an object"]);
         assert_eq!((error.id, error.visibility), (json!("b"), Some(Visibility::Owner)));
+    }
+
+    #[test]
+    fn arguments_of_a_call_are_held_to_their_schema() {
+        let schema = json!({
+            "type": "object", "additionalProperties": false, "required": ["space"],
+            "properties": {
+                "space": { "type": "string", "description": "which space" },
+                "level": { "type": "string", "enum": ["quick", "full"] },
+                "seed": { "type": "integer", "minimum": 0 },
+                "values": { "type": "object", "additionalProperties": { "type": ["string", "number"] } },
+            },
+        });
+        let check = |arguments: Value, expected: Option<&str>| {
+            assert_eq!(argument_mistake(&arguments, &schema).as_deref(), expected);
+        };
+        check(json!({ "space": "gemm", "seed": 7, "values": { "A": 1.5 } }), None);
+        check(json!({}), Some("`space` is missing: which space"));
+        check(json!({ "spaec": "b" }), Some("unknown argument `spaec`: did you mean `space`?"));
+        check(json!({ "space": 3 }), Some("`space` is an integer, expected a text"));
+        check(json!({ "space": "a", "seed": -1 }), Some("`seed` is -1, expected at least 0"));
+        check(
+            json!({ "space": "a", "level": "fulll" }),
+            Some("`level` is `fulll`, which is unknown: did you mean `full`?"),
+        );
+        check(
+            json!({ "space": "a", "values": { "A": [] } }),
+            Some("`values.A` is a list, expected a text or a number"),
+        );
     }
 }

@@ -3,48 +3,19 @@
 //! in sentences that hold nothing of the run. Everything is left out that is not named here.
 
 use evo_protocol::evaluation::Evaluation;
+use evo_protocol::request::Visibility;
 use evo_protocol::verdict::{Cause, Verdict, VerdictClass, VerdictKind};
 use serde_json::{Map, Value, json};
 
-use super::ask::Visibility;
 use super::own_lines::{CompilerHint, without_paths};
 
 /// Causes beside evo's closed ones that say how something failed and nothing about where.
-const CAUSES: &[&str] = &[
-    "arguments",
-    "budget",
-    "cached_result",
-    "cluster",
-    "constructor",
-    "cooperative",
-    "earlier_call",
-    "entry",
-    "expression",
-    "forged_time",
-    "grid",
-    "host_lacks",
-    "include",
-    "memory",
-    "memory_leak",
-    "module_state",
-    "order",
-    "phase_dependent",
-    "protocol",
-    "range",
-    "rare",
-    "regs",
-    "scratch_not_reset",
-    "shape",
-    "shared",
-    "smem",
-    "spread",
-    "symbol",
-    "tail",
-    "threads",
-    "throttled",
-    "block",
-    "warp",
-];
+const CAUSES: &str = "
+    arguments budget cached_result cluster constructor cooperative earlier_call entry expression
+    forged_time grid host_lacks include memory memory_leak module_state order phase_dependent
+    protocol range rare regs scratch_not_reset shape shared smem spread symbol tail threads
+    throttled block warp
+";
 /// Input families.
 const FAMILIES: &[&str] = &["normal", "large", "small", "constant", "ramp", "spikes"];
 /// Letters of a message.
@@ -85,7 +56,7 @@ pub fn verdict(evaluation: &Evaluation, errors: &[CompilerHint], visibility: Vis
 }
 
 fn is_known(cause: &str) -> bool {
-    Cause::ALL.iter().any(|own| own.as_str() == cause) || CAUSES.contains(&cause)
+    Cause::ALL.iter().any(|own| own.as_str() == cause) || CAUSES.split_whitespace().any(|own| own == cause)
 }
 
 /// One that names nothing of the run: the compiler's own words on the candidate's text, else a sentence for the kind.

@@ -37,7 +37,7 @@ struct ServedProcess {
 
 impl ServedProcess {
     fn start(folder: &Path) -> ServedProcess {
-        let mut command = support::evo(folder, "mcp --device host --out kept");
+        let mut command = support::evo(folder, "serve --mcp --device host --out kept");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn().unwrap();
         let stdout = BufReader::new(process.stdout.take().unwrap());
@@ -97,6 +97,8 @@ fn a_session_begins_with_its_revision_and_ends_with_stdin() {
     assert!(tools.iter().any(|tool| tool["name"] == "evaluate"), "{listed}");
     assert!(listed["result"].get("resultType").is_none());
     assert_eq!(server.leave(), Some(0));
+    let status = support::evo(folder.path(), "serve --mcp rows.toml").stdin(Stdio::null()).status();
+    assert_eq!(status.unwrap().code(), Some(2), "the client names the space");
 }
 
 #[test]

@@ -23,7 +23,7 @@ mod listed_once;
 pub mod measurement;
 pub mod micro;
 pub mod plan;
-pub mod request_schemas;
+pub mod request;
 mod sane;
 pub mod sanitizer;
 pub mod schema;

@@ -11,7 +11,7 @@ use crate::export::ExportManifest;
 use crate::invert::InvertRow;
 use crate::leaderboard::Leaderboard;
 use crate::micro::MicroRanking;
-use crate::{request_schemas, stream_schemas};
+use crate::{request, stream_schemas};
 
 pub use crate::schema_forms::{ConfigurationObject, HashText, of};
 
@@ -30,8 +30,8 @@ const FILES: &[(&str, MakeSchema)] = &[
     ("crosscheck-line", || of::<CrosscheckLine>("evo.crosscheck-line.v1", "a harness to evo, a line")),
     ("micro-best", || of::<MicroRanking>("evo.micro-best.v1", "evo micro ranking")),
     ("export-manifest", || of::<ExportManifest>("evo.export-manifest.v1", "evo export manifest")),
-    ("evaluate-request", request_schemas::request),
-    ("evaluate-answer", request_schemas::answer),
+    ("evaluate-request", request::request),
+    ("evaluate-answer", request::answer),
     ("bench-file", || of::<BenchReport>("evo.bench.file.v1", "bench.json of `evo bench`")),
     ("sweep-event", stream_schemas::sweep_event),
     ("study", stream_schemas::study),

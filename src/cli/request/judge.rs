@@ -1,37 +1,61 @@
-//! One request from its task to its answer.
+//! One request from its task to its answer: the candidate is found, judged as deep as its level says, and compared. From
+//! one request to the next stay a device with its worker, compilers, the times of baselines, and answers.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evo_protocol::envelope::ErrorCode;
-use evo_protocol::verdict::VerdictKind;
+use evo_protocol::binary::KernelSource;
+use evo_protocol::envelope::{EnvelopeError, ErrorCode};
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::request::{
+    CandidateKind, EvaluationLevel, EvaluationRequest, RequestedBaseline, RequestedCandidate, Visibility,
+};
+use evo_protocol::verdict::{Gate, GateReport, GateState, VerdictKind};
+use evo_space::genome::ContentHash;
 use serde_json::Value;
 
-use super::baselines::MeasuredBaseline;
-use super::level::{self, AtLevel, LevelContext};
-use super::ready::{Failure, ReadyRequest, ready};
-use super::session::{RequestSession, WarmTask};
 use super::task;
-use super::watch::out_of_time;
+use crate::cli::judge::{self, Aim};
 use crate::cli::error::{CliError, CliErrorKind};
-use crate::cli::evaluate;
+use crate::cli::evaluate::{
+    self, EvaluateParts, JobDepth, judge_opened, judge_rival, record, rule, take_log,
+};
 use crate::cli::evaluate::EvaluateArgs;
-use crate::cli::evaluate::take_log;
 use crate::cli::exit_code::ExitCode;
-use crate::cli::judge::Judged;
-use crate::cli::judge::OpenedCandidate;
+use crate::cli::judge::{Judged, problems, without_comparison};
+use crate::cli::one_args::TestOneArgs;
 use crate::cli::rival::{self, ChosenRival};
+use crate::cli::session::{self, DeviceSetup};
+use crate::cli::judge::{AskedCandidate, OpenedCandidate};
+use crate::cli::{candidate, device_lane, opened, output, seed, words};
 use crate::compile::instructions::{InstructionUse, instruction_use};
+use crate::compile::warm::WarmCompiler;
+use crate::engine::candidate::{
+    CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice, resolve,
+};
 use crate::engine::single::Single;
 use crate::journal::iterations::{self, IterationLog};
 use crate::kernel::render::render;
-use crate::request::answer::{AnswerHead, AnsweredDecision, JudgedRequest, judged, without_verdict};
-use crate::request::ask::{EvaluationLevel, EvaluationRequest, RequestedBaseline, Visibility};
+use crate::kernel::spec::SpaceFile;
+use crate::report::single::Setting;
+use crate::request::answer::{
+    AnswerHead, AnsweredDecision, BaselineTime, JudgedRequest, KnownTimes, judged, not_asked, without_verdict,
+};
 use crate::request::own_lines::{CandidateText, without_paths};
-use crate::request::performance::KnownTimes;
+use crate::request::read::{self, space_beneath};
+use crate::supervise::job::{JobReach, Judgement};
+use crate::supervise::lane::Lane;
+use crate::timing::acceptance::decide;
 
 const NO_PROFILE: &str = "no profile was asked for";
+/// Answers that are kept; a process that serves for days must not grow without end.
+const KEPT: usize = 1000;
+/// Verdicts that chance decides: such a request is judged anew when it comes again.
+const BY_CHANCE: [&str; 3] = ["noisy", "interrupted", "harness_error"];
 
 /// An answer, and what it means for the process.
+#[derive(Clone)]
 pub struct Answered {
     pub answer: Value,
     pub kernel: String,
@@ -39,48 +63,339 @@ pub struct Answered {
     pub exit: ExitCode,
 }
 
-/// Answers a request: whatever comes of it is an answer.
-pub fn answer(session: &mut RequestSession<'_>, request: &EvaluationRequest, head: &AnswerHead) -> Answered {
-    let began = Instant::now();
-    let (limit, level) = session.bounds(request);
-    let visibility = session.visibility(request.visibility);
-    if request.asks_task {
-        return match task::answer(session, request, head) {
-            Ok((answer, kernel)) => Answered { answer, kernel, exit: ExitCode::Done },
-            Err(error) => {
-                let (answer, exit) = failed(head, Failure::from(error), visibility, limit);
-                Answered { answer, kernel: String::new(), exit }
+/// The answers of one process.
+pub struct RequestSession<'a> {
+    pub arguments: &'a EvaluateArgs,
+    /// Of the inputs: one for the whole session, so that answers of the reference are computed once.
+    seed: u64,
+    setup: DeviceSetup,
+    warm: Option<WarmTask>,
+    /// Answers by the hash of what was asked, for requests that come again.
+    known: BTreeMap<ContentHash, Answered>,
+}
+
+/// A device that has judged a kernel and can judge it again at once.
+struct WarmTask {
+    /// Of the space's name and its text.
+    key: ContentHash,
+    lane: Lane,
+    baselines: MeasuredBaselines,
+}
+
+/// Baselines that were measured by themselves, by name and level; an error is why there is no time.
+type MeasuredBaselines = BTreeMap<(String, EvaluationLevel), Result<MeasuredBaseline, String>>;
+
+/// A baseline's time, and what tells its code from others.
+#[derive(Clone)]
+struct MeasuredBaseline {
+    time: BaselineTime,
+    code: Option<ContentHash>,
+    plans: Vec<ProblemPlan>,
+}
+
+/// A candidate of a request, ready to be judged.
+struct ReadyRequest {
+    one: TestOneArgs,
+    asked: AskedCandidate,
+    level: EvaluationLevel,
+    key: ContentHash,
+}
+
+/// A judged candidate with the baseline that was measured by itself, or why there is none, and with what was decided.
+struct AtLevel {
+    judged: Judged,
+    baseline: Result<MeasuredBaseline, String>,
+    decision: Option<AnsweredDecision>,
+}
+
+/// Why there is no verdict.
+struct Failure {
+    error: CliError,
+    /// It is about the candidate, so its text tells nothing of the task.
+    is_candidates: bool,
+}
+
+impl From<CliError> for Failure {
+    fn from(error: CliError) -> Failure {
+        Failure { error, is_candidates: false }
+    }
+}
+
+impl<'a> RequestSession<'a> {
+    /// A session whose device is chosen and not open yet.
+    pub fn begin(arguments: &'a EvaluateArgs) -> Result<RequestSession<'a>, CliError> {
+        let one = &arguments.one;
+        Aim::Evaluate.check_names(&one.allow_not_run)?;
+        let mut setup = session::setup_for(&one.run)?;
+        setup.warm = Some(Arc::new(WarmCompiler::start(&setup.farm)?));
+        let seed = one.run.seed.map_or_else(seed::random, Ok)?;
+        Ok(RequestSession { arguments, seed, setup, warm: None, known: BTreeMap::new() })
+    }
+
+    /// How long a request may take, and how far it goes.
+    pub fn bounds(&self, request: &EvaluationRequest) -> (Duration, EvaluationLevel) {
+        let most = self.arguments.time_limit;
+        let limit = request.limits.and_then(|limits| limits.total_s).map(Duration::from_secs_f64);
+        let level = match self.arguments.requests.quick {
+            true => request.level.unwrap_or(EvaluationLevel::Quick).min(EvaluationLevel::Quick),
+            false => request.level.unwrap_or(EvaluationLevel::Confirm),
+        };
+        (limit.map_or(most, |limit| limit.min(most)), level)
+    }
+
+    /// Who reads the answer: the command line decides that it is an agent, or leaves it to the request.
+    fn visibility(&self, request: &EvaluationRequest) -> Visibility {
+        match self.arguments.requests.visibility {
+            Some(Visibility::Agent) => Visibility::Agent,
+            flag => request.visibility.or(flag).unwrap_or(Visibility::Agent),
+        }
+    }
+
+    /// Answers a request: whatever comes of it is an answer.
+    pub fn answer(&mut self, request: &EvaluationRequest, head: &AnswerHead) -> Answered {
+        let began = Instant::now();
+        let (limit, level) = self.bounds(request);
+        if request.asks_task() {
+            let (one, kind) = (&self.arguments.one, self.setup.choice.kind);
+            let answer =
+                self.space(request).and_then(|(_, file)| task::answer(&file, one, kind, self.seed, head));
+            return match answer {
+                Ok(answer) => {
+                    let kernel = answer["kernel"].as_str().unwrap_or_default().to_string();
+                    Answered { answer, kernel, exit: ExitCode::Done }
+                }
+                Err(error) => failed(head, error.into(), self.visibility(request), limit),
+            };
+        }
+        let ready = match self.ready(request, level, began + limit) {
+            Ok(ready) => ready,
+            Err(failure) => return failed(head, failure, self.visibility(request), limit),
+        };
+        let kernel = ready.asked.setting.kernel.clone();
+        let key = ready.answer_key(request);
+        if let Some(known) = key.as_ref().and_then(|key| self.known.get(key)) {
+            let mut again = known.clone();
+            head.put_on(&mut again.answer);
+            again.answer["cached"] = true.into();
+            return again;
+        }
+        match self.judge(request, head, &ready, began) {
+            Ok(answer) => {
+                let lasts =
+                    answer["status"] == "done" && !BY_CHANCE.iter().any(|kind| answer["verdict"] == *kind);
+                let answered = Answered { answer, kernel, exit: ExitCode::Done };
+                if let Some(key) = key.filter(|_| lasts && self.known.len() < KEPT) {
+                    self.known.insert(key, answered.clone());
+                }
+                answered
+            }
+            Err(failure) => Answered { kernel, ..failed(head, failure, self.visibility(request), limit) },
+        }
+    }
+
+    /// Compiles a request whose turn comes next, so that the cache has it then.
+    pub fn compile_ahead(&self, text: &str) {
+        let Ok(request) = read::request(text) else { return };
+        let (limit, level) = self.bounds(&request);
+        let Some(ready) = self.ready(&request, level, Instant::now() + limit).ok() else { return };
+        if ready.asked.refused().is_none()
+            && let (Some(compiler), Some(source)) = (&self.setup.warm, ready.source())
+        {
+            compiler.compile_ahead(&source);
+        }
+    }
+
+    /// The space of a request: its name, and the file.
+    fn space(&self, request: &EvaluationRequest) -> Result<(String, SpaceFile), CliError> {
+        let one = &self.arguments.one;
+        let wanted = request.task.as_ref().and_then(|task| task.space.as_deref());
+        let name = match (words::named_space(&one.words).named, wanted.filter(|name| !name.trim().is_empty()))
+        {
+            (Some(named), Some(wanted)) if named != wanted => {
+                return Err(CliError::usage("`task.space` is not the space that this evo was started for")
+                    .with_hint("leave `task` out")
+                    .about_request());
+            }
+            (Some(named), _) => named,
+            (None, Some(wanted)) => {
+                space_beneath(wanted).map_err(|(what, hint)| {
+                    CliError::usage(format!("`task.space` {what}")).with_hint(hint).about_request()
+                })?;
+                wanted
+            }
+            (None, None) => {
+                return Err(CliError::usage("the request names no task")
+                    .with_hint("add \"task\": {\"space\": \"NAME\"}, or start evo with a space")
+                    .about_request());
             }
         };
+        Ok((name.to_string(), opened::space(name, one.run.access.access())?))
     }
-    let ready = ready(session, request, level, began + limit);
-    let kernel = ready.as_ref().map(|own| own.asked.setting.kernel.clone()).unwrap_or_default();
-    let key = ready.as_ref().ok().and_then(|ready| ready.answer_key(request));
-    if let Some((answer, kernel)) = session.known.again(key.as_ref(), head) {
-        return Answered { answer, kernel, exit: ExitCode::Done };
+
+    /// Finds task and candidate of a request.
+    fn ready(
+        &self,
+        request: &EvaluationRequest,
+        level: EvaluationLevel,
+        until: Instant,
+    ) -> Result<ReadyRequest, Failure> {
+        let (space, file) = self.space(request)?;
+        let key = ContentHash::of_parts([space.as_bytes(), file.text.as_bytes()]);
+        let kernel = session::kernel_of(&file)?.name.clone();
+        let mut one = self.arguments.one.clone();
+        one.words = vec![space.clone()];
+        let setup = self.setup(request, until);
+        let wanted = request.candidate.as_ref();
+        let candidate = wanted.map_or_else(Default::default, RequestedCandidate::clone);
+        let mut resolved =
+            resolved(&candidate, file, &one).map_err(|error| Failure { error, is_candidates: true })?;
+        one.add_grid(&mut resolved.file);
+        session::problems(session::kernel_of(&resolved.file)?, setup.choice.kind, &one.problems)?;
+        let device = setup.choice.name.clone().unwrap_or_else(|| setup.choice.spec.clone());
+        // A command line that judges the same request again.
+        let repro = format!(
+            "evo evaluate {} --request REQUEST.json --device {} --seed {}",
+            evo_space::text::quote(&space),
+            one.run.device,
+            self.seed
+        );
+        let setting = Setting { space, kernel, device, seed: self.seed, repro };
+        let asked = AskedCandidate { candidate: resolved, setup, seed: self.seed, setting };
+        Ok(ReadyRequest { one, asked, level, key })
     }
-    let told = ready.and_then(|ready| {
-        let told = whole(session, request, head, &ready, began)?;
-        session.known.keep(key, &told, &kernel);
-        Ok(told)
-    });
-    match told {
-        Ok(answer) => Answered { answer, kernel, exit: ExitCode::Done },
-        Err(failure) => {
-            let (answer, exit) = failed(head, failure, visibility, limit);
-            Answered { answer, kernel, exit }
+
+    /// The device and its compilers within what a request may take, and by when it wants its answer.
+    fn setup(&self, request: &EvaluationRequest, until: Instant) -> DeviceSetup {
+        let limits = request.limits.unwrap_or_default();
+        let least = |limit: Option<Duration>, seconds: Option<f64>| {
+            limit.into_iter().chain(seconds.map(Duration::from_secs_f64)).min()
+        };
+        let mut setup = self.setup.clone();
+        let deadline = setup.farm.deadline;
+        setup.farm.deadline = least(Some(deadline), limits.compile_s).unwrap_or(deadline);
+        setup.step_max = least(setup.step_max, limits.run_s);
+        setup.until = Some(until);
+        setup
+    }
+
+    /// A lane for a kernel, warm where the last request had the same one; and whether it is new.
+    fn lane(&mut self, ready: &ReadyRequest) -> Result<(WarmTask, bool), CliError> {
+        let (key, setup) = (&ready.key, &ready.asked.setup);
+        if let Some(mut warm) = self.warm.take().filter(|warm| warm.key == *key) {
+            warm.lane.answer_by(setup.until);
+            warm.lane.limit_steps(setup.step_max);
+            return Ok((warm, false));
         }
+        let command = ready.one.run.worker_command.as_deref();
+        let lane = device_lane::lane(setup, command, Some(ready.asked.kernel()?))?;
+        Ok((WarmTask { key: key.clone(), lane, baselines: MeasuredBaselines::new() }, true))
+    }
+
+    /// Judges what is ready, and makes the answer.
+    fn judge(
+        &mut self,
+        request: &EvaluationRequest,
+        head: &AnswerHead,
+        ready: &ReadyRequest,
+        began: Instant,
+    ) -> Result<Value, Failure> {
+        let refused = ready.asked.refused();
+        let is_refused = refused.is_some();
+        // Candidates at once would disturb each other's times, in this process or in another one.
+        let log = match ready.level.is_timed() && !is_refused {
+            true => {
+                let device = &ready.asked.setup.choice;
+                Some(take_log(&ready.one.candidate.out, &ready.asked.setting.kernel, device)?)
+            }
+            false => None,
+        };
+        let rival = rival_of(request, ready, log.as_ref())?;
+        let AtLevel { judged: own, baseline, decision } = match refused {
+            Some(refused) => {
+                let mode = ready.asked.kernel()?.objective.ranking.timing();
+                let judged = Judged::refused(Single::refused(refused), mode);
+                AtLevel { judged, baseline: Err(String::new()), decision: None }
+            }
+            None => {
+                let (warm, is_new) = self.lane(ready)?;
+                let WarmTask { key, lane, mut baselines } = warm;
+                let mut opened = ready.asked.open_on(lane, &ready.one, is_new)?;
+                let arguments = match &request.hypothesis {
+                    Some(_) => {
+                        &EvaluateArgs { hypothesis: request.hypothesis.clone(), ..self.arguments.clone() }
+                    }
+                    None => self.arguments,
+                };
+                let context = LevelContext { arguments, ready, rival: rival.as_ref(), log: log.as_ref() };
+                let judged = context.judge(&mut opened, &mut baselines);
+                let OpenedCandidate { lane, .. } = opened;
+                if !matches!(&judged, Err(error) if error.kind == CliErrorKind::Device) {
+                    self.warm = Some(WarmTask { key, lane, baselines });
+                }
+                judged?
+            }
+        };
+        let profile = match request.wants_profile() && !is_refused {
+            true => {
+                // The profiler is to have the device to itself.
+                self.warm = None;
+                evaluate::profile(&ready.one, &ready.asked, &own)?
+            }
+            false => Err(NO_PROFILE.to_string()),
+        };
+        let rendered = ready.source().map(|source| source.text).unwrap_or_default();
+        let wanted = request.candidate.as_ref();
+        let is_template = wanted.is_some_and(|wanted| wanted.kind == CandidateKind::Template);
+        let text = wanted.and_then(RequestedCandidate::source);
+        let times = known_times(ready, &own, baseline, rival.as_ref());
+        let judged_request = JudgedRequest {
+            level: ready.level,
+            visibility: self.visibility(request),
+            evaluation: &own.single.evaluation,
+            missing: &own.findings.missing,
+            text: text.map(|own| CandidateText { own, rendered: &rendered, is_template }),
+            times,
+            decision,
+            feedback_bytes: request.feedback_bytes(),
+            profile,
+            device: own.device.as_ref(),
+            instructions: instructions(&own),
+            seed: self.seed,
+            repro: ready.asked.setting.repro.clone(),
+            wall_ms: began.elapsed().as_secs_f64() * 1e3,
+        };
+        Ok(judged(head, &judged_request))
+    }
+}
+
+impl ReadyRequest {
+    /// What the compiler gets.
+    fn source(&self) -> Option<KernelSource> {
+        render(self.asked.kernel().ok()?, &self.asked.candidate.configuration).ok()
+    }
+
+    /// What decides the answer beside the session; none where a repeated request may get another one: `confirm`
+    /// compares with the incumbent of the moment, and an included file may have been edited.
+    fn answer_key(&self, request: &EvaluationRequest) -> Option<ContentHash> {
+        let source = self.source()?.text;
+        let includes = source.contains("#include \"");
+        if self.level == EvaluationLevel::Confirm || request.wants_profile() || includes {
+            return None;
+        }
+        let asked = EvaluationRequest { id: Value::Null, tag: None, ..request.clone() };
+        let parts = [self.key.to_string(), format!("{:?} {asked:?}", self.level), source];
+        Some(ContentHash::of_parts(parts.iter().map(String::as_bytes)))
     }
 }
 
 /// What a request with an error gets. An agent learns what is wrong with its candidate, and of everything else only that
 /// it failed.
-fn failed(head: &AnswerHead, failure: Failure, visibility: Visibility, limit: Duration) -> (Value, ExitCode) {
+fn failed(head: &AnswerHead, failure: Failure, visibility: Visibility, limit: Duration) -> Answered {
     let Failure { error, is_candidates } = failure;
+    let answered = |answer, exit| Answered { answer, kernel: String::new(), exit };
     if error.kind == CliErrorKind::Limit {
-        return (out_of_time(head, limit), ExitCode::Done);
+        return answered(out_of_time(head, limit), ExitCode::Done);
     }
-    let exit = error.exit_code();
     let (status, verdict) = match error.kind {
         CliErrorKind::Usage => ("rejected", None),
         CliErrorKind::Device => ("harness_error", Some(VerdictKind::DeviceLost)),
@@ -92,107 +407,65 @@ fn failed(head: &AnswerHead, failure: Failure, visibility: Visibility, limit: Du
         told.code = ErrorCode::Usage;
     }
     if visibility == Visibility::Agent {
-        crate::cli::output::say(&format!("error: {error}"));
+        output::say(&format!("error: {error}"));
         told.place = None;
-        match is_candidates {
-            true => {
-                told.message = without_paths(&told.message);
-                told.hint = told.hint.as_deref().map(without_paths);
-            }
-            false if status == "rejected" && error.is_about_request() => {}
-            false => {
-                told.message = match status {
-                    "rejected" => "the task cannot be opened".into(),
-                    _ => "evo or the machine failed, which says nothing about the candidate".into(),
-                };
-                told.hint = Some("whoever runs this evo finds the reason on its stderr".into());
-            }
+        if is_candidates {
+            told.message = without_paths(&told.message);
+            told.hint = told.hint.as_deref().map(without_paths);
+        } else if status != "rejected" || !error.is_about_request() {
+            told.message = match status {
+                "rejected" => "the task cannot be opened".into(),
+                _ => "evo or the machine failed, which says nothing about the candidate".into(),
+            };
+            told.hint = Some("whoever runs this evo finds the reason on its stderr".into());
         }
     }
-    (without_verdict(head, status, verdict, &told), exit)
+    answered(without_verdict(head, status, verdict, &told), error.exit_code())
 }
 
-/// Judges what is ready, and makes the answer.
-fn whole(
-    session: &mut RequestSession<'_>,
-    request: &EvaluationRequest,
-    head: &AnswerHead,
-    ready: &ReadyRequest,
-    began: Instant,
-) -> Result<Value, Failure> {
-    let mode = ready.asked.kernel()?.objective.ranking.timing();
-    if let Some(refused) = ready.asked.refused() {
-        let judged = Judged::refused(Single::refused(refused), mode);
-        return Ok(told(
-            session,
-            request,
-            head,
-            ready,
-            &judged,
-            (KnownTimes::default(), None, Err(NO_PROFILE.into())),
-            began,
-        ));
-    }
-    // Candidates at once would disturb each other's times, in this process or in another one.
-    let log = match ready.level.is_timed() {
-        true => {
-            let device = &ready.asked.setup.choice;
-            Some(take_log(&ready.one.candidate.out, &ready.asked.setting.kernel, device)?)
-        }
-        false => None,
+/// The answer where the time was over before there was a verdict.
+pub fn out_of_time(head: &AnswerHead, limit: Duration) -> Value {
+    let error = EnvelopeError {
+        code: ErrorCode::TimedOut,
+        message: format!("the limit of {} s for the whole request is used up", limit.as_secs_f64()),
+        hint: Some("allow more with `limits.total_s` and `--time-limit`".into()),
+        place: None,
     };
-    let rival = rival_of(request, ready, log.as_ref())?;
-    let (warm, is_new) = session.lane(&ready.key, &ready.asked.setup, &ready.asked.candidate.file)?;
-    let WarmTask { key, lane, mut baselines } = warm;
-    let mut opened = ready.asked.open_on(lane, &ready.one, is_new)?;
-    let arguments = match &request.hypothesis {
-        Some(_) => &EvaluateArgs { hypothesis: request.hypothesis.clone(), ..session.arguments.clone() },
-        None => session.arguments,
-    };
-    let context = LevelContext { arguments, rival: rival.as_ref(), log: log.as_ref() };
-    let judged = level::judge(&context, ready, &mut opened, &mut baselines);
-    let OpenedCandidate { lane, .. } = opened;
-    if !matches!(&judged, Err(error) if error.kind == CliErrorKind::Device) {
-        session.warm = Some(WarmTask { key, lane, baselines });
-    }
-    let AtLevel { judged, baseline, decision } = judged?;
-    let profile = match request.feedback.profile {
-        true => {
-            // The profiler is to have the device to itself.
-            session.warm = None;
-            evaluate::profile(&ready.one, &ready.asked, &judged)?
-        }
-        false => Err(NO_PROFILE.to_string()),
-    };
-    let times = known_times(ready, &judged, baseline, rival.as_ref());
-    Ok(told(session, request, head, ready, &judged, (times, decision, profile), began))
+    without_verdict(head, "harness_error", Some(VerdictKind::Interrupted), &error)
 }
 
-/// What is known of the candidate's speed.
-fn known_times<'j>(
-    ready: &ReadyRequest,
-    judged: &'j Judged,
-    baseline: Result<MeasuredBaseline, String>,
-    rival: Option<&ChosenRival>,
-) -> KnownTimes<'j> {
-    let is_paired = judged.pairs.iter().any(Result::is_ok);
-    let is_same_code =
-        judged.findings.is_same_code || baseline.as_ref().is_ok_and(|own| own.is_same_code(judged));
-    let is_decided = is_paired || is_same_code;
-    let (baseline, no_baseline) = match baseline {
-        Ok(own) => (Some(own.time), String::new()),
-        Err(why) => (None, why),
-    };
-    KnownTimes {
-        problems: judged.problems(),
-        against: rival.filter(|_| is_decided).map(|own| own.name.clone()),
-        is_paired,
-        is_same_code,
-        noise_floor: judged.findings.noise_floor,
-        not_compared: if no_baseline.is_empty() { judged.why_not_compared() } else { no_baseline },
-        baseline,
-        is_screening: ready.level == EvaluationLevel::Quick,
+fn resolved(
+    wanted: &RequestedCandidate,
+    file: SpaceFile,
+    one: &TestOneArgs,
+) -> Result<ResolvedCandidate, CliError> {
+    if let (Some(entry), Some(kernel)) = (&wanted.entry, &file.kernel)
+        && !kernel.launches.iter().any(|launch| launch.entry == *entry)
+    {
+        let entries: Vec<String> =
+            kernel.launches.iter().map(|launch| format!("`{}`", launch.entry)).collect();
+        let text = format!("the task launches no entry `{entry}`");
+        return Err(CliError::usage(text).with_hint(format!("it launches {}", entries.join(", "))));
     }
+    let is_template = wanted.kind == CandidateKind::Template;
+    let name = if is_template { "candidate.cu.j2" } else { "candidate.cu" };
+    let configuration = match &wanted.configuration {
+        None => ConfigurationChoice::Default,
+        Some(text) => {
+            ConfigurationChoice::Text { name: "candidate.configuration".into(), text: text.get().to_string() }
+        }
+    };
+    let launches = wanted.launch_text();
+    let request = CandidateRequest {
+        configuration,
+        source: wanted.source().map(|text| TextChoice::Given { name, text }),
+        launch: launches.as_deref().map(|text| TextChoice::Given { name: "candidate.launches", text }),
+        out: &one.candidate.out,
+        study: None,
+        device: candidate::kind_of(&one.run.device),
+        render_apart: one.run.access.access().render_apart,
+    };
+    resolve(file, &request).map_err(candidate::error)
 }
 
 /// What the candidate is compared with; nothing at levels without a time.
@@ -207,55 +480,175 @@ fn rival_of(
         _ => RequestedBaseline::Default,
     };
     let one = &ready.one;
-    let own = match request.baseline.as_ref().unwrap_or(&usual) {
+    Ok(Some(match request.baseline.as_ref().unwrap_or(&usual) {
         RequestedBaseline::Default => rival::named(one, "@baseline")?,
         RequestedBaseline::Incumbent => rival::best(one, log.folder(), iterations::incumbent(log.folder()))?,
         RequestedBaseline::Hash(hash) => rival::named(one, &format!("@{hash}")).map_err(|_| {
             CliError::usage(format!("no study here has an evaluation `{hash}`")).about_request()
         })?,
-    };
-    Ok(Some(own))
+    }))
 }
 
-fn told(
-    session: &RequestSession<'_>,
-    request: &EvaluationRequest,
-    head: &AnswerHead,
+/// What a candidate is judged with beside itself.
+struct LevelContext<'a> {
+    arguments: &'a EvaluateArgs,
+    ready: &'a ReadyRequest,
+    rival: Option<&'a ChosenRival>,
+    /// Held while anything is timed.
+    log: Option<&'a IterationLog>,
+}
+
+impl LevelContext<'_> {
+    /// Judges a candidate as deep as its level says.
+    fn judge(
+        &self,
+        opened: &mut OpenedCandidate<'_>,
+        baselines: &mut MeasuredBaselines,
+    ) -> Result<AtLevel, CliError> {
+        let ReadyRequest { one, asked, level, .. } = self.ready;
+        let none = || Err("this level compares with nothing".to_string());
+        let depth = match level {
+            EvaluationLevel::Compile => {
+                return Ok(AtLevel { judged: compiled(asked, opened)?, baseline: none(), decision: None });
+            }
+            EvaluationLevel::Tiny => JobDepth { deep: false, reach: JobReach::Tiny },
+            EvaluationLevel::Quick => JobDepth { deep: false, reach: JobReach::Screening },
+            EvaluationLevel::Full | EvaluationLevel::Confirm => JobDepth::DEEP,
+        };
+        let paired = self.rival.filter(|_| *level == EvaluationLevel::Confirm);
+        let mut judged = judge::judge(one, asked, opened, depth, paired, |_| ())?;
+        judged.findings.missing = missing(&judged, *level, &one.allow_not_run);
+        if *level == EvaluationLevel::Confirm && asked.kernel()?.check.demands_sanitizer {
+            evaluate::sanitize(one, asked, &mut judged)?;
+        }
+        if let (Some(rival), Some(log)) = (paired, self.log) {
+            let decision = Some(self.decided(&judged, rival, log)?);
+            return Ok(AtLevel { judged, baseline: Err(String::new()), decision });
+        }
+        let is_right = judged.findings.correct && judged.findings.missing.is_empty();
+        let baseline = match self.rival.filter(|_| is_right) {
+            Some(rival) => self.baseline(opened, rival, depth, baselines)?,
+            None => none(),
+        };
+        Ok(AtLevel { judged, baseline, decision: None })
+    }
+
+    /// Decides about the rival, and writes that down.
+    fn decided(
+        &self,
+        judged: &Judged,
+        rival: &ChosenRival,
+        log: &IterationLog,
+    ) -> Result<AnsweredDecision, CliError> {
+        let (arguments, asked) = (self.arguments, &self.ready.asked);
+        let ruling = decide(&rule(arguments), &judged.findings);
+        let parts = EvaluateParts { arguments, asked, rival, judged, ruling: &ruling };
+        let recorded = record(&parts, log, iterations::incumbent(log.folder()))?;
+        let accepted = recorded.incumbent.as_ref().is_some_and(|own| own.number == recorded.number);
+        let (decision, number) = (ruling.decision.to_string(), recorded.number);
+        Ok(AnsweredDecision { accepted, decision, why: ruling.why.clone(), number })
+    }
+
+    /// The baseline's time, measured at most once a session.
+    fn baseline(
+        &self,
+        opened: &mut OpenedCandidate<'_>,
+        rival: &ChosenRival,
+        depth: JobDepth,
+        baselines: &mut MeasuredBaselines,
+    ) -> Result<Result<MeasuredBaseline, String>, CliError> {
+        let ReadyRequest { one, asked, level, .. } = self.ready;
+        let name = (format!("{} {}", rival.name, rival.resolved.configuration), *level);
+        if let Some(known) = baselines.get(&name) {
+            return Ok(known.clone());
+        }
+        let (evaluation, job) = match judge_rival(one, opened, asked, rival, depth)? {
+            Ok(judged) => judged,
+            Err(why) => return Ok(Err(why)),
+        };
+        let passed = evaluation.verdict.is_pass();
+        let measured = evaluation.objective_ns.filter(|_| passed).map(|objective_ns| MeasuredBaseline {
+            time: BaselineTime { name: rival.name.clone(), objective_ns },
+            code: evaluation.code_hash.clone(),
+            plans: job.timed,
+        });
+        let why = || format!("the baseline does not pass its gates: {}", evaluation.verdict.label());
+        let found = measured.ok_or_else(why);
+        // What a limit cut off may be known the next time.
+        if evaluation.verdict.kind != VerdictKind::Interrupted {
+            baselines.insert(name, found.clone());
+        }
+        Ok(found)
+    }
+}
+
+/// A candidate that is only compiled.
+fn compiled(asked: &AskedCandidate, opened: &OpenedCandidate<'_>) -> Result<Judged, CliError> {
+    let mode = asked.kernel()?.objective.ranking.timing();
+    let single = match opened.job(false)? {
+        Ok((begun, _)) => {
+            begun.judged(Judgement { gates: not_asked(EvaluationLevel::Compile), ..Judgement::begin() })
+        }
+        Err(evaluation) => Single::refused(*evaluation),
+    };
+    if single.evaluation.verdict.is_trouble() {
+        return Err(session::trouble("the candidate could not be compiled", &single.evaluation.verdict));
+    }
+    let device = Some(opened.lane.info().clone());
+    Ok(Judged { device, ..Judged::refused(single, mode) })
+}
+
+/// Gates that the level demands and that did not run on a candidate that passes.
+fn missing(judged: &Judged, level: EvaluationLevel, allowed: &[String]) -> Vec<String> {
+    let evaluation = &judged.single.evaluation;
+    let last = match level {
+        EvaluationLevel::Compile => Gate::Compile,
+        EvaluationLevel::Tiny => Gate::TinyShapes,
+        _ => Gate::Honesty,
+    };
+    let ran = |report: &GateReport| report.state == GateState::Pass || report.lacks_shapes();
+    let gates = Gate::ALL.iter().filter(|gate| **gate <= last && evaluation.verdict.is_pass());
+    let absent = gates.filter(|gate| !evaluation.gate(**gate).is_some_and(ran)).map(|gate| gate.as_str());
+    absent.filter(|name| !allowed.iter().any(|allowed| allowed == name)).map(String::from).collect()
+}
+
+/// What is known of the candidate's speed.
+fn known_times<'j>(
     ready: &ReadyRequest,
-    own: &Judged,
-    (times, decision, profile): (KnownTimes<'_>, Option<AnsweredDecision>, Result<Value, String>),
-    began: Instant,
-) -> Value {
-    let file = &ready.asked.candidate.file;
-    let rendered =
-        file.kernel.as_ref().and_then(|kernel| render(kernel, &ready.asked.candidate.configuration).ok());
-    let rendered = rendered.map(|source| source.text).unwrap_or_default();
-    let is_template = request.candidate.is_template;
-    let text = request.candidate.source.as_deref();
-    judged(
-        head,
-        &JudgedRequest {
-            level: ready.level,
-            visibility: session.visibility(request.visibility),
-            evaluation: &own.single.evaluation,
-            missing: &own.findings.missing,
-            text: text.map(|own| CandidateText { own, rendered: &rendered, is_template }),
-            times,
-            decision,
-            feedback_bytes: request.feedback.bytes,
-            profile,
-            device: own.device.as_ref(),
-            instructions: instructions(own),
-            seed: session.seed,
-            repro: Some(ready.asked.setting.repro.clone()),
-            wall_ms: began.elapsed().as_secs_f64() * 1e3,
-        },
-    )
+    judged: &'j Judged,
+    baseline: Result<MeasuredBaseline, String>,
+    rival: Option<&ChosenRival>,
+) -> KnownTimes<'j> {
+    let is_paired = judged.pairs.iter().any(Result::is_ok);
+    let is_same_code =
+        judged.findings.is_same_code || baseline.as_ref().is_ok_and(|baseline| has_code_of(judged, baseline));
+    let (baseline, no_baseline) = match baseline {
+        Ok(baseline) => (Some(baseline.time), String::new()),
+        Err(why) => (None, why),
+    };
+    KnownTimes {
+        problems: judged.problems(),
+        against: rival.filter(|_| is_paired || is_same_code).map(|rival| rival.name.clone()),
+        is_paired,
+        is_same_code,
+        noise_floor: judged.findings.noise_floor,
+        not_compared: if no_baseline.is_empty() { judged.why_not_compared() } else { no_baseline },
+        baseline,
+        is_screening: ready.level == EvaluationLevel::Quick,
+    }
+}
+
+/// Whether a candidate has a baseline's machine code and its launches.
+fn has_code_of(judged: &Judged, baseline: &MeasuredBaseline) -> bool {
+    let code = judged.single.evaluation.code_hash.as_ref();
+    let plans = judged.job.as_ref().map(|job| &job.timed[..]).unwrap_or_default();
+    let launches = |plans: &[ProblemPlan]| plans.iter().map(|plan| plan.launches.clone()).collect::<Vec<_>>();
+    code.is_some() && code == baseline.code.as_ref() && launches(plans) == launches(&baseline.plans)
 }
 
 /// Which units the machine code of its first build uses.
-fn instructions(own: &Judged) -> Option<InstructionUse> {
-    let binary = &own.job.as_ref()?.candidate.builds.first()?.binary;
+fn instructions(judged: &Judged) -> Option<InstructionUse> {
+    let binary = &judged.job.as_ref()?.candidate.builds.first()?.binary;
     let bytes = std::fs::read(binary.path.as_ref()?).ok()?;
-    instruction_use(&own.device.as_ref()?.arch, &bytes)
+    instruction_use(&judged.device.as_ref()?.arch, &bytes)
 }

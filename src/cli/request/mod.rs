@@ -1,19 +1,9 @@
-//! `evo evaluate` for programs: requests in JSON instead of words and flags. `options` has the flags, `once` answers one
-//! request and `serve` a stream of them, `session` keeps the device and the compilers between them, `baselines` has times of baselines, `ready` finds
-//! task and candidate, `task` says what may be known of it, `judge` takes one
-//! request from its task to its answer, `level` goes as deep as it asks, and `watch` answers in time whatever the candidate does.
+//! Requests in JSON instead of words and flags. `serve` reads them from a stream, a file or stdin and writes one answer
+//! each, in time, whatever the candidate does; `judge` takes one from its task to its answer, and `task` says what may be
+//! known of its task.
 
-mod baselines;
 mod judge;
-mod known;
-mod level;
-mod once;
-pub mod options;
-mod ready;
 mod serve;
-mod session;
 mod task;
-mod watch;
 
-pub use once::run as once;
-pub use serve::run as serve;
+pub use serve::{check, run};
