@@ -132,9 +132,9 @@ impl McpServer {
                 "capabilities": { "tools": {} },
                 "instructions": INSTRUCTIONS,
             })),
-            "tools/list" => {
-                era.lasting(json!({ "tools": TOOLS.iter().map(|tool| tool.listed(&self.settings)).collect::<Vec<_>>() }))
-            }
+            "tools/list" => era.lasting(
+                json!({ "tools": TOOLS.iter().map(|tool| tool.listed(&self.settings)).collect::<Vec<_>>() }),
+            ),
             "tools/call" => return self.begin_call(id, era, params).map(|()| None),
             _ => return Err(WireError::new(METHOD_NOT_FOUND, format!("there is no method `{method}`"))),
         }))

@@ -15,7 +15,7 @@ use super::own_lines::{self, CandidateText, CompilerHint};
 use super::read::RequestError;
 use super::visible;
 use crate::compile::instructions::InstructionUse;
-use crate::report::evaluate::EvaluatedProblem;
+use crate::report::judged::EvaluatedProblem;
 use crate::report::parity;
 
 const HIDDEN: &str = "the candidate's author does not learn it";

@@ -16,18 +16,14 @@ use evo_space::genome::ContentHash;
 use serde_json::Value;
 
 use super::task;
-use crate::cli::judge::{self, Aim};
 use crate::cli::error::{CliError, CliErrorKind};
-use crate::cli::evaluate::{
-    self, EvaluateParts, JobDepth, judge_opened, judge_rival, record, rule, take_log,
-};
 use crate::cli::evaluate::EvaluateArgs;
+use crate::cli::evaluate::{self, EvaluateParts, record, rule, take_log};
 use crate::cli::exit_code::ExitCode;
-use crate::cli::judge::{Judged, problems, without_comparison};
+use crate::cli::judge::{self, Aim, AskedCandidate, JobDepth, Judged, OpenedCandidate, judge_rival};
 use crate::cli::one_args::TestOneArgs;
 use crate::cli::rival::{self, ChosenRival};
 use crate::cli::session::{self, DeviceSetup};
-use crate::cli::judge::{AskedCandidate, OpenedCandidate};
 use crate::cli::{candidate, device_lane, opened, output, seed, words};
 use crate::compile::instructions::{InstructionUse, instruction_use};
 use crate::compile::warm::WarmCompiler;
@@ -38,7 +34,7 @@ use crate::engine::single::Single;
 use crate::journal::iterations::{self, IterationLog};
 use crate::kernel::render::render;
 use crate::kernel::spec::SpaceFile;
-use crate::report::single::Setting;
+use crate::report::judged::Setting;
 use crate::request::answer::{
     AnswerHead, AnsweredDecision, BaselineTime, JudgedRequest, KnownTimes, judged, not_asked, without_verdict,
 };
