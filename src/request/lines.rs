@@ -176,7 +176,9 @@ mod tests {
         let longest = "z".repeat(REQUEST_MAX);
         check(longest.as_bytes(), &[(1, Ok(&longest))]);
         check(b"{\"id\": 7, \"b\": \"\xff\"}", &[(1, Err(json!(7)))]);
-        let RequestLine::Bad(bad) = whole(b"ab\xff".to_vec(), 3) else { panic!("these bytes are not a text") };
+        let RequestLine::Bad(bad) = whole(b"ab\xff".to_vec(), 3) else {
+            panic!("these bytes are not a text")
+        };
         assert_eq!(bad.message, "the request is not UTF-8 from byte 2 on");
     }
 
