@@ -29,17 +29,6 @@ pub struct AnswerHead {
     pub tag: Option<Value>,
 }
 
-/// What a decision for or against a rival says; only of the level `confirm`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AnsweredDecision {
-    pub accepted: bool,
-    /// `keep`, `reject` or `revert`.
-    pub decision: String,
-    pub why: String,
-    /// Of the evaluation's line.
-    pub number: u64,
-}
-
 /// A baseline that was measured in the same run and not side by side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BaselineTime {
@@ -77,7 +66,8 @@ pub struct JudgedRequest<'a> {
     pub missing: &'a [String],
     pub text: Option<CandidateText<'a>>,
     pub times: KnownTimes<'a>,
-    pub decision: Option<AnsweredDecision>,
+    /// What was decided about a rival; null below the level `confirm`.
+    pub acceptance: Value,
     /// Bytes of feedback, at most.
     pub feedback_bytes: usize,
     /// What a profiler said, or why nothing is known of it.
@@ -123,10 +113,6 @@ pub fn judged(head: &AnswerHead, request: &JudgedRequest<'_>) -> Value {
         "sol_score": roofline_share(&request.times),
         "fast_p": speedup.map(|speedup| u8::from(speedup.value > 1.0)),
     });
-    let acceptance = request.decision.as_ref().map(|decision| {
-        let AnsweredDecision { accepted, decision, why, number } = decision;
-        json!({ "decision": decision, "why": why, "number": number, "accepted": accepted })
-    });
     let mut answer = json!({
         "schema": "evo.evaluate.answer",
         "version": 1,
@@ -144,8 +130,8 @@ pub fn judged(head: &AnswerHead, request: &JudgedRequest<'_>) -> Value {
         "correctness": correctness(request, visible.cause.as_deref()),
         "performance": is_timed.then(|| performance(evaluation, &request.times, speedup)),
         "scores": is_timed.then_some(scores),
-        "accepted": request.decision.as_ref().is_some_and(|decision| decision.accepted),
-        "acceptance": acceptance,
+        "accepted": request.acceptance["accepted"] == true,
+        "acceptance": request.acceptance,
         "features": features(request),
         "feedback": feedback(request, &errors, &visible.message),
         "best": null,

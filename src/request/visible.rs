@@ -5,7 +5,7 @@
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::request::Visibility;
 use evo_protocol::verdict::{Cause, Verdict, VerdictClass, VerdictKind};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::own_lines::{CompilerHint, without_paths};
 
@@ -33,13 +33,8 @@ pub struct VisibleVerdict {
 pub fn verdict(evaluation: &Evaluation, errors: &[CompilerHint], visibility: Visibility) -> VisibleVerdict {
     let own = &evaluation.verdict;
     if visibility == Visibility::Owner {
-        let evidence: Map<String, Value> =
-            own.evidence.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        return VisibleVerdict {
-            cause: own.cause.clone(),
-            message: own.message.clone(),
-            evidence: Value::Object(evidence),
-        };
+        let (cause, message) = (own.cause.clone(), own.message.clone());
+        return VisibleVerdict { cause, message, evidence: json!(own.evidence) };
     }
     let cause = own.cause.clone().filter(|cause| is_known(cause));
     let failed =
@@ -61,30 +56,22 @@ fn is_known(cause: &str) -> bool {
 
 /// One that names nothing of the run: the compiler's own words on the candidate's text, else a sentence for the kind.
 fn message(verdict: &Verdict, errors: &[CompilerHint]) -> String {
-    let is_include = verdict.cause.as_deref() == Some("include");
-    if verdict.kind == VerdictKind::StaticReject && is_include {
+    let shortened = |text: &str| text.chars().take(MESSAGE_MAX).collect();
+    match (verdict.kind, verdict.cause.as_deref()) {
         // In the words of the candidate's own text.
-        return verdict.message.chars().take(MESSAGE_MAX).collect();
+        (VerdictKind::StaticReject, Some("include")) => shortened(&verdict.message),
+        (VerdictKind::RejectedConstraint | VerdictKind::RenderError, _)
+        | (VerdictKind::StaticReject, Some("constructor")) => shortened(&without_paths(&verdict.message)),
+        (VerdictKind::StaticReject, cause) => limit(cause).to_string(),
+        (kind, _) if kind.class() == VerdictClass::Compile && !errors.is_empty() => {
+            let line = |error: &CompilerHint| match error.line {
+                Some(line) => format!("line {line}: {}", error.text),
+                None => error.text.clone(),
+            };
+            errors.iter().map(line).collect::<Vec<_>>().join("\n")
+        }
+        (kind, _) => sentence(kind).to_string(),
     }
-    let is_about_text = match verdict.kind {
-        VerdictKind::RejectedConstraint | VerdictKind::RenderError => true,
-        VerdictKind::StaticReject => verdict.cause.as_deref() == Some("constructor"),
-        _ => false,
-    };
-    if is_about_text {
-        return without_paths(&verdict.message).chars().take(MESSAGE_MAX).collect();
-    }
-    if verdict.kind.class() == VerdictClass::Compile && !errors.is_empty() {
-        let line = |one: &CompilerHint| match one.line {
-            Some(line) => format!("line {line}: {}", one.text),
-            None => one.text.clone(),
-        };
-        return errors.iter().map(line).collect::<Vec<_>>().join("\n");
-    }
-    if verdict.kind == VerdictKind::StaticReject {
-        return limit(verdict.cause.as_deref()).to_string();
-    }
-    sentence(verdict.kind).to_string()
 }
 
 /// Which limit a launch exceeds, without its number or the shape at which it does.

@@ -13,7 +13,7 @@ use evo_protocol::request::{
 };
 use evo_protocol::verdict::{Gate, GateReport, GateState, VerdictKind};
 use evo_space::genome::ContentHash;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::task;
 use crate::cli::error::{CliError, CliErrorKind};
@@ -36,7 +36,7 @@ use crate::kernel::render::render;
 use crate::kernel::spec::SpaceFile;
 use crate::report::judged::Setting;
 use crate::request::answer::{
-    AnswerHead, AnsweredDecision, BaselineTime, JudgedRequest, KnownTimes, judged, not_asked, without_verdict,
+    AnswerHead, BaselineTime, JudgedRequest, KnownTimes, judged, not_asked, without_verdict,
 };
 use crate::request::own_lines::{CandidateText, without_paths};
 use crate::request::read::{self, space_beneath};
@@ -101,7 +101,7 @@ struct ReadyRequest {
 struct AtLevel {
     judged: Judged,
     baseline: Result<MeasuredBaseline, String>,
-    decision: Option<AnsweredDecision>,
+    acceptance: Value,
 }
 
 /// Why there is no verdict.
@@ -306,11 +306,11 @@ impl<'a> RequestSession<'a> {
             false => None,
         };
         let rival = rival_of(request, ready, log.as_ref())?;
-        let AtLevel { judged: own, baseline, decision } = match refused {
+        let AtLevel { judged: candidate, baseline, acceptance } = match refused {
             Some(refused) => {
                 let mode = ready.asked.kernel()?.objective.ranking.timing();
                 let judged = Judged::refused(Single::refused(refused), mode);
-                AtLevel { judged, baseline: Err(String::new()), decision: None }
+                AtLevel { judged, baseline: Err(String::new()), acceptance: Value::Null }
             }
             None => {
                 let (warm, is_new) = self.lane(ready)?;
@@ -335,7 +335,7 @@ impl<'a> RequestSession<'a> {
             true => {
                 // The profiler is to have the device to itself.
                 self.warm = None;
-                evaluate::profile(&ready.one, &ready.asked, &own)?
+                evaluate::profile(&ready.one, &ready.asked, &candidate)?
             }
             false => Err(NO_PROFILE.to_string()),
         };
@@ -343,19 +343,19 @@ impl<'a> RequestSession<'a> {
         let wanted = request.candidate.as_ref();
         let is_template = wanted.is_some_and(|wanted| wanted.kind == CandidateKind::Template);
         let text = wanted.and_then(RequestedCandidate::source);
-        let times = known_times(ready, &own, baseline, rival.as_ref());
+        let times = known_times(ready, &candidate, baseline, rival.as_ref());
         let judged_request = JudgedRequest {
             level: ready.level,
             visibility: self.visibility(request),
-            evaluation: &own.single.evaluation,
-            missing: &own.findings.missing,
+            evaluation: &candidate.single.evaluation,
+            missing: &candidate.findings.missing,
             text: text.map(|own| CandidateText { own, rendered: &rendered, is_template }),
             times,
-            decision,
+            acceptance,
             feedback_bytes: request.feedback_bytes(),
             profile,
-            device: own.device.as_ref(),
-            instructions: instructions(&own),
+            device: candidate.device.as_ref(),
+            instructions: instructions(&candidate),
             seed: self.seed,
             repro: ready.asked.setting.repro.clone(),
             wall_ms: began.elapsed().as_secs_f64() * 1e3,
@@ -505,7 +505,8 @@ impl LevelContext<'_> {
         let none = || Err("this level compares with nothing".to_string());
         let depth = match level {
             EvaluationLevel::Compile => {
-                return Ok(AtLevel { judged: compiled(asked, opened)?, baseline: none(), decision: None });
+                let judged = compiled(asked, opened)?;
+                return Ok(AtLevel { judged, baseline: none(), acceptance: Value::Null });
             }
             EvaluationLevel::Tiny => JobDepth { deep: false, reach: JobReach::Tiny },
             EvaluationLevel::Quick => JobDepth { deep: false, reach: JobReach::Screening },
@@ -518,31 +519,35 @@ impl LevelContext<'_> {
             evaluate::sanitize(one, asked, &mut judged)?;
         }
         if let (Some(rival), Some(log)) = (paired, self.log) {
-            let decision = Some(self.decided(&judged, rival, log)?);
-            return Ok(AtLevel { judged, baseline: Err(String::new()), decision });
+            let acceptance = self.decide(&judged, rival, log)?;
+            return Ok(AtLevel { judged, baseline: Err(String::new()), acceptance });
         }
         let is_right = judged.findings.correct && judged.findings.missing.is_empty();
         let baseline = match self.rival.filter(|_| is_right) {
             Some(rival) => self.baseline(opened, rival, depth, baselines)?,
             None => none(),
         };
-        Ok(AtLevel { judged, baseline, decision: None })
+        Ok(AtLevel { judged, baseline, acceptance: Value::Null })
     }
 
     /// Decides about the rival, and writes that down.
-    fn decided(
+    fn decide(
         &self,
         judged: &Judged,
         rival: &ChosenRival,
         log: &IterationLog,
-    ) -> Result<AnsweredDecision, CliError> {
+    ) -> Result<Value, CliError> {
         let (arguments, asked) = (self.arguments, &self.ready.asked);
         let ruling = decide(&rule(arguments), &judged.findings);
         let parts = EvaluateParts { arguments, asked, rival, judged, ruling: &ruling };
         let recorded = record(&parts, log, iterations::incumbent(log.folder()))?;
-        let accepted = recorded.incumbent.as_ref().is_some_and(|own| own.number == recorded.number);
-        let (decision, number) = (ruling.decision.to_string(), recorded.number);
-        Ok(AnsweredDecision { accepted, decision, why: ruling.why.clone(), number })
+        let accepted = recorded.incumbent.as_ref().is_some_and(|best| best.number == recorded.number);
+        Ok(json!({
+            "decision": ruling.decision.to_string(),
+            "why": ruling.why,
+            "number": recorded.number,
+            "accepted": accepted,
+        }))
     }
 
     /// The baseline's time, measured at most once a session.
