@@ -7,7 +7,7 @@ use evo_protocol::evaluation::Evaluation;
 use evo_space::text::printable;
 use serde_json::Value;
 
-use crate::study_report::{COLUMNS, Row, parameter_head};
+use super::columns::{COLUMNS, Row, parameter_head};
 
 /// The table of a study's evaluations: the columns of `COLUMNS`, the parameters after `origin`, and the median of each
 /// problem in each timing mode.

@@ -1,6 +1,7 @@
 //! Views of a study for people and programs; they only read.
 
 pub mod closing;
+pub mod columns;
 pub mod crosscheck;
 pub mod csv;
 pub mod envelope;
@@ -13,6 +14,7 @@ pub mod insight;
 pub mod invert;
 pub mod json;
 pub mod judged;
+mod known;
 pub mod lane_lines;
 pub mod micro;
 pub mod parity;

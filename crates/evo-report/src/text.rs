@@ -13,8 +13,8 @@ use evo_protocol::verdict::{Gate, GateReport, GateState, VerdictKind};
 use evo_space::genome::Configuration;
 use evo_space::text::counted;
 
+use super::columns::parameter_head;
 use super::portfolio::portfolio;
-use super::study_report::parameter_head;
 use super::table::{FittedTable, Keep, UNKNOWN};
 use super::width::wrapped;
 use evo_journal::leaderboard::verdict_mix;

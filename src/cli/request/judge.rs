@@ -531,12 +531,7 @@ impl LevelContext<'_> {
     }
 
     /// Decides about the rival, and writes that down.
-    fn decide(
-        &self,
-        judged: &Judged,
-        rival: &ChosenRival,
-        log: &IterationLog,
-    ) -> Result<Value, CliError> {
+    fn decide(&self, judged: &Judged, rival: &ChosenRival, log: &IterationLog) -> Result<Value, CliError> {
         let (arguments, asked) = (self.arguments, &self.ready.asked);
         let ruling = decide(&rule(arguments), &judged.findings);
         let parts = EvaluateParts { arguments, asked, rival, judged, ruling: &ruling };

@@ -13,7 +13,7 @@ use evo_space::space::{Parameter, SearchSpace};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::columns::{TriedParameter, tried};
+use crate::columns::{TriedParameter, tried};
 use crate::json::read_header;
 use crate::study::newest_profile;
 

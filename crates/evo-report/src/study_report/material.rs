@@ -7,8 +7,8 @@ use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::LeaderboardSection;
 
 use super::change::SourcePair;
-use super::known::{KnownTime, baseline, new_bests};
 use super::loaded::LoadedStudy;
+use crate::known::{KnownTime, baseline, new_bests};
 use crate::standing::Standing;
 
 /// What a report is made of.

@@ -6,8 +6,6 @@
 
 mod change;
 mod chart;
-mod columns;
-mod known;
 mod loaded;
 mod markdown;
 mod material;
@@ -15,7 +13,6 @@ mod model;
 mod views;
 
 pub use change::{SourcePair, SourceText};
-pub use columns::{COLUMNS, Column, Row, parameter_head};
 pub use loaded::{LoadedStudy, StudyNote};
 pub use material::ReportMaterial;
 pub use model::StudyModel;

@@ -18,10 +18,11 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::change::{self, SourcePair, SourceText};
-use super::columns::{Row, TriedParameter, tried};
-use super::known::{CLASSES, KnownTime, baseline, new_bests, refused_faster};
+
 use super::loaded::StudyNote;
 use super::material::ReportMaterial;
+use crate::columns::{Row, TriedParameter, device_seconds, has_stamps, tried};
+use crate::known::{CLASSES, KnownTime, baseline, new_bests, refused_faster};
 use crate::standing::Standing;
 use crate::text::mix;
 
@@ -307,11 +308,6 @@ fn clocks(section: Option<&LeaderboardSection>) -> Vec<u32> {
     results.flat_map(|result| result.modes.values()).filter_map(|mode| mode.telemetry.clock_sm_mhz).collect()
 }
 
-/// Whether every evaluation says when it was done.
-pub(super) fn has_stamps(evaluations: &[Evaluation]) -> bool {
-    !evaluations.is_empty() && evaluations.iter().all(|evaluation| evaluation.at_ms.is_some())
-}
-
 fn winner_values(winner: &Evaluation, base: Option<&Evaluation>) -> Vec<(String, String, bool)> {
     let values = winner.configuration.iter().map(|(name, value)| {
         let differs = base.is_some_and(|base| base.configuration.get(name) != Some(value));
@@ -557,11 +553,6 @@ fn busy(evaluations: &[Evaluation], last_ms: u64) -> Vec<(&'static str, f64, f64
         at += run.len();
     }
     spans
-}
-
-/// Device time of an evaluation, seconds.
-pub(super) fn device_seconds(evaluation: &Evaluation) -> f64 {
-    if evaluation.device_ms.is_finite() { evaluation.device_ms.max(0.0) / 1e3 } else { 0.0 }
 }
 
 /// Clock, power and heat while variants were timed, as far as they were recorded.

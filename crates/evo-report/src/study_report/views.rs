@@ -15,7 +15,8 @@ use sha2::{Digest, Sha256};
 
 use super::markdown::{block, code, escaped, plain};
 use super::model::StudyModel;
-use super::{chart, columns};
+use super::chart;
+use crate::columns;
 use crate::text::{rate, time};
 
 const STYLE: &str = include_str!("../../templates/report.css");

@@ -14,7 +14,6 @@ use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use super::known::{KnownTime, chart_class};
-use super::model::{device_seconds, has_stamps};
 
 /// Characters of a message that the page keeps.
 const MESSAGE: usize = 240;
@@ -165,7 +164,7 @@ pub fn parameter_head<'a>(name: &'a str, mut columns: impl Iterator<Item = &'a s
 
 /// The rows for the page's script and for whoever downloads them. Values of parameters are positions in
 /// `parameters[].values`, texts positions in `texts`.
-pub(super) fn data(header: &StudyHeader, rows: &[Row<'_>], parameters: &[TriedParameter]) -> Json {
+pub fn data(header: &StudyHeader, rows: &[Row<'_>], parameters: &[TriedParameter]) -> Json {
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut texts = Vec::new();
     let mut shared = |value: Json| match value {
@@ -258,4 +257,14 @@ fn order(header: &StudyHeader, parameter: &mut TriedParameter) {
         })
     };
     parameter.values.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| by_value(a, b)));
+}
+
+/// Whether every evaluation says when it was done.
+pub fn has_stamps(evaluations: &[Evaluation]) -> bool {
+    !evaluations.is_empty() && evaluations.iter().all(|evaluation| evaluation.at_ms.is_some())
+}
+
+/// Device time of an evaluation, seconds.
+pub fn device_seconds(evaluation: &Evaluation) -> f64 {
+    if evaluation.device_ms.is_finite() { evaluation.device_ms.max(0.0) / 1e3 } else { 0.0 }
 }
