@@ -76,7 +76,7 @@ impl StudyView {
             )?,
         };
         // A terminal that prints it obeys nothing in it, and no text of it is written backwards.
-        Ok(printable(&text).into_owned())
+        Ok(printable(text.trim_start()).into_owned())
     }
 }
 
