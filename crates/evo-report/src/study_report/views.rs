@@ -77,7 +77,7 @@ impl StudyView {
             )?,
         };
         // A terminal that prints it obeys nothing in it, and no text of it is written backwards.
-        Ok(printable(&text).into_owned())
+        Ok(printable(text.trim_start()).into_owned())
     }
 }
 
@@ -187,6 +187,14 @@ mod tests {
             let objective_ns = Some(100.0 - 20.0 * number as f64);
             history.evaluations.push(Evaluation { objective_ns, ..one });
         }
+        let harmed = json!({
+            "beside": { "configuration": configuration(1), "configuration_hash": configuration(1).hash(),
+                "problem": "p", "noise_floor": 0.01, "begun": "" },
+            "pathology": "no_barriers", "resource": "barriers", "lightens": true, "at": "",
+            "dose": { "diagnostic": true, "dose": 1.0, "unit": "u", "what": "none", "ratio": 1.2,
+                "ratio_low": 1.1, "ratio_high": 1.3, "verdict": "pass", "changed": true, "code_hash": null },
+        });
+        history.diagnostics.push(serde_json::from_value(harmed).unwrap());
         let candidate = |source: &str| {
             let hash = configuration(1).hash();
             json!({ "configuration": configuration(1), "configuration_hash": hash, "source": source })
@@ -242,11 +250,13 @@ mod tests {
         let log = StudyView::Log.render(&model).unwrap();
         for words in [
             "## 2. Search: evaluation 1\n",
+            "- **Change**: of `verdict=1 time=1 number=1`, on problem `p`\n- **Old → new**:\n\n| pathology |",
+            "| `no_barriers` (lightened) | barriers | none | 1.200× (1.100 to 1.300) | `pass` |\n\n- **Decision**: none (",
             "- **Change**: `verdict: 0 → 1, time: 0 → 1, number: 0 → 1`\n",
             "- **Change**: a source of its own, 1 lines, with `verdict=1 time=1 number=1`\n",
             "- **Change**:\n\n```diff\n--- evaluation 1\n+++ evaluation 2\n@@ -1 +1 @@\n-a\n+b\n```\n\n- **Tests**",
             "- **Tests**: `pass` &lt;b&gt;\n- **Old → new**: against @best: `p` not timed → 80.00 ns\n",
-            "- **Decision**: keep: faster\n- **Notes**: one; two\n\n## 5. Gate: run 1\n",
+            "- **Decision**: keep: faster\n- **Notes**: one; two\n\n## 6. Gate: run 1\n",
             "- **Old → new**: against `b.json`: `p` 0.900 of its time (faster)\n",
         ] {
             assert!(log.contains(words), "{words}\n{log}");
@@ -258,7 +268,11 @@ mod tests {
         );
         assert!(summary.contains("Newest gate run (, run 1): pass; no slower.\n"), "{summary}");
         let page = StudyView::LivePage.render(&model).unwrap();
-        assert!(page.contains("data-live") && page.contains("Best so far: 80.00 ns"), "{page}");
+        for words in
+            ["data-live", "Best so far: 80.00 ns", "lightened: none", "1 of 1; diagnostic: harmed on purpose"]
+        {
+            assert!(page.contains(words), "{words}\n{page}");
+        }
     }
 
     #[test]
