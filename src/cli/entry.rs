@@ -16,10 +16,11 @@ use super::evaluate::EvaluateArgs;
 use super::exit_code::ExitCode;
 use super::mcp::{McpArgs, ServeArgs};
 use super::one_args::TestOneArgs;
+use super::report::{ReportArgs, WatchArgs};
 use super::{
     bench, cache, compile, completions, crosscheck, evaluate, explain, export, gate, grid, guard, history,
     import, init, invert, leaderboard, man, mcp, micro, output, preflight, profile, render, report, request,
-    restore, sanitize, selftest, space, sweep, test_one, worker,
+    restore, sanitize, selftest, space, sweep, test_one, watch, worker,
 };
 use crate::process::{keep_with, worker_program};
 
@@ -216,8 +217,11 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::History(arguments) => history::run(arguments, call),
         Command::Summary(arguments) => history::summary(arguments, call),
         Command::Restore(arguments) => restore::run(arguments, call),
+        Command::Report(ReportArgs { study, out, port, watch: true, .. })
+        | Command::Watch(WatchArgs { study, out, port }) => {
+            watch::run(report::choose(out, study.as_deref())?, *port)
+        }
         Command::Report(arguments) => report::run(arguments, call),
-        Command::Watch(arguments) => report::run(&arguments.preset(), call),
         Command::Preflight(arguments) => preflight::run(arguments),
         Command::Selftest(arguments) => selftest::run(arguments, call),
         Command::Cache(arguments) => cache::run(arguments),

@@ -21,7 +21,6 @@ use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::output;
-use super::watch;
 use crate::engine::candidate::{RestoreRequest, restored};
 use crate::journal::champions::output_folder;
 use crate::journal::gates::GateRun;
@@ -47,9 +46,6 @@ const MARK_WITHIN: u64 = 200;
 /// Runs the command.
 pub fn run(arguments: &ReportArgs, call: &Call) -> Result<Answer, CliError> {
     let chosen = choose(&arguments.out, arguments.study.as_deref())?;
-    if arguments.watch {
-        return watch::run(chosen, arguments.port);
-    }
     let mut material = gather(&chosen)?;
     material.sources = sources(&material);
     let model = StudyModel::of(&material);
@@ -283,14 +279,6 @@ pub struct WatchArgs {
     /// Port on 127.0.0.1 [default: one that is free]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub port: u16,
-}
-
-impl WatchArgs {
-    pub fn preset(&self) -> ReportArgs {
-        let WatchArgs { study, out, port } = self;
-        let (study, out) = (study.clone(), out.clone());
-        ReportArgs { study, out, port: *port, to: None, watch: true, json: false }
-    }
 }
 
 /// Studies that a hint names.

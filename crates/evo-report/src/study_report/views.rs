@@ -13,9 +13,9 @@ use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior, context};
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
+use super::chart;
 use super::markdown::{block, code, escaped, plain};
 use super::model::StudyModel;
-use super::chart;
 use crate::columns;
 use crate::text::{rate, time};
 
