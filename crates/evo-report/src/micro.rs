@@ -96,9 +96,9 @@ mod tests {
         let mut ranking: MicroRanking = serde_json::from_value(ranking).unwrap();
         ranking.ranked[1].occupancy_percent = Some(50.0);
         insta::assert_snapshot!(table(&ranking, 100), @"
-        rank  A   time  ctas  occupancy
-           1  1  10 ns     1          -
-           2  5  20 ns     1       50 %
+        rank  A      time  ctas  occupancy
+           1  1  10.00 ns     1          -
+           2  5  20.00 ns     1       50 %
         ");
         ranking.ranked.clear();
         assert_eq!(table(&ranking, 100), "");
