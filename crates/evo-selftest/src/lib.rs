@@ -131,7 +131,10 @@ fn run(arguments: &Arguments) -> Result<bool, CliError> {
     }
     let count = |passed: Option<bool>| report.checks.iter().filter(|check| check.passed == passed).count();
     let [right, wrong, absent] = [Some(true), Some(false), None].map(count);
-    output::stdout(&format!("{right} pass, {wrong} fail, {absent} not run on {}\n", info["name"]))?;
+    output::stdout(&format!(
+        "{right} pass, {wrong} fail, {absent} not run on {}\n",
+        info["name"].as_str().unwrap_or("?")
+    ))?;
     Ok(passed)
 }
 
