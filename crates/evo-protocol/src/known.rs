@@ -92,7 +92,7 @@ pub fn because(mut value: Value, why: &impl Fn(&str) -> String) -> Value {
 /// An answer as JSON, and why fields of it are null, by dotted path: `problems.0.latency_ms`.
 ///
 /// # Panics
-/// The answer has a map whose keys are no texts, or its own `Serialize` fails.
+/// The answer has a map with keys other than texts, or its own `Serialize` fails.
 pub fn told(answer: &impl Serialize) -> (Value, BTreeMap<String, String>) {
     let mut value = serde_json::to_value(answer).expect("answers are made of names, numbers and texts");
     let mut reasons = BTreeMap::new();

@@ -3,8 +3,7 @@
 
 use evo_protocol::verdict::VerdictClass;
 
-use super::point::{Point, excess, list, octaves, shortage, unless};
-use super::space::{Definition, Losses};
+use super::point::{Definition, Losses, Point, excess, list, octaves, shortage, unless};
 
 /// Registers of one multiprocessor, and its warps.
 const REGISTERS: f64 = 65_536.0;

@@ -1,9 +1,25 @@
 //! A point as the formulas see it, and the terms that losses are made of. A term is never negative, and 0 where
 //! its condition is met.
 
+use evo_protocol::verdict::VerdictClass;
 use evo_space::genome::Genome;
 use evo_space::space::Parameter;
 use evo_space::value::Value;
+
+/// What a point loses against the optimum, one number of at least 0 for each cause; or how it fails.
+pub(super) type Losses = Result<Vec<f64>, VerdictClass>;
+
+/// A space of the set.
+pub(super) struct Definition {
+    pub name: &'static str,
+    /// What is hard about it, in half a sentence.
+    pub about: &'static str,
+    /// Its space file.
+    pub text: fn() -> String,
+    /// The values of the planted point in declared order, separated by spaces.
+    pub planted: fn() -> String,
+    pub losses: fn(&Point) -> Losses,
+}
 
 /// The values of a point by name.
 pub(super) struct Point<'a> {

@@ -1,7 +1,6 @@
 //! Synthetic spaces that each pose one difficulty of search in pure form.
 
-use super::point::{Point, list, octaves, scatter, unless};
-use super::space::{Definition, Losses};
+use super::point::{Definition, Losses, Point, list, octaves, scatter, unless};
 
 /// `name_0 = values`, … up to `count`.
 fn repeated(name: &str, count: usize, values: &str) -> String {

@@ -1,6 +1,6 @@
 //! The set of synthetic spaces: opened by name, and asked for the time of a point.
 
-use super::point::Point;
+use super::point::{Definition, Point};
 use super::{kernels, shapes};
 use evo_protocol::verdict::VerdictClass;
 use evo_search::strategy::Outcome;
@@ -8,21 +8,6 @@ use evo_space::diagnostic::nearest;
 use evo_space::genome::Genome;
 use evo_space::space::{Parameter, SearchSpace};
 use thiserror::Error;
-
-/// What a point loses against the optimum, one number of at least 0 for each cause; or how it fails.
-pub(super) type Losses = Result<Vec<f64>, VerdictClass>;
-
-/// A space of the set.
-pub(super) struct Definition {
-    pub name: &'static str,
-    /// What is hard about it, in half a sentence.
-    pub about: &'static str,
-    /// Its space file.
-    pub text: fn() -> String,
-    /// The values of the planted point in declared order, separated by spaces.
-    pub planted: fn() -> String,
-    pub losses: fn(&Point) -> Losses,
-}
 
 /// The time of the planted point in every space.
 pub const OPTIMUM_NS: f64 = 1e6;
