@@ -249,7 +249,7 @@ fn answer(
         at: &past.step.at,
         folder: arguments.to.display().to_string(),
         files: [CONFIG, SOURCE, LAUNCH],
-        configuration: &past.configuration,
+        configuration: past.configuration,
         source_hash: Known::of(files.source_hash.as_ref(), "the record has none"),
         source_changed: files.source_changed,
         again: &again,

@@ -175,7 +175,7 @@ fn object(plan: &SweepPlan, outcome: &SweepOutcome, profile: Option<Value>) -> S
         not_final: end.not_final,
         trouble: (outcome.summary.trouble.as_ref())
             .map(|trouble| json!({ "message": trouble.text, "hint": trouble.hint })),
-        throughput: end.throughput.clone(),
+        throughput: end.throughput,
         wall_seconds: plan.clock.elapsed().as_secs_f64(),
         finalists_left: outcome.summary.left_out,
         sanitized: end.sanitized,
