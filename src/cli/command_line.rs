@@ -26,11 +26,17 @@ use super::report::{ReportArgs, WatchArgs};
 use super::sanitize::SanitizeArgs;
 use super::shell_args::{CompletionsArgs, ManArgs};
 use super::space_args::SpaceArgs;
-use super::test_one::JudgeArgs;
+use super::test_one::{JudgeArgs, LevelArgs};
 
 /// Finds the fastest variant of a CUDA kernel that still gives correct results, and shows the evidence for both claims
 #[derive(Debug, Parser)]
-#[command(name = "evo", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    name = "evo",
+    version,
+    propagate_version = true,
+    max_term_width = 100,
+    after_help = "`evo --help --all` lists the presets of these commands too, for scripts: build, test, benchmark, evaluate, gate, …"
+)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -57,19 +63,21 @@ pub enum Command {
     /// Run one configuration through every gate and show each gate's findings
     #[command(
         name = "test-one",
-        after_help = "Example: evo test-one 32 8 4\n         evo test-one my_kernel.toml BLOCK=128 VEC=4"
+        after_help = "Example: evo test-one 32 8 4\n         evo test-one my_kernel.toml BLOCK=128 VEC=4\n         evo test-one my_kernel.toml --source faster.cu --against @champion"
     )]
-    TestOne(JudgeArgs),
+    TestOne(LevelArgs),
     /// Run one configuration through every gate on correctness, and time nothing
-    #[command(after_help = "Example: evo test 32 8 4 --json")]
+    #[command(hide = true, after_help = "Example: evo test 32 8 4 --json")]
     Test(JudgeArgs),
     /// Time one configuration, and compare it with the default one in the same run
     #[command(
+        hide = true,
         after_help = "Example: evo benchmark attention_simt 32 8 4 --json\n\nAll gates run, and a variant that fails one has no number."
     )]
     Benchmark(TestOneArgs),
     /// Judge one configuration beside the best so far, and say whether it takes its place
     #[command(
+        hide = true,
         after_help = "Example: evo evaluate attention_simt 32 8 4 --json\n         evo evaluate my_kernel.toml --source faster.cu --against @champion --require accepted"
     )]
     Evaluate(EvaluateArgs),
@@ -80,11 +88,13 @@ pub enum Command {
     Bench(BenchArgs),
     /// Compare a configuration with a committed baseline, and fail where it is slower or wrong
     #[command(
+        hide = true,
         after_help = "Example: evo gate my_kernel.toml --init\n         evo gate --format github\n\nBoth sides are measured in the same run. What could not be seen does not pass: exit code 1."
     )]
     Gate(GateArgs),
     /// Rank a space cheaply on one problem, for the beginning of the next sweep
     #[command(
+        hide = true,
         after_help = "Example: evo micro gemm --budget 60s\n         evo micro my_kernel.toml --top 16 --json\n\nThe ranking is a hint: a sweep judges and times whatever it takes from it."
     )]
     Micro(MicroArgs),
@@ -95,21 +105,25 @@ pub enum Command {
     Export(ExportArgs),
     /// Read a profiler's counters of one configuration, and name its bottleneck
     #[command(
+        hide = true,
         after_help = "Example: evo profile attention_simt 32 8 4 --problem s1024\n         evo profile my.toml @champion --set wide --keep-report\n\nNeeds Nsight Compute (`ncu`) and the right to read the GPU's counters; `evo preflight` shows both."
     )]
     Profile(ProfileArgs),
     /// Harm one configuration on purpose, one resource at a time, and rank what binds it
     #[command(
+        hide = true,
         after_help = "Example: evo invert my_kernel.toml @champion\n         evo invert gemm --only barriers,entry_delay --json\n\nEach harmed copy meets the gates and is timed beside the unharmed kernel; none is kept."
     )]
     Invert(InvertArgs),
     /// Have other clocks and checks measure one configuration too: NVBench, PyTorch, KernelBench, CUTLASS, a program of yours
     #[command(
+        hide = true,
         after_help = "Example: evo crosscheck my_kernel.toml @champion --harness nvbench,torch\n         evo crosscheck gemm --command \"python3 mine.py\" --json\n\nA disagreement on time or answers: exit code 1. Who is not installed does not count as agreeing."
     )]
     Crosscheck(CrosscheckArgs),
     /// Look for bad accesses, races and barriers in one configuration with compute-sanitizer
     #[command(
+        hide = true,
         after_help = "Example: evo sanitize attention_simt 32 8 4\n         evo sanitize my_kernel.toml BLOCK=128 --tool racecheck --json\n\nA check that gives no answer does not pass: exit code 1."
     )]
     Sanitize(SanitizeArgs),
@@ -123,7 +137,7 @@ pub enum Command {
     #[command(after_help = "Example: evo compile attention_simt --arch sm_89 --all")]
     Compile(CompileArgs),
     /// Compile one configuration for this machine's device
-    #[command(after_help = "Example: evo build attention_simt 32 8 4 --json")]
+    #[command(hide = true, after_help = "Example: evo build attention_simt 32 8 4 --json")]
     Build(BuildArgs),
     /// Explain a verdict: what was seen, what usually causes it, what to do next
     #[command(after_help = "Example: evo explain wrong_answer\n         evo explain static_reject:smem")]
@@ -135,10 +149,11 @@ pub enum Command {
     #[command(after_help = "Example: evo history attention_simt --json")]
     History(HistoryArgs),
     /// Sum up where a kernel stands: the best so far, the last decisions, what is open, what failed
-    #[command(after_help = "Example: evo summary attention_simt")]
+    #[command(hide = true, after_help = "Example: evo summary attention_simt")]
     Summary(HistoryArgs),
     /// Write configuration, source and launches of an earlier candidate to a folder
     #[command(
+        hide = true,
         after_help = "Example: evo restore @previous --to back\n         evo restore my_kernel.toml @7 --to seventh"
     )]
     Restore(RestoreArgs),
@@ -171,6 +186,7 @@ pub enum Command {
     Serve(ServeArgs),
     /// Serve evo's commands as tools to a program that speaks the Model Context Protocol, on stdin and stdout
     #[command(
+        hide = true,
         after_help = "Example: evo mcp --device cuda --out evidence\n\nA call of a tool is a command of evo's own, with the same gates and records. The server ends when stdin ends."
     )]
     Mcp(McpArgs),
@@ -181,7 +197,7 @@ pub enum Command {
     #[command(after_help = "Example: evo completions bash > ~/.local/share/bash-completion/completions/evo")]
     Completions(CompletionsArgs),
     /// Print the manual page, of all commands or of one
-    #[command(after_help = "Example: evo man | man -l -\n         evo man sweep | man -l -")]
+    #[command(hide = true, after_help = "Example: evo man | man -l -\n         evo man sweep | man -l -")]
     Man(ManArgs),
 }
 
@@ -190,7 +206,8 @@ impl Command {
     pub fn is_json(&self) -> bool {
         match self {
             Command::Sweep(arguments) => arguments.json,
-            Command::TestOne(arguments) | Command::Test(arguments) => arguments.one.run.json,
+            Command::TestOne(arguments) => arguments.judge.one.run.json,
+            Command::Test(arguments) => arguments.one.run.json,
             Command::Benchmark(arguments) => arguments.run.json,
             Command::Evaluate(arguments) => arguments.one.run.json,
             Command::Serve(arguments) => arguments.evaluate.one.run.json,

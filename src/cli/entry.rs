@@ -15,12 +15,14 @@ use super::error::CliError;
 use super::evaluate::EvaluateArgs;
 use super::exit_code::ExitCode;
 use super::mcp::{McpArgs, ServeArgs};
-use super::one_args::TestOneArgs;
+use super::args::BuildArgs;
+use super::one_args::{RunArgs, TestOneArgs};
 use super::report::{ReportArgs, WatchArgs};
+use super::test_one::{Level, LevelArgs, SanitizeCandidate};
 use super::{
     bench, cache, compile, completions, crosscheck, evaluate, explain, export, gate, grid, guard, history,
     import, init, invert, leaderboard, man, mcp, micro, output, preflight, profile, render, report, request,
-    restore, sanitize, selftest, space, sweep, test_one, watch, worker,
+    restore, sanitize, selftest, space, sweep, test_one, watch, words, worker,
 };
 use crate::process::{keep_with, worker_program};
 
@@ -51,7 +53,7 @@ pub fn main() -> process::ExitCode {
     }
     // Reading the command line too may fail in ways that nobody thought of.
     let mut misread_as = None;
-    let result = call.run(|| match Cli::try_parse() {
+    let result = call.run(|| match parsed(&words) {
         Ok(mut cli) => run(&mut cli.command, &call),
         Err(error) => {
             misread_as = Some(misread(&call, &error));
@@ -59,6 +61,19 @@ pub fn main() -> process::ExitCode {
         }
     });
     exit(misread_as.unwrap_or_else(|| call.finish(result)))
+}
+
+/// Reads the command line. `--help --all` shows hidden commands too.
+fn parsed(words: &[String]) -> Result<Cli, clap::Error> {
+    let is_all = words.len() == 2 && words.contains(&"--help".into()) && words.contains(&"--all".into());
+    if !is_all {
+        return Cli::try_parse();
+    }
+    let all = Cli::command().mut_subcommands(|command| {
+        let is_served = command.get_name() == WORKER;
+        command.hide(is_served)
+    });
+    Err(all.after_help("").try_get_matches_from(["evo", "--help"]).expect_err("help is no command"))
 }
 
 fn run(command: &mut Command, call: &Call) -> Result<Answer, CliError> {
@@ -72,7 +87,8 @@ fn run(command: &mut Command, call: &Call) -> Result<Answer, CliError> {
 /// The candidate of a command that judges one.
 fn one_candidate(command: &mut Command) -> Option<&mut TestOneArgs> {
     match command {
-        Command::TestOne(own) | Command::Test(own) => Some(&mut own.one),
+        Command::TestOne(own) => Some(&mut own.judge.one),
+        Command::Test(own) => Some(&mut own.one),
         Command::Benchmark(own) => Some(own),
         Command::Evaluate(own) => Some(&mut own.one),
         Command::Serve(own) => Some(&mut own.evaluate.one),
@@ -188,10 +204,58 @@ fn served(arguments: &ServeArgs, call: &Call) -> Result<Answer, CliError> {
     })
 }
 
+/// What `evo test-one` with these options is short for: a preset of the same judge, with its own usual values.
+fn preset(arguments: &LevelArgs) -> Result<Option<(&'static str, Command)>, CliError> {
+    let LevelArgs { judge, level, against, baseline, profile, invert } = arguments;
+    let one = judge.one.clone();
+    let name = match (level, baseline) {
+        _ if *invert => "invert",
+        (_, Some(_)) => "gate",
+        (Level::Confirm, _) => "evaluate",
+        (Level::Compile, _) => "build",
+        _ if against.is_some() => "evaluate",
+        _ if *profile => "profile",
+        _ => return Ok(None),
+    };
+    let usual = Cli::try_parse_from(["evo", name]);
+    let mut command = usual.map_err(|error| CliError::harness(error.to_string()))?.command;
+    match &mut command {
+        Command::Evaluate(evaluate) => {
+            evaluate.against.clone_from(against);
+            evaluate.profile = *profile;
+            evaluate.sanitize = judge.sanitize == SanitizeCandidate::On;
+            evaluate.one = one;
+        }
+        Command::Gate(gate) => {
+            let named = words::named_space(&one.words);
+            gate.space = named.named.map(String::from);
+            gate.candidate = (!named.values.is_empty()).then(|| named.values.join(" "));
+            gate.baseline = baseline.clone().unwrap_or_default();
+            gate.sanitize = judge.sanitize == SanitizeCandidate::On;
+            (gate.files, gate.run, gate.allow_not_run) = (one.candidate, one.run, one.allow_not_run);
+        }
+        Command::Build(build) => {
+            let RunArgs { device, access, limits, json, .. } = one.run;
+            let (words, candidate) = (one.words, one.candidate);
+            *build = BuildArgs { words, candidate, device, access, limits, json };
+        }
+        Command::Profile(profile) => profile.one = one,
+        Command::Invert(invert) => invert.one = one,
+        _ => {}
+    }
+    Ok(Some((name, command)))
+}
+
 fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
     match command {
         Command::Sweep(arguments) => sweep::run(arguments, call),
-        Command::TestOne(arguments) => test_one::run(arguments, call),
+        Command::TestOne(arguments) => match preset(arguments)? {
+            Some((name, command)) => {
+                call.know(|facts| facts.command = name.to_string());
+                dispatch(&command, call)
+            }
+            None => test_one::run(arguments, call),
+        },
         Command::Test(arguments) => test_one::test(arguments, call),
         Command::Benchmark(arguments) => test_one::benchmark(arguments, call),
         Command::Evaluate(arguments) => evaluated(arguments, call),

@@ -59,6 +59,10 @@ pub enum Aim {
     Whole,
     /// Every gate on its answers; nothing is timed.
     Gates,
+    /// Small shapes alone.
+    Tiny,
+    /// Every gate, less deeply, and a short measurement.
+    Quick,
     /// Also the default configuration's time beside it.
     Times,
     /// Also a rival's time beside it.
@@ -89,10 +93,20 @@ impl Aim {
     pub fn demanded(self) -> impl Iterator<Item = Gate> {
         let last = match self {
             Aim::Gates => Some(Gate::Repeatability),
+            Aim::Tiny => Some(Gate::TinyShapes),
             Aim::Sanitize => None,
             _ => Some(Gate::Honesty),
         };
         Gate::ALL.iter().copied().filter(move |gate| last.is_some_and(|last| *gate <= last))
+    }
+
+    /// How deep a candidate is looked at for it.
+    fn depth(self) -> JobDepth {
+        match self {
+            Aim::Tiny => JobDepth { deep: false, reach: JobReach::Tiny },
+            Aim::Quick => JobDepth { deep: false, reach: JobReach::Screening },
+            _ => JobDepth::DEEP,
+        }
     }
 
     /// Refuses names of `--allow-not-run` that nothing of the command has.
@@ -103,7 +117,7 @@ impl Aim {
             Aim::Profile => vec![PROFILE],
             Aim::Invert => vec![INVERT],
             Aim::Crosscheck => HARNESSES.into_iter().chain([CROSSCHECK]).collect(),
-            Aim::Sanitize | Aim::Evaluate | Aim::Whole | Aim::Gates => vec![SANITIZE],
+            Aim::Sanitize | Aim::Evaluate | Aim::Whole | Aim::Gates | Aim::Tiny | Aim::Quick => vec![SANITIZE],
         };
         let known: Vec<&str> = self.demanded().map(Gate::as_str).chain(beside).collect();
         let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
@@ -568,7 +582,7 @@ pub fn run<T>(
     }
     let mut opened = asked.open(arguments, call)?;
     setting.device = opened.lane.info().name.clone();
-    let judged = opened.judged(JobDepth::DEEP, aim == Aim::Gates)?;
+    let judged = opened.judged(aim.depth(), aim == Aim::Gates)?;
     let found = match &judged.job {
         Some(job) if aim.goes_beyond(&judged.evaluation().verdict) && !judged.single.lost => {
             // What a source stands in for is the space's own kernel.

@@ -80,7 +80,7 @@ fn section(command: &Command) -> Result<String, CliError> {
 
 /// The commands that `--help` lists.
 fn documented(command: &Command) -> impl Iterator<Item = &Command> {
-    command.get_subcommands().filter(|own| !own.is_hide_set() && own.get_name() != "help")
+    command.get_subcommands().filter(|own| !["help", "worker"].contains(&own.get_name()))
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! candidate that passed on a GPU is then looked at by compute-sanitizer: accesses out of bounds and races may leave every
 //! answer right.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::GateState;
@@ -10,6 +12,7 @@ use evo_protocol::verdict::GateState;
 use super::answer::Answer;
 use super::args::BuildArgs;
 use super::call::Call;
+use super::candidate::named;
 use super::compile::{self, CompileTarget, CompileTask};
 use super::error::CliError;
 use super::evaluate::sanitized;
@@ -19,9 +22,14 @@ use super::{candidate, described, session};
 use crate::engine::single;
 use crate::report::judged::{BenchmarkAnswer, BenchmarkBrief, Compared, Measured};
 
-/// Runs `evo test-one`.
-pub fn run(arguments: &JudgeArgs, call: &Call) -> Result<Answer, CliError> {
-    judged(arguments, call, Aim::Whole)
+/// Runs `evo test-one` where its options do not make another preset of it.
+pub fn run(arguments: &LevelArgs, call: &Call) -> Result<Answer, CliError> {
+    let aim = match arguments.level {
+        Level::Tiny => Aim::Tiny,
+        Level::Quick => Aim::Quick,
+        Level::Compile | Level::Full | Level::Confirm => Aim::Whole,
+    };
+    judged(&arguments.judge, call, aim)
 }
 
 /// Runs `evo test`.
@@ -125,6 +133,39 @@ pub fn build(arguments: &BuildArgs, call: &Call) -> Result<Answer, CliError> {
         deadline: arguments.limits.limit_compile,
     };
     compile::carry_out(order, call)
+}
+
+/// `evo test-one`
+#[derive(Clone, Debug, Args)]
+pub struct LevelArgs {
+    #[command(flatten)]
+    pub judge: JudgeArgs,
+    /// How deep: compile it, small shapes alone, all gates in brief, all gates in full, or also beside the best so far
+    #[arg(long, value_enum, default_value_t, value_name = "compile|tiny|quick|full|confirm", hide_possible_values = true, conflicts_with_all = ["against", "baseline", "profile", "invert"])]
+    pub level: Level,
+    /// Compare with this candidate of the same space, and say whether this one takes its place (`evo evaluate`)
+    #[arg(long, value_name = "CANDIDATE", value_parser = named)]
+    pub against: Option<String>,
+    /// Compare with this committed baseline, and fail where it is slower or wrong (`evo gate`)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["against", "profile", "invert"])]
+    pub baseline: Option<PathBuf>,
+    /// Read a profiler's counters and name the bottleneck (`evo profile`)
+    #[arg(long, conflicts_with = "invert")]
+    pub profile: bool,
+    /// Harm it on purpose, one resource at a time, and rank what binds it (`evo invert`)
+    #[arg(long, conflicts_with = "against")]
+    pub invert: bool,
+}
+
+/// How deep a candidate is judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Level {
+    Compile,
+    Tiny,
+    Quick,
+    #[default]
+    Full,
+    Confirm,
 }
 
 /// `evo test-one` and `evo test`

@@ -596,3 +596,42 @@ fn schemas_are_printed_by_name() {
     let text = String::from_utf8_lossy(&unknown.stderr).into_owned();
     assert!(text.contains("there is no schema `leaderbord`\nhint: did you mean `leaderboard`?"), "{text}");
 }
+
+#[test]
+fn one_command_has_the_others_as_levels_and_options() {
+    let folder = stage();
+    let judged = |options: &str| {
+        let words = format!("test-one scale.toml {options} --device host --json {BRIEF}");
+        let output = evo(folder.path(), &words).output().unwrap();
+        let object = object(&words, &output, false);
+        (object["schema"].as_str().unwrap().to_string(), object["exit_code"].as_i64().unwrap(), object)
+    };
+    for (options, schema) in [
+        ("--level compile", "evo.build"),
+        ("--level tiny", "evo.test-one"),
+        ("--level quick", "evo.test-one"),
+        ("--against @baseline", "evo.evaluate"),
+    ] {
+        let (name, exit, object) = judged(options);
+        assert_eq!((name.as_str(), exit), (schema, 0), "{options}: {object}");
+    }
+    let (_, _, tiny) = judged("--level tiny");
+    assert_eq!((&tiny["objective_ns"], &tiny["verdict"]), (&Value::Null, &"pass".into()));
+    let (name, exit, _) = judged("--level tiny FAULT=1");
+    assert_eq!((name.as_str(), exit), ("evo.test-one", 1));
+    let (name, exit, object) = judged("--baseline none.json");
+    assert_eq!((name.as_str(), exit), ("evo.gate", 2), "{object}");
+    let (_, exit, object) = judged("--invert --against @baseline");
+    assert_eq!((exit, &object["error"]["code"]), (2, &"usage".into()));
+    let help = |words: &str| {
+        let output = evo(folder.path(), words).output().unwrap();
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .lines()
+            .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+            .count()
+    };
+    // The commands, `help`, and two options.
+    assert_eq!(help("--help"), 18 + 1 + 2);
+    assert!(help("--help --all") > 30);
+}
