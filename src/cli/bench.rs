@@ -21,7 +21,7 @@ use super::device_lane;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::session::{self, DeviceSetup};
-use super::{cache, described, evaluate, judge, output, peers, seed};
+use super::{cache, evaluate, judge, output, peers, seed, session};
 use crate::bench::{
     self, BenchError, BenchFolder, BenchOrder, BenchOutcome, BenchRow, Implementation, OwnCandidate,
     RowStatus,
@@ -46,7 +46,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     let seed = arguments.run.seed.map_or_else(seed::random, Ok)?;
     let repro = call.chose(Some(&setup.choice.spec), seed);
     if let [(_, only)] = &plan.candidates[..] {
-        described::candidate(call, only);
+        session::candidate(call, only);
     }
     check_allowed(arguments, &plan)?;
     let seats = peers::start(&plan.peers, &setup.choice.spec, arguments.quick)?;
@@ -56,7 +56,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     let device = lane.info().clone();
     call.know(|facts| {
         facts.device = Some(device.name.clone());
-        facts.conditions = Some(described::conditions(&device, seed, &names));
+        facts.conditions = Some(session::conditions(&device, seed, &names));
     });
     let quick = arguments.quick;
     let run = BenchRun {

@@ -32,7 +32,7 @@ use super::args::CompileArgs;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::{candidate, described, output, session};
+use super::{candidate, output, session};
 use crate::compile::{FULL_CACHE_HINT, FarmOptions, VariantFarm, VariantOutcome, full_cache};
 use crate::engine::prepared;
 use crate::engine::prepared::KernelDraft;
@@ -65,7 +65,7 @@ pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer, CliError> {
     };
     let genome = (!many).then_some(genome);
     if !many {
-        described::candidate(call, &resolved);
+        session::candidate(call, &resolved);
     }
     // One variant has as many sources as it has sets of constants.
     let sources = specialize::of_kernel(kernel).len();

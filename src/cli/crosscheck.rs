@@ -39,7 +39,7 @@ use super::exit_code::ExitCode;
 use super::export_plan::{self, VariantWish};
 use super::judge::{self, Aim, Bench, CROSSCHECK};
 use super::one_args::TestOneArgs;
-use super::{candidate, candidate_folder, evaluate, output, peers, session, test_one};
+use super::{candidate, evaluate, output, peers, session, test_one};
 use crate::bench::{self, BenchOrder, BenchRow, BenchShape, RowStatus, peer_problem};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::journal::own_folder::OwnFolder;
@@ -275,7 +275,7 @@ fn ask_all(
     let one = &arguments.one;
     let kernel = session::kernel_of(bench.file)?.name.clone();
     let of = (kernel.as_str(), bench.lane.info().kind.as_str());
-    let folder = candidate_folder::open(&one.candidate, of, &call.facts());
+    let folder = candidate::open(&one.candidate, of, &call.facts());
     let folder = folder.map_err(|(path, error)| unwritable(&path, &error))?;
     for name in [ROWS, PAGE, KERNELBENCH] {
         if let Some(what) = folder.irregular(name) {

@@ -9,13 +9,13 @@ use evo_protocol::request::Visibility;
 
 use super::answer::Answer;
 use super::answers::{self, UNKNOWN};
+use super::args::BuildArgs;
 use super::call::Call;
 use super::command_line::{Cli, Command};
 use super::error::CliError;
 use super::evaluate::EvaluateArgs;
 use super::exit_code::ExitCode;
 use super::mcp::{McpArgs, ServeArgs};
-use super::args::BuildArgs;
 use super::one_args::{RunArgs, TestOneArgs};
 use super::report::{ReportArgs, WatchArgs};
 use super::test_one::{Level, LevelArgs, SanitizeCandidate};

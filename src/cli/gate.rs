@@ -23,14 +23,14 @@ use serde_json::json;
 use super::answer::Answer;
 use super::call::Call;
 use super::candidate::{self, CandidateArgs, named};
-use super::counters::{CounterLook, CounterOrder, CounterSubject, error_of, look};
 use super::error::CliError;
 use super::evaluate::{self, share};
 use super::exit_code::ExitCode;
 use super::judge::{self, Aim, AskedCandidate, JobDepth, Judged, limit_hit, ranking_rival, samples, time_of};
 use super::one_args::{RunArgs, TestOneArgs};
+use super::profile::{CounterLook, CounterOrder, CounterSubject, error_of, look};
 use super::rival::ChosenRival;
-use super::{bench as bench_command, described, device_lane, opened, output, peers, session, words};
+use super::{bench as bench_command, device_lane, output, peers, session, words};
 use crate::bench::{self, BenchOrder, BenchRow, RowStatus};
 use crate::engine::candidate::{
     CandidateKind, CandidateRequest, ConfigurationChoice, TextChoice, differences, resolve,
@@ -782,7 +782,7 @@ fn write_files(parts: &GateParts<'_>, number: u64) -> Result<Vec<String>, CliErr
     let folder = OwnFolder::create(out).and_then(|out| out.create_folder(FOLDER)).map_err(fail)?;
     let (result, reasons) = told(&ResultAlone { result: sheet.result(number) });
     let conditions =
-        gate.judged.device.as_ref().map(|device| described::conditions(device, asked.seed, &names(gate)));
+        gate.judged.device.as_ref().map(|device| session::conditions(device, asked.seed, &names(gate)));
     let object = json!({
         "schema": "evo.gate.run", "version": 1, "at": now(), "kernel": sheet.kernel, "space": asked.setting.space,
         "device": sheet.device, "repro": asked.setting.repro,
@@ -813,7 +813,7 @@ fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     let path = &arguments.baseline;
     check_place(path)?;
     refuse_another(path)?;
-    let space = opened::space_name(arguments.space.as_deref())?;
+    let space = session::space_name(arguments.space.as_deref())?;
     let one = arguments.one(&space, None);
     let asked = judge::ask(&one, call, Aim::Gate)?;
     let demands = arguments.demands(asked.kernel()?);
@@ -884,7 +884,7 @@ fn baseline(asked: &AskedCandidate, gate: &JudgedGate, git: GitState) -> Result<
         noise_floor,
         git_commit: git.commit,
         git_dirty: git.is_dirty,
-        conditions: described::conditions(device, asked.seed, &names(gate)),
+        conditions: session::conditions(device, asked.seed, &names(gate)),
     })
 }
 

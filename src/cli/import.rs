@@ -6,8 +6,8 @@ use evo_kernel::t1;
 use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
-use super::first_space::{self, folder_of};
 use super::import_task;
+use super::init::{self, folder_of};
 use super::init::{ImportArgs, ImportFormat};
 use crate::task::TaskForm;
 
@@ -26,18 +26,18 @@ fn of_t1(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
         return Err(CliError::usage("a T1 file has neither tasks nor workloads")
             .with_hint("leave `--task` and `--workload` out"));
     }
-    let text = first_space::read(&arguments.file)?;
-    let to = first_space::target(arguments.target.to.as_ref(), &arguments.file)?;
+    let text = init::read(&arguments.file)?;
+    let to = init::target(arguments.target.to.as_ref(), &arguments.file)?;
     if folder_of(&to) != folder_of(&arguments.file) {
         let text = format!("`{}` is in another folder than `{}`", to.display(), arguments.file.display());
         return Err(CliError::usage(text).with_hint(
             "the file names its sources from its own folder, so the space file stands there too",
         ));
     }
-    let drawn = t1::space_of(&text, &first_space::name_of(&arguments.file)).map_err(|error| {
+    let drawn = t1::space_of(&text, &init::name_of(&arguments.file)).map_err(|error| {
         let text = format!("`{}`: {error}", arguments.file.display());
         CliError::bad_file(text, &arguments.file).with_hint(error.hint.clone())
     })?;
-    let files = first_space::write(&to, &drawn, arguments.target.force)?;
-    first_space::answer(call, &to, &drawn, &files)
+    let files = init::write(&to, &drawn, arguments.target.force)?;
+    init::answer(call, &to, &drawn, &files)
 }

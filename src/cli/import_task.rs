@@ -15,7 +15,7 @@ use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
 use super::init::ImportArgs;
-use super::{first_space, import_write};
+use super::{import_write, init};
 use crate::process::{self, RunLimits};
 use crate::task::{self, BenchmarkTask, PROBE, TaskForm};
 
@@ -121,14 +121,14 @@ fn walk(folder: &Path, depth: usize, is_task: &dyn Fn(&Path, &str) -> bool, foun
 
 /// Whether a Python file looks like a task: others in the folder, such as helpers, are not run.
 fn has_model(path: &Path) -> bool {
-    let text = first_space::read(path).unwrap_or_default();
+    let text = init::read(path).unwrap_or_default();
     text.lines().any(|line| line.starts_with("class Model(") || line.starts_with("class Model:"))
 }
 
 fn of_definition(form: TaskForm, path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask, CliError> {
-    let text = first_space::read(path)?;
+    let text = init::read(path)?;
     let beside = path.with_file_name("reference.py");
-    let beside = if beside.is_file() { Some(first_space::read(&beside)?) } else { None };
+    let beside = if beside.is_file() { Some(init::read(&beside)?) } else { None };
     let refused = |error: ForeignError, at: &Path| {
         CliError::bad_file(format!("`{}`: {error}", at.display()), at).with_hint(error.hint.clone())
     };
@@ -140,8 +140,7 @@ fn of_definition(form: TaskForm, path: &Path, arguments: &ImportArgs) -> Result<
         let hint = format!("a task needs sizes to be judged at; looked for {}", names.join(", "));
         return Err(CliError::bad_file(text, path).with_hint(hint));
     };
-    task::workloads(read, &first_space::read(lines)?, &arguments.workload)
-        .map_err(|error| refused(error, lines))
+    task::workloads(read, &init::read(lines)?, &arguments.workload).map_err(|error| refused(error, lines))
 }
 
 /// Where the workloads of a definition may be: beside it, or under `workloads/` as it is under `definitions/`.
@@ -167,7 +166,7 @@ fn of_python(path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask, CliEr
         return Err(CliError::usage("a task of KernelBench has one set of inputs and no workloads")
             .with_hint("leave `--workload` out"));
     }
-    let program = first_space::read(path)?;
+    let program = init::read(path)?;
     let python = find(ToolKind::Python, None, &ToolPlaces::of_environment()).map_err(|failure| {
         let text = format!("`{}` is a Python file: {}", path.display(), failure.message);
         let hint = failure.hint.unwrap_or_else(|| "install Python, or set EVO_PYTHON".to_string());
@@ -185,7 +184,7 @@ fn of_python(path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask, CliEr
         let hint = "install the package `torch` for it, or name another Python with EVO_PYTHON";
         return Err(CliError::usage(text).with_code(ErrorCode::ToolMissing).with_hint(hint));
     }
-    task::module(&answer, &first_space::name_of(path), &program).map_err(|error| {
+    task::module(&answer, &init::name_of(path), &program).map_err(|error| {
         CliError::bad_file(format!("`{}`: {error}", path.display()), path).with_hint(error.hint.clone())
     })
 }
@@ -198,7 +197,7 @@ fn asked(python: &Path, path: &Path, seconds: u64) -> Result<String, CliError> {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let mut command = Command::new(python);
     // No files of Python's own beside the task.
-    command.args(["-B", "-c", PROBE]).arg(&whole).current_dir(first_space::folder_of(&whole));
+    command.args(["-B", "-c", PROBE]).arg(&whole).current_dir(init::folder_of(&whole));
     let ended = process::run(command, &RunLimits::new(Duration::from_secs(seconds))).map_err(|error| {
         CliError::usage(format!("`{}` does not start: {error}", python.display()))
             .with_code(ErrorCode::ToolMissing)

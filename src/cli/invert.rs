@@ -25,11 +25,11 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::call::Call;
-use super::counters::attributes_of;
 use super::error::CliError;
 use super::judge::{self, Aim, Bench, INVERT};
 use super::one_args::TestOneArgs;
-use super::{candidate, candidate_folder, device_lane, output, session};
+use super::profile::attributes_of;
+use super::{candidate, device_lane, output, session};
 use crate::compile::cache::{self, Cache};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::engine::ports::{Evaluate, Rivals};
@@ -197,7 +197,7 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
         let hash = source_hash.unwrap_or(&evaluation.configuration_hash).as_str();
         let name = format!("invert-{}", &hash[..DIGITS.min(hash.len())]);
         let of = (found.kernel.as_str(), device.kind.as_str());
-        let folder = candidate_folder::open(&arguments.one.candidate, of, &call.facts());
+        let folder = candidate::open(&arguments.one.candidate, of, &call.facts());
         let unwritable =
             |path: &Path, error: &io::Error| format!("cannot write `{}`: {error}", path.display());
         let folder = folder.map_err(|(path, error)| unwritable(&path, &error));

@@ -22,7 +22,7 @@ use super::exit_code::ExitCode;
 use super::one_args::TestOneArgs;
 use super::rival::ChosenRival;
 use super::session::{self, DeviceSetup};
-use super::{candidate, described, device_lane, output, seed, words};
+use super::{candidate, device_lane, output, seed, session, words};
 use crate::compile::{FULL_CACHE_HINT, full_cache};
 use crate::engine::candidate::{CandidateKind, ResolvedCandidate};
 use crate::engine::ports::{CompileAnswer, PairAnswer};
@@ -117,7 +117,9 @@ impl Aim {
             Aim::Profile => vec![PROFILE],
             Aim::Invert => vec![INVERT],
             Aim::Crosscheck => HARNESSES.into_iter().chain([CROSSCHECK]).collect(),
-            Aim::Sanitize | Aim::Evaluate | Aim::Whole | Aim::Gates | Aim::Tiny | Aim::Quick => vec![SANITIZE],
+            Aim::Sanitize | Aim::Evaluate | Aim::Whole | Aim::Gates | Aim::Tiny | Aim::Quick => {
+                vec![SANITIZE]
+            }
         };
         let known: Vec<&str> = self.demanded().map(Gate::as_str).chain(beside).collect();
         let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
@@ -156,7 +158,7 @@ pub fn ask(arguments: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandid
     let mut candidate =
         candidate::resolve(&arguments.words, &arguments.candidate, &arguments.run.device, access)?;
     arguments.add_grid(&mut candidate.file);
-    described::candidate(call, &candidate);
+    session::candidate(call, &candidate);
     let kernel = session::kernel_of(&candidate.file)?;
     let setup = DeviceSetup { until, ..session::setup_for(&arguments.run)? };
     session::problems(kernel, setup.choice.kind, &arguments.problems)?;
@@ -206,7 +208,7 @@ impl AskedCandidate {
         let names: Vec<String> = problems.iter().map(|problem| problem.name.clone()).collect();
         call.know(|facts| {
             facts.device = Some(device.name.clone());
-            facts.conditions = Some(described::conditions(&device, self.seed, &names));
+            facts.conditions = Some(session::conditions(&device, self.seed, &names));
         });
         self.open_on(lane, arguments, true)
     }

@@ -13,7 +13,7 @@ use super::args::RenderArgs;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::{candidate, described, output, session};
+use super::{candidate, output, session};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::spec::KernelSpec;
 use crate::kernel::{render, specialize};
@@ -25,7 +25,7 @@ pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
     }
     let resolved =
         candidate::resolve(&arguments.words, &arguments.candidate, "any", arguments.access.access())?;
-    described::candidate(call, &resolved);
+    session::candidate(call, &resolved);
     let ResolvedCandidate { file, configuration, genome, .. } = &resolved;
     let kernel = session::kernel_to(file, "render")?;
     let source = match &arguments.problem {

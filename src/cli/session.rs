@@ -1,6 +1,8 @@
 //! What the commands that run kernels share: a device's compilers and limits, and the recipe of a kernel on it.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,19 +11,25 @@ use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
 use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::explain::conflict;
+use serde_json::{Map, Value, json};
 
+use super::call::Call;
 use super::error::CliError;
 use super::limits::LimitArgs;
-use super::one_args::RunArgs;
-use super::one_args::SandboxMode;
+use super::one_args::{RunArgs, SandboxMode};
+use super::output;
 use crate::compile::search_path::SearchPath;
 use crate::compile::toolbox::Toolbox;
 use crate::compile::variant_farm::{VariantOutcome, said};
 use crate::compile::warm::WarmCompiler;
 use crate::compile::{CompileSetupError, FarmOptions, compile_one};
+use crate::engine::candidate::ResolvedCandidate;
 use crate::engine::recipe::{KernelRecipe, problems_on};
+use crate::kernel::access::SpaceAccess;
+use crate::kernel::catalog;
 use crate::kernel::render::{render_prepare, render_reference, render_single_reference};
 use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
+use crate::report::envelope::CallFacts;
 use crate::supervise::lane::Lane;
 
 /// A device and the compilers for it, neither started yet.
@@ -281,4 +289,77 @@ pub fn space_word(file: &SpaceFile) -> String {
     let embedded = crate::kernel::catalog::names().contains(&stem.as_str())
         && crate::kernel::catalog::open(&stem).is_ok_and(|own| own.path == file.path);
     if embedded { stem } else { file.path.display().to_string() }
+}
+
+/// Notes the candidate as a command's object names it: what it is, and where it comes from. What it does not have is
+/// left out.
+pub fn candidate(call: &Call, resolved: &ResolvedCandidate) {
+    let ResolvedCandidate { file, configuration, provenance, .. } = resolved;
+    let mut fields = Map::new();
+    fields.insert("space".into(), session::space_word(file).into());
+    if let Some(kernel) = &file.kernel {
+        fields.insert("kernel".into(), kernel.name.as_str().into());
+    }
+    if let Some(replaced) = &file.replaced_default {
+        fields.insert("default_replaced".into(), replaced.note().into());
+    }
+    fields.insert("configuration".into(), json!(configuration));
+    fields.insert("configuration_hash".into(), json!(configuration.hash()));
+    if let Value::Object(from) = json!(provenance) {
+        fields.extend(from.into_iter().filter(|(_, value)| !value.is_null()));
+    }
+    call.know(|facts| facts.candidate = Some(Value::Object(fields)));
+}
+
+/// The study that a candidate's name means, as it was noted; none for a candidate that no study names.
+pub fn study(facts: &CallFacts) -> Option<String> {
+    let candidate = facts.candidate.as_ref()?;
+    let is_named = ["champion", "previous", "number", "hash"].iter().any(|kind| candidate["kind"] == *kind);
+    candidate["from"].as_str().filter(|_| is_named).map(String::from)
+}
+
+/// The conditions of a run as a command's object names them.
+pub fn conditions(device: &DeviceInfo, seed: u64, problems: &[String]) -> Value {
+    json!({
+        "device_kind": device.kind,
+        "arch": device.arch,
+        "driver": device.driver,
+        "seed": seed,
+        "problems": problems,
+        "evo": env!("CARGO_PKG_VERSION"),
+    })
+}
+
+/// What was said already: some commands open a file more than once.
+static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Opens a space by name or path, and says on stderr, once for each space, what took the place of an invalid default.
+pub fn space(name: &str, access: SpaceAccess) -> Result<SpaceFile, CliError> {
+    let file = catalog::open_with(name, access)?;
+    if let Some(replaced) = &file.replaced_default {
+        say_once(format!("note: in `{name}` {}", replaced.note()));
+    }
+    Ok(file)
+}
+
+/// The space that is meant: the named one, else the folder's only space file, which is said, or the shipped default.
+pub fn space_name(named: Option<&str>) -> Result<String, CliError> {
+    if let Some(named) = named {
+        return Ok(named.to_string());
+    }
+    match &catalog::space_files(Path::new("."))[..] {
+        [] => Ok(catalog::DEFAULT.to_string()),
+        [only] => {
+            say_once(format!("note: `{only}` is meant, the only space file of this folder"));
+            Ok(only.clone())
+        }
+        several => Err(CliError::usage("no space is named, and this folder has several space files")
+            .with_hint(format!("name one of them: {}", several.join(", ")))),
+    }
+}
+
+fn say_once(note: String) {
+    if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(note.clone()) {
+        output::say(&note);
+    }
 }

@@ -18,7 +18,7 @@ use super::error::CliError;
 use super::evaluate::sanitized;
 use super::judge::{self, Aim, BASELINE, Bench, JobDepth, OtherPoint, SANITIZE, Tried};
 use super::one_args::TestOneArgs;
-use super::{candidate, described, session};
+use super::{candidate, session};
 use crate::engine::single;
 use crate::report::judged::{BenchmarkAnswer, BenchmarkBrief, Compared, Measured};
 
@@ -119,7 +119,7 @@ pub fn build(arguments: &BuildArgs, call: &Call) -> Result<Answer, CliError> {
     arguments.limits.begin(call)?;
     let access = arguments.access.access();
     let resolved = candidate::resolve(&arguments.words, &arguments.candidate, &arguments.device, access)?;
-    described::candidate(call, &resolved);
+    session::candidate(call, &resolved);
     let setup = session::setup(&arguments.device, None)?;
     call.know(|facts| {
         facts.device = Some(setup.choice.name.clone().unwrap_or_else(|| setup.choice.spec.clone()))

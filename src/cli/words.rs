@@ -12,7 +12,7 @@ use evo_space::space::{Parameter, SearchSpace};
 use evo_space::value::Value;
 
 use super::error::CliError;
-use super::opened;
+use super::session;
 use crate::kernel::access::SpaceAccess;
 use crate::kernel::catalog;
 use crate::kernel::spec::SpaceFile;
@@ -55,11 +55,11 @@ pub fn is_space(word: &str) -> bool {
 impl SpaceWords<'_> {
     /// The space: the named one, or the one that is meant without a name.
     pub fn space(&self) -> Result<String, CliError> {
-        opened::space_name(self.named)
+        session::space_name(self.named)
     }
 
     pub fn open(&self, access: SpaceAccess) -> Result<SpaceFile, CliError> {
-        opened::space(&self.space()?, access)
+        session::space(&self.space()?, access)
     }
 
     /// The point that the values mean. It may violate constraints.

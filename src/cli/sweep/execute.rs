@@ -13,7 +13,7 @@ use super::seeds::{self, SeededStrategy};
 use super::stage::{Stage, StudyIdentity};
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
-use crate::cli::{cache, described, progress};
+use crate::cli::{cache, progress, session};
 use crate::engine::{Engine, Inbox, Parts, Recipe, RunSummary, live};
 use crate::event::{Event, Observer};
 use crate::journal::champion::Succession;
@@ -56,7 +56,7 @@ fn execute_on<'a, R: Recipe>(
     let (device, seed, problems) = (&stage.identity.device, plan.seed, &stage.identity.problems);
     call.know(|facts| {
         facts.device = Some(device.name.clone());
-        facts.conditions = Some(described::conditions(device, seed, problems));
+        facts.conditions = Some(session::conditions(device, seed, problems));
     });
     let apart = apart::of(plan, &stage.recipe, problems, device);
     let header = header(plan, stage.identity, apart.is_on);

@@ -22,9 +22,9 @@ use super::workers;
 use crate::cli::args::SweepArgs;
 use crate::cli::device_lane;
 use crate::cli::error::CliError;
-use crate::cli::host_twin::HostTwin;
 use crate::cli::judge;
-use crate::cli::opened;
+use crate::cli::sanitize::HostTwin;
+use crate::cli::session;
 use crate::cli::session::{self, DeviceSetup};
 use crate::compile::VariantFarm;
 use crate::engine::live_sanitizer::TwinLooks;
@@ -61,8 +61,8 @@ pub struct LiveSubject {
 
 impl LiveSubject {
     pub fn open(arguments: &SweepArgs) -> Result<LiveSubject, CliError> {
-        let name = opened::space_name(arguments.space.as_deref())?;
-        let file = Arc::new(opened::space(&name, arguments.access.access())?);
+        let name = session::space_name(arguments.space.as_deref())?;
+        let file = Arc::new(session::space(&name, arguments.access.access())?);
         let kernel = session::kernel_of(&file)?;
         let workers = workers::orders(&arguments.workers)?;
         let setup = match &workers {

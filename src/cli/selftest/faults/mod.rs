@@ -32,7 +32,7 @@ use super::bench::SelftestBench;
 use super::checks::{SelftestCheck, SelftestReport};
 use crate::cli::device_lane;
 use crate::cli::error::CliError;
-use crate::cli::host_twin::HostTwin;
+use crate::cli::sanitize::HostTwin;
 use crate::cli::sanitize::tool_on;
 use crate::cli::session::{self, DeviceSetup};
 use crate::compile::FarmOptions;
