@@ -21,7 +21,7 @@ use super::device_lane;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::session::{self, DeviceSetup};
-use super::{cache, evaluate, judge, output, peers, seed, session};
+use super::{cache, evaluate, judge, output, peers, seed};
 use crate::bench::{
     self, BenchError, BenchFolder, BenchOrder, BenchOutcome, BenchRow, Implementation, OwnCandidate,
     RowStatus,

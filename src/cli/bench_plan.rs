@@ -13,7 +13,7 @@ use super::candidate::{self, CandidateArgs};
 use super::error::CliError;
 use super::one_args::RunArgs;
 use super::session::{self, DeviceSetup};
-use super::{output, peers, session};
+use super::{output, peers};
 use crate::bench::{self, BenchCandidate, BenchFile, BenchShape};
 use crate::engine::candidate::{self as find, ResolvedCandidate};
 use crate::kernel::catalog;

@@ -22,7 +22,7 @@ use super::exit_code::ExitCode;
 use super::one_args::TestOneArgs;
 use super::rival::ChosenRival;
 use super::session::{self, DeviceSetup};
-use super::{candidate, device_lane, output, seed, session, words};
+use super::{candidate, device_lane, output, seed, words};
 use crate::compile::{FULL_CACHE_HINT, full_cache};
 use crate::engine::candidate::{CandidateKind, ResolvedCandidate};
 use crate::engine::ports::{CompileAnswer, PairAnswer};

@@ -296,7 +296,7 @@ pub fn space_word(file: &SpaceFile) -> String {
 pub fn candidate(call: &Call, resolved: &ResolvedCandidate) {
     let ResolvedCandidate { file, configuration, provenance, .. } = resolved;
     let mut fields = Map::new();
-    fields.insert("space".into(), session::space_word(file).into());
+    fields.insert("space".into(), space_word(file).into());
     if let Some(kernel) = &file.kernel {
         fields.insert("kernel".into(), kernel.name.as_str().into());
     }

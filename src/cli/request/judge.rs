@@ -24,7 +24,7 @@ use crate::cli::judge::{self, Aim, AskedCandidate, JobDepth, Judged, OpenedCandi
 use crate::cli::one_args::TestOneArgs;
 use crate::cli::rival::{self, ChosenRival};
 use crate::cli::session::{self, DeviceSetup};
-use crate::cli::{candidate, device_lane, output, seed, session, words};
+use crate::cli::{candidate, device_lane, output, seed, words};
 use crate::compile::instructions::{InstructionUse, instruction_use};
 use crate::compile::warm::WarmCompiler;
 use crate::engine::candidate::{

@@ -24,7 +24,6 @@ use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::judge;
 use crate::cli::sanitize::HostTwin;
-use crate::cli::session;
 use crate::cli::session::{self, DeviceSetup};
 use crate::compile::VariantFarm;
 use crate::engine::live_sanitizer::TwinLooks;
