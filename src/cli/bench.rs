@@ -76,7 +76,8 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     let mut folder = made.map_err(|error| JournalError::io("make", &arguments.out.join("bench"), error))?;
     let path = folder.path().display().to_string();
     call.know(|facts| {
-        let (mut own, result) = (json!(run), json!({ "folder": path }));
+        let brief = BenchBrief { folder: &path, rows: BTreeMap::new(), summary: &[], why: &[] };
+        let (mut own, result) = (json!(run), json!(brief));
         own["folder"] = path.as_str().into();
         facts.so_far = Some(KnownSoFar { own, result, reasons: Default::default() });
     });
