@@ -35,20 +35,9 @@ impl Answer {
         Answer { own: own.to_string(), result, reasons, ..Answer::from(exit) }
     }
 
-    /// An answer with an object, whose status follows from the exit code.
-    pub fn object(exit: ExitCode, own: &Value) -> Answer {
-        Answer { own: own.to_string(), ..Answer::from(exit) }
-    }
-
-    /// The same with the object's text, which may hold integers of any size.
+    /// An answer with its object's text, which may hold integers of any size.
     pub fn text(exit: ExitCode, own: String) -> Answer {
         Answer { own, ..Answer::from(exit) }
-    }
-
-    /// The same answer with its gist.
-    pub fn in_brief(mut self, result: Value) -> Answer {
-        self.result = Some(result);
-        self
     }
 }
 

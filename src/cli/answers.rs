@@ -15,7 +15,7 @@ use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::explain::Explained;
 use super::export::Exported;
-use super::import_write::Drawn;
+use super::init::Drawn;
 use super::invert::InvertAnswer;
 use super::micro::MicroAnswer;
 use super::output;

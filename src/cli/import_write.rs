@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use evo_kernel::access::SpaceAccess;
 use evo_kernel::sketch::SketchGuess;
 use evo_space::text::quote;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::init::{Drawn, DrawnGuess};
 use super::{output, session};
 use crate::journal::own_folder::OwnFolder;
 use crate::report::envelope::ResultAlone;
@@ -146,22 +145,4 @@ fn described(own: &Written) -> String {
         text += &format!("  … and {} more, which the file marks\n", own.guesses.len() - SHOWN);
     }
     text
-}
-
-/// The `result` of `evo init` and `evo import`.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Drawn {
-    files: Vec<String>,
-    entry: String,
-    /// Whether every space opens as it was written.
-    opens: bool,
-    guesses: Vec<DrawnGuess>,
-    /// Command lines.
-    next: Vec<String>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-struct DrawnGuess {
-    what: String,
-    why: String,
 }

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use evo_kernel::access::{SpaceAccess, open_beside};
-use evo_kernel::sketch::{KernelSketch, SketchRequest, sketch};
+use evo_kernel::sketch::{KernelSketch, SketchGuess, SketchRequest, sketch};
 use evo_space::text::quote;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::answer::Answer;
 use super::call::Call;
@@ -18,6 +19,7 @@ use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{output, session};
 use crate::journal::own_folder::OwnFolder;
+use crate::report::envelope::ResultAlone;
 
 /// Runs the command: 0 when the file is written and opens, 1 when it is written and needs a hand first.
 pub fn run(arguments: &InitArgs, call: &Call) -> Result<Answer, CliError> {
@@ -215,15 +217,14 @@ pub fn answer(call: &Call, to: &Path, drawn: &KernelSketch, files: &[PathBuf]) -
     let word = quote(&shown).into_owned();
     let next = [format!("evo test-one {word}"), format!("evo space {word}"), format!("evo sweep {word}")];
     let names: Vec<String> = files.iter().map(|own| own.display().to_string()).collect();
-    let guesses: Vec<_> =
-        drawn.guesses.iter().map(|own| json!({ "what": own.what, "why": own.why })).collect();
-    let result = json!({
-        "files": names,
-        "entry": drawn.entry,
-        "opens": count.is_ok(),
-        "guesses": guesses,
-        "next": next,
-    });
+    let guess = |guess: &SketchGuess| DrawnGuess { what: guess.what.clone(), why: guess.why.to_string() };
+    let result = Drawn {
+        files: names,
+        entry: drawn.entry.clone(),
+        opens: count.is_ok(),
+        guesses: drawn.guesses.iter().map(guess).collect(),
+        next: next.to_vec(),
+    };
     if !call.is_json() {
         let mut text = format!("{space}: a first space file for `{}`", drawn.entry);
         if let Ok(count) = &count {
@@ -243,5 +244,23 @@ pub fn answer(call: &Call, to: &Path, drawn: &KernelSketch, files: &[PathBuf]) -
     if let Err(error) = count {
         output::say(&format!("the file is written and needs your hand before it opens:\n{error}"));
     }
-    Ok(Answer::from(exit).in_brief(result))
+    Ok(Answer::of(exit, &ResultAlone { result }))
+}
+
+/// The `result` of `evo init` and `evo import`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Drawn {
+    pub files: Vec<String>,
+    pub entry: String,
+    /// Whether every space opens as it was written.
+    pub opens: bool,
+    pub guesses: Vec<DrawnGuess>,
+    /// Command lines.
+    pub next: Vec<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct DrawnGuess {
+    pub what: String,
+    pub why: String,
 }

@@ -41,7 +41,7 @@ pub fn run(arguments: &LeaderboardArgs) -> Result<Answer, CliError> {
         }
     };
     if arguments.json {
-        return Ok(Answer::text(ExitCode::Done, serde_json::to_string(&board)?));
+        return Ok(Answer::of(ExitCode::Done, &board));
     }
     output::stdout(&text::board(&board, stdout_width()))?;
     Ok(ExitCode::Done.into())
