@@ -14,7 +14,7 @@ use super::crosscheck::CrosscheckAnswer;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::explain::Explained;
-use super::export::Exported;
+use super::export::{Exported, NotExported};
 use super::init::Drawn;
 use super::invert::InvertAnswer;
 use super::micro::MicroAnswer;
@@ -55,7 +55,7 @@ const ANSWERS: &[(&str, MakeSchema)] = &[
     ("cache", fields::<CacheAnswer>),
     ("compile", fields::<OneOf<CompiledAnswer, CompiledMany>>),
     ("explain", fields::<Explained>),
-    ("export", fields::<ResultAlone<Exported>>),
+    ("export", fields::<OneOf<ResultAlone<Exported>, NotExported>>),
     ("import", fields::<ResultAlone<Drawn>>),
     ("init", fields::<ResultAlone<Drawn>>),
     ("leaderboard", fields::<Leaderboard>),

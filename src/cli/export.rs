@@ -25,7 +25,6 @@ use evo_space::genome::Configuration;
 use evo_space::value;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 
 use super::answer::Answer;
 use super::call::Call;
@@ -153,7 +152,7 @@ fn judge(
     };
     output::say(&text);
     let result = Exported::empty(arguments, text);
-    let own = json!({ "verdict": verdict.label(), "message": verdict.message, "result": result });
+    let own = NotExported { verdict: verdict.label(), message: verdict.message.clone(), result };
     Ok(Some(Answer::of(ExitCode::Failed, &own)))
 }
 
@@ -418,6 +417,15 @@ pub fn export_results(arguments: &ExportArgs, call: &Call) -> Result<Answer, Cli
     }
     let none = Exported::empty(arguments, "these are results, and no candidate".to_string());
     Ok(Answer::of(ExitCode::Done, &ResultAlone { result: Exported { formats, ..none } }))
+}
+
+/// The answer of `evo export` about a candidate that fails a gate.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct NotExported {
+    /// With its cause behind a colon.
+    verdict: String,
+    message: String,
+    result: Exported,
 }
 
 /// The `result` of `evo export`.
