@@ -13,6 +13,7 @@ use super::candidate::{self, CandidateArgs};
 use super::error::CliError;
 use super::one_args::RunArgs;
 use super::session::{self, DeviceSetup};
+use super::words;
 use super::{output, peers};
 use crate::bench::{self, BenchCandidate, BenchFile, BenchShape};
 use crate::engine::candidate::{self as find, ResolvedCandidate};
@@ -102,11 +103,11 @@ pub struct BenchPlan {
 
 /// Reads everything that the command line and its files ask for.
 pub fn plan(arguments: &BenchArgs, setup: &DeviceSetup) -> Result<BenchPlan, CliError> {
-    let target = session::space_name(arguments.target.as_deref())?;
+    let target = words::space_name(arguments.target.as_deref())?;
     let is_file = std::path::Path::new(&target).is_file() && !catalog::names().contains(&target.as_str());
     let file = if is_file { bench::read_bench_file(std::path::Path::new(&target))? } else { None };
     let named = file.as_ref().map_or(target.as_str(), |file| file.space.as_str());
-    let space = session::space(named, arguments.run.access.access())?;
+    let space = words::space(named, arguments.run.access.access())?;
     let kernel = session::kernel_of(&space)?;
     let name = match (&arguments.name, &file) {
         (Some(name), _) if is_label(name) => name.clone(),

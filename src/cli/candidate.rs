@@ -4,7 +4,6 @@
 // Comments on flags are help texts, in which `[default: …]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
-use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -13,7 +12,7 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{ErrorCode, ErrorPlace};
 
 use super::error::CliError;
-use super::{session, words};
+use super::words;
 use crate::engine::candidate::{
     self, CandidateError, CandidateKind, CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice,
 };
@@ -21,7 +20,6 @@ use crate::journal::iterations;
 use crate::journal::own_folder::OwnFolder;
 use crate::kernel::access::SpaceAccess;
 use crate::kernel::spec::SpaceFile;
-use crate::report::envelope::CallFacts;
 use crate::study::NameError;
 
 /// Flags of every command that takes one candidate, beside its words.
@@ -168,22 +166,4 @@ pub fn error(error: CandidateError) -> CliError {
         CandidateError::Name(NameError::Refused { text, hint }) => CliError::usage(text).with_hint(hint),
         CandidateError::Name(NameError::Journal(error)) => error.into(),
     }
-}
-
-/// The folder of the study that names the candidate, or the one that a sweep of its kernel would begin with.
-pub fn open(
-    candidate: &CandidateArgs,
-    (kernel, kind): (&str, &str),
-    facts: &CallFacts,
-) -> Result<OwnFolder, (PathBuf, io::Error)> {
-    let named = session::study(facts);
-    // A study may be named by its path.
-    let path = candidate.study.as_ref().filter(|name| named.is_some() && name.contains('/'));
-    let study = named.unwrap_or_else(|| format!("{kernel}-{kind}"));
-    let place = path.map_or_else(|| candidate.out.join(&study), PathBuf::from);
-    let opened = match path {
-        Some(path) => OwnFolder::open(path.as_ref()),
-        None => OwnFolder::create(&candidate.out).and_then(|out| out.create_folder(&study)),
-    };
-    opened.map_err(|error| (place, error))
 }

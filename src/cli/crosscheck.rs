@@ -275,7 +275,7 @@ fn ask_all(
     let one = &arguments.one;
     let kernel = session::kernel_of(bench.file)?.name.clone();
     let of = (kernel.as_str(), bench.lane.info().kind.as_str());
-    let folder = candidate::open(&one.candidate, of, &call.facts());
+    let folder = judge::study_folder(&one.candidate, of, &call.facts());
     let folder = folder.map_err(|(path, error)| unwritable(&path, &error))?;
     for name in [ROWS, PAGE, KERNELBENCH] {
         if let Some(what) = folder.irregular(name) {

@@ -813,7 +813,7 @@ fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     let path = &arguments.baseline;
     check_place(path)?;
     refuse_another(path)?;
-    let space = session::space_name(arguments.space.as_deref())?;
+    let space = words::space_name(arguments.space.as_deref())?;
     let one = arguments.one(&space, None);
     let asked = judge::ask(&one, call, Aim::Gate)?;
     let demands = arguments.demands(asked.kernel()?);

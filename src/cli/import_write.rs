@@ -12,7 +12,8 @@ use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::init::{Drawn, DrawnGuess};
-use super::{output, session};
+use super::output;
+use super::words;
 use crate::journal::own_folder::OwnFolder;
 use crate::report::envelope::ResultAlone;
 use crate::task::{self, BenchmarkTask};
@@ -97,7 +98,7 @@ fn look(task: &BenchmarkTask, folder: &Path) -> Written {
     let space = folder.join("space.toml").display().to_string();
     let access = SpaceAccess { render_apart: true, ..SpaceAccess::default() };
     let (entry, guesses) = task::guesses(task);
-    let count = session::space(&space, access);
+    let count = words::space(&space, access);
     let count = count.map(|file| file.space.count().to_string()).map_err(|error| error.to_string());
     Written { space, entry, guesses, count }
 }

@@ -17,7 +17,8 @@ use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::{output, session};
+use super::output;
+use super::words;
 use crate::journal::own_folder::OwnFolder;
 use crate::report::envelope::ResultAlone;
 
@@ -211,7 +212,7 @@ pub fn write(to: &Path, drawn: &KernelSketch, force: bool) -> Result<Vec<PathBuf
 pub fn answer(call: &Call, to: &Path, drawn: &KernelSketch, files: &[PathBuf]) -> Result<Answer, CliError> {
     let space = to.display().to_string();
     let access = SpaceAccess { render_apart: true, ..SpaceAccess::default() };
-    let count = session::space(&space, access).map(|file| file.space.count());
+    let count = words::space(&space, access).map(|file| file.space.count());
     // A name without a slash could be one of evo's own spaces.
     let shown = if space.contains('/') { space.clone() } else { format!("./{space}") };
     let word = quote(&shown).into_owned();

@@ -197,7 +197,7 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
         let hash = source_hash.unwrap_or(&evaluation.configuration_hash).as_str();
         let name = format!("invert-{}", &hash[..DIGITS.min(hash.len())]);
         let of = (found.kernel.as_str(), device.kind.as_str());
-        let folder = candidate::open(&arguments.one.candidate, of, &call.facts());
+        let folder = judge::study_folder(&arguments.one.candidate, of, &call.facts());
         let unwritable =
             |path: &Path, error: &io::Error| format!("cannot write `{}`: {error}", path.display());
         let folder = folder.map_err(|(path, error)| unwritable(&path, &error));

@@ -4,6 +4,9 @@
 //! [`ask`], [`AskedCandidate::open`] and [`OpenedCandidate::judged`] lead from a command line to a verdict; [`run`] goes
 //! the whole way for a command whose verdict is its answer, [`judge`] for one that goes on from it.
 
+use std::io;
+use std::path::PathBuf;
+
 use evo_protocol::binary::Binary;
 use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::envelope::{EnvelopeStatus, LimitName};
@@ -17,6 +20,7 @@ use serde::Serialize;
 
 use super::answer::Answer;
 use super::call::Call;
+use super::candidate::CandidateArgs;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::one_args::TestOneArgs;
@@ -30,9 +34,11 @@ use crate::engine::prepared::PreparedKernel;
 use crate::engine::recipe::KernelRecipe;
 use crate::engine::single::{self, Single, SingleJob};
 use crate::journal::leaderboard::roofline_ns;
+use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::ProblemWork;
 use crate::kernel::resolve::resolve;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec, SpaceFile};
+use crate::report::envelope::CallFacts;
 use crate::report::judged::{EvaluatedProblem, Setting, VerdictAnswer, VerdictBrief, VerdictFields, text};
 use crate::supervise::job::{Job, JobReach, Standing};
 use crate::supervise::lane::{Lane, LaneError};
@@ -727,6 +733,24 @@ pub fn limit_hit(verdict: &Verdict, arguments: &TestOneArgs) -> Option<LimitName
     }
     let waited_ms = verdict.evidence.get("deadline_ms")?.as_f64()?;
     (waited_ms >= arguments.run.limits.limit_device.as_secs_f64() * 1e3).then_some(LimitName::Device)
+}
+
+/// The folder of the study that names the candidate, or the one that a sweep of its kernel would begin with.
+pub fn study_folder(
+    candidate: &CandidateArgs,
+    (kernel, kind): (&str, &str),
+    facts: &CallFacts,
+) -> Result<OwnFolder, (PathBuf, io::Error)> {
+    let named = session::study(facts);
+    // A study may be named by its path.
+    let path = candidate.study.as_ref().filter(|name| named.is_some() && name.contains('/'));
+    let study = named.unwrap_or_else(|| format!("{kernel}-{kind}"));
+    let place = path.map_or_else(|| candidate.out.join(&study), PathBuf::from);
+    let opened = match path {
+        Some(path) => OwnFolder::open(path.as_ref()),
+        None => OwnFolder::create(&candidate.out).and_then(|out| out.create_folder(&study)),
+    };
+    opened.map_err(|error| (place, error))
 }
 
 /// Compiles the sources of a configuration.

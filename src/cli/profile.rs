@@ -22,7 +22,7 @@ use super::call::Call;
 use super::error::CliError;
 use super::judge::{self, Aim, PROFILE, Tried};
 use super::one_args::TestOneArgs;
-use super::{candidate, device_lane, output, session};
+use super::{device_lane, output, session};
 use crate::compile::cache::{self, Cache};
 use crate::engine::single::Single;
 use crate::inspect::profile::{
@@ -131,7 +131,7 @@ fn keep<T>(
     let hashes = [evaluation.source_hash.as_ref(), evaluation.code_hash.as_ref()];
     let object = document(&facts, hashes, &looked.profile, error);
     let kind = tried.judged.device.as_ref().map_or("host", |device| device.kind.as_str());
-    let folder = candidate::open(&arguments.one.candidate, (&tried.setting.kernel, kind), &facts)
+    let folder = judge::study_folder(&arguments.one.candidate, (&tried.setting.kernel, kind), &facts)
         .map_err(|(path, source)| ProfileFileError::Unwritable { path, source })?;
     let own_source = evaluation.source_hash.as_ref().filter(|_| arguments.one.candidate.source.is_some());
     let file = ProfileFile {

@@ -1,8 +1,6 @@
 //! What the commands that run kernels share: a device's compilers and limits, and the recipe of a kernel on it.
 
-use std::collections::BTreeSet;
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +15,6 @@ use super::call::Call;
 use super::error::CliError;
 use super::limits::LimitArgs;
 use super::one_args::{RunArgs, SandboxMode};
-use super::output;
 use crate::compile::search_path::SearchPath;
 use crate::compile::toolbox::Toolbox;
 use crate::compile::variant_farm::{VariantOutcome, said};
@@ -25,8 +22,6 @@ use crate::compile::warm::WarmCompiler;
 use crate::compile::{CompileSetupError, FarmOptions, compile_one};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::engine::recipe::{KernelRecipe, problems_on};
-use crate::kernel::access::SpaceAccess;
-use crate::kernel::catalog;
 use crate::kernel::render::{render_prepare, render_reference, render_single_reference};
 use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
 use crate::report::envelope::CallFacts;
@@ -328,38 +323,4 @@ pub fn conditions(device: &DeviceInfo, seed: u64, problems: &[String]) -> Value 
         "problems": problems,
         "evo": env!("CARGO_PKG_VERSION"),
     })
-}
-
-/// What was said already: some commands open a file more than once.
-static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-
-/// Opens a space by name or path, and says on stderr, once for each space, what took the place of an invalid default.
-pub fn space(name: &str, access: SpaceAccess) -> Result<SpaceFile, CliError> {
-    let file = catalog::open_with(name, access)?;
-    if let Some(replaced) = &file.replaced_default {
-        say_once(format!("note: in `{name}` {}", replaced.note()));
-    }
-    Ok(file)
-}
-
-/// The space that is meant: the named one, else the folder's only space file, which is said, or the shipped default.
-pub fn space_name(named: Option<&str>) -> Result<String, CliError> {
-    if let Some(named) = named {
-        return Ok(named.to_string());
-    }
-    match &catalog::space_files(Path::new("."))[..] {
-        [] => Ok(catalog::DEFAULT.to_string()),
-        [only] => {
-            say_once(format!("note: `{only}` is meant, the only space file of this folder"));
-            Ok(only.clone())
-        }
-        several => Err(CliError::usage("no space is named, and this folder has several space files")
-            .with_hint(format!("name one of them: {}", several.join(", ")))),
-    }
-}
-
-fn say_once(note: String) {
-    if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(note.clone()) {
-        output::say(&note);
-    }
 }

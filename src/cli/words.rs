@@ -4,7 +4,9 @@
 //! both; what is not given takes its default. A violated constraint is not a mistake of the command
 //! line: `test-one` reports it as a verdict, so the caller asks the space.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use evo_space::diagnostic::nearest;
 use evo_space::genome::{Configuration, Genome};
@@ -12,7 +14,7 @@ use evo_space::space::{Parameter, SearchSpace};
 use evo_space::value::Value;
 
 use super::error::CliError;
-use super::session;
+use super::output;
 use crate::kernel::access::SpaceAccess;
 use crate::kernel::catalog;
 use crate::kernel::spec::SpaceFile;
@@ -55,11 +57,11 @@ pub fn is_space(word: &str) -> bool {
 impl SpaceWords<'_> {
     /// The space: the named one, or the one that is meant without a name.
     pub fn space(&self) -> Result<String, CliError> {
-        session::space_name(self.named)
+        space_name(self.named)
     }
 
     pub fn open(&self, access: SpaceAccess) -> Result<SpaceFile, CliError> {
-        session::space(&self.space()?, access)
+        space(&self.space()?, access)
     }
 
     /// The point that the values mean. It may violate constraints.
@@ -176,6 +178,40 @@ fn value_of(parameter: &Parameter, text: &str) -> Result<Value, String> {
         }
         format!("`{text}` is not a value of `{}`: allowed are {}", parameter.name, values.join(", "))
     })
+}
+
+/// What was said already: some commands open a file more than once.
+static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Opens a space by name or path, and says on stderr, once for each space, what took the place of an invalid default.
+pub fn space(name: &str, access: SpaceAccess) -> Result<SpaceFile, CliError> {
+    let file = catalog::open_with(name, access)?;
+    if let Some(replaced) = &file.replaced_default {
+        say_once(format!("note: in `{name}` {}", replaced.note()));
+    }
+    Ok(file)
+}
+
+/// The space that is meant: the named one, else the folder's only space file, which is said, or the shipped default.
+pub fn space_name(named: Option<&str>) -> Result<String, CliError> {
+    if let Some(named) = named {
+        return Ok(named.to_string());
+    }
+    match &catalog::space_files(Path::new("."))[..] {
+        [] => Ok(catalog::DEFAULT.to_string()),
+        [only] => {
+            say_once(format!("note: `{only}` is meant, the only space file of this folder"));
+            Ok(only.clone())
+        }
+        several => Err(CliError::usage("no space is named, and this folder has several space files")
+            .with_hint(format!("name one of them: {}", several.join(", ")))),
+    }
+}
+
+fn say_once(note: String) {
+    if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(note.clone()) {
+        output::say(&note);
+    }
 }
 
 #[cfg(test)]

@@ -225,7 +225,7 @@ impl<'a> RequestSession<'a> {
                     .about_request());
             }
         };
-        Ok((name.to_string(), session::space(name, one.run.access.access())?))
+        Ok((name.to_string(), words::space(name, one.run.access.access())?))
     }
 
     /// Finds task and candidate of a request.

@@ -16,8 +16,9 @@ use crate::cli::answer::Answer;
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
 use crate::cli::exit_code::ExitCode;
+use crate::cli::output;
 use crate::cli::space_args::SpaceArgs;
-use crate::cli::{output, session};
+use crate::cli::words;
 use crate::kernel::limits::constraints;
 use crate::kernel::lint;
 use crate::kernel::spec::{ProblemSpec, ReplacedDefault, SpaceFile};
@@ -27,8 +28,8 @@ const MAX_SAMPLES: usize = 1_000_000;
 pub fn run(arguments: &SpaceArgs, call: &Call) -> Result<Answer, CliError> {
     let question = SpaceQuestion::of(arguments)?;
     let start = Instant::now();
-    let name = &session::space_name(arguments.space.as_deref())?;
-    let file = session::space(name, arguments.access.access())?;
+    let name = &words::space_name(arguments.space.as_deref())?;
+    let file = words::space(name, arguments.access.access())?;
     let seconds = start.elapsed().as_secs_f64();
     let warnings = file.kernel.as_ref().map_or(Vec::new(), |kernel| {
         lint::warnings(kernel, &file.space.configuration(&file.space.default_genome()))

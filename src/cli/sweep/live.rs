@@ -25,6 +25,7 @@ use crate::cli::error::CliError;
 use crate::cli::judge;
 use crate::cli::sanitize::HostTwin;
 use crate::cli::session::{self, DeviceSetup};
+use crate::cli::words;
 use crate::compile::VariantFarm;
 use crate::engine::live_sanitizer::TwinLooks;
 use crate::engine::prepared::PreparedKernel;
@@ -60,8 +61,8 @@ pub struct LiveSubject {
 
 impl LiveSubject {
     pub fn open(arguments: &SweepArgs) -> Result<LiveSubject, CliError> {
-        let name = session::space_name(arguments.space.as_deref())?;
-        let file = Arc::new(session::space(&name, arguments.access.access())?);
+        let name = words::space_name(arguments.space.as_deref())?;
+        let file = Arc::new(words::space(&name, arguments.access.access())?);
         let kernel = session::kernel_of(&file)?;
         let workers = workers::orders(&arguments.workers)?;
         let setup = match &workers {

@@ -9,6 +9,7 @@ use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;
 use crate::cli::sanitize::SanitizeWhen;
 use crate::cli::session;
+use crate::cli::words;
 use crate::engine::{Inbox, LanePart, NoSanitizer};
 use crate::kernel::spec::SpaceFile;
 use crate::replay::Recording;
@@ -28,7 +29,7 @@ impl ReplayedSubject {
     pub fn open(arguments: &SweepArgs, path: &Path) -> Result<ReplayedSubject, CliError> {
         refuse_others(arguments)?;
         let access = arguments.access.access();
-        let open = |name| session::space(name, access);
+        let open = |name| words::space(name, access);
         let named = arguments.space.as_deref().map(open).transpose()?;
         let (space, space_text) = match &named {
             Some(file) => (session::space_word(file), file.text.clone()),
