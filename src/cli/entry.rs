@@ -73,7 +73,10 @@ fn parsed(words: &[String]) -> Result<Cli, clap::Error> {
         let is_served = command.get_name() == WORKER;
         command.hide(is_served)
     });
-    Err(all.after_help("").try_get_matches_from(["evo", "--help"]).expect_err("help is no command"))
+    Err(all
+        .after_help("")
+        .try_get_matches_from(["evo", "--help"])
+        .expect_err("clap answers help with an error"))
 }
 
 fn run(command: &mut Command, call: &Call) -> Result<Answer, CliError> {
