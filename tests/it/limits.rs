@@ -121,7 +121,9 @@ fn names_and_numbers_of_a_million_letters_are_errors_and_not_panics() {
     let digits = "9".repeat(1_000_000);
     space(&format!("[parameters]\nA = [{digits}]\n"), "d.toml", &[], &["does not fit 64 bits"]);
     space(&"[".repeat(1_000_000), "deep.toml", &[], &["error"]);
-    space(&format!("{{\"x\":{}", "[".repeat(1_000_000)), "deep.json", &[], &["nesting is deeper than 100"]);
+    let closed = format!("{}{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
+    space(&format!("{{\"x\":{closed}}}"), "deep.json", &[], &["nesting is deeper than 100"]);
+    space(&format!("{{\"x\":{}", "[".repeat(1_000_000)), "open.json", &[], &["found the end of the file"]);
     space(&"x = y\n".repeat(100_000), "errors.toml", &[], &["more errors"]);
 }
 
