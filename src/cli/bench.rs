@@ -51,7 +51,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     check_allowed(arguments, &plan)?;
     let seats = peers::start(&plan.peers, &setup.choice.spec, arguments.quick)?;
     let kernel = session::kernel_of(&plan.space)?;
-    let mut lane = device_lane::lane(&setup, arguments.run.worker_command.as_deref(), Some(kernel))?;
+    let mut lane = device_lane::lane(&setup, Some(kernel))?;
     let names: Vec<String> = plan.shapes.iter().map(|shape| shape.problem.name.clone()).collect();
     let device = lane.info().clone();
     call.know(|facts| {
@@ -239,7 +239,7 @@ pub fn own_candidate<'a>(
     lane: &Lane,
     seed: u64,
 ) -> Result<OwnCandidate<'a>, CliError> {
-    let recipe = session::recipe(session::kernel_of(&resolved.file)?, &[], setup, lane, seed)?;
+    let recipe = session::recipe(session::kernel_of(&resolved.file)?, &[], setup, lane.info(), seed)?;
     let recipe = recipe.serving(problems.iter().copied());
     let version = resolved.provenance.source_hash.as_ref().map(|hash| hash.short().to_string());
     let (space, configuration) = (&resolved.file.space, resolved.configuration.clone());

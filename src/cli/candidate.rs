@@ -4,12 +4,11 @@
 // Comments on flags are help texts, in which `[default: …]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use evo_device::probe;
 use evo_protocol::device::DeviceKind;
-use evo_protocol::envelope::{ErrorCode, ErrorPlace};
 
 use super::error::CliError;
 use super::words;
@@ -43,7 +42,6 @@ pub struct CandidateArgs {
 }
 
 impl CandidateArgs {
-    /// Whether any flag names a candidate.
     pub fn is_given(&self) -> bool {
         self.config.is_some() || self.source.is_some() || self.launch.is_some()
     }
@@ -147,19 +145,14 @@ fn choice(values: &[String], arguments: &CandidateArgs) -> Result<Option<Configu
 
 pub fn error(error: CandidateError) -> CliError {
     match error {
-        CandidateError::Refused { text, hint } => {
-            let own = CliError::usage(text);
+        CandidateError::Refused { file, text, hint } => {
+            let refused = match file {
+                Some(file) => CliError::bad_file(text, Path::new(&file)),
+                None => CliError::usage(text),
+            };
             match hint {
-                Some(hint) => own.with_hint(hint),
-                None => own,
-            }
-        }
-        CandidateError::Unusable { file, text, hint } => {
-            let place = ErrorPlace { file: file.display().to_string(), line: None, column: None };
-            let own = CliError::usage(text).with_code(ErrorCode::BadFile).at(place);
-            match hint {
-                Some(hint) => own.with_hint(hint),
-                None => own,
+                Some(hint) => refused.with_hint(hint),
+                None => refused,
             }
         }
         CandidateError::File(error) => error.into(),

@@ -37,7 +37,7 @@ use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::export_plan::{self, VariantWish};
-use super::judge::{self, Aim, Bench, CROSSCHECK};
+use super::judge::{self, Aim, Bench, CROSSCHECK, VerdictEnd};
 use super::one_args::TestOneArgs;
 use super::{candidate, evaluate, output, peers, session, test_one};
 use crate::bench::{self, BenchOrder, BenchRow, BenchShape, RowStatus, peer_problem};
@@ -178,26 +178,16 @@ pub fn run(arguments: &CrosscheckArgs, call: &Call) -> Result<Answer, CliError> 
     let TestOneArgs { words: named, candidate, run, .. } = &arguments.one;
     let candidate = candidate::resolve(named, candidate, &run.device, run.access.access())?;
     let peers = peers::all_named(&arguments.peers, &session::kernel_of(&candidate.file)?.peers)?;
-    let one = &arguments.one;
-    let asked = judge::ask(one, call, Aim::Crosscheck)?;
-    let tried = judge::run(asked, one, call, Aim::Crosscheck, |bench| {
+    let asked = judge::ask(&arguments.one, call, Aim::Crosscheck)?;
+    let tried = judge::run(asked, call, Aim::Crosscheck, |bench| {
         ask_all((arguments, &candidate), call, bench, &words, &peers)
     })?;
-    let Some((rows, file)) = &tried.found else { return tried.answer(one, call, Aim::Crosscheck, None) };
+    let Some((rows, file)) = &tried.found else { return tried.answer(call, None) };
     let (headline, text) = (report::headline(rows), report::text(rows));
-    let ended = tried.ended(one, call, Aim::Crosscheck, absent(arguments, rows), &text)?;
-    let checked = tried.judged.checked();
-    let own = CrosscheckAnswer {
-        fields: tried.fields(&checked),
-        rows,
-        file,
-        result: CrosscheckBrief {
-            brief: tried.brief(&ended),
-            headline: &headline,
-            rows: rows.iter().map(with_reasons).collect(),
-        },
-    };
-    let mut answer = ended.answer(&own);
+    let VerdictEnd { answer, fields, brief } = tried.ended(call, absent(arguments, rows), &text)?;
+    let result =
+        CrosscheckBrief { brief, headline: &headline, rows: rows.iter().map(with_reasons).collect() };
+    let mut answer = answer.with(&CrosscheckAnswer { fields, rows, file, result });
     if rows.iter().any(CrosscheckRow::disagrees) && answer.error.is_none() {
         (answer.exit, answer.status) = (ExitCode::Failed, EnvelopeStatus::Fail);
     }

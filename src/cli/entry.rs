@@ -20,9 +20,9 @@ use super::one_args::{RunArgs, TestOneArgs};
 use super::report::{ReportArgs, WatchArgs};
 use super::test_one::{Level, LevelArgs, SanitizeCandidate};
 use super::{
-    bench, cache, compile, completions, crosscheck, evaluate, explain, export, gate, grid, guard, history,
-    import, init, invert, leaderboard, man, mcp, micro, output, preflight, profile, render, report, request,
-    restore, sanitize, selftest, space, sweep, test_one, watch, words, worker,
+    bench, cache, compile, completions, crosscheck, evaluate, explain, export, gate, guard, history, import,
+    init, invert, leaderboard, man, mcp, micro, output, preflight, profile, render, report, request, restore,
+    sanitize, selftest, space, sweep, test_one, watch, words, worker,
 };
 use crate::process::{keep_with, worker_program};
 
@@ -184,7 +184,7 @@ fn moved(error: &clap::Error) -> Option<&'static str> {
 /// `evo evaluate` of one candidate, or of what requests say.
 fn evaluated(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
     request::check(arguments)?;
-    let with_grid = grid::read(arguments)?;
+    let with_grid = arguments.with_grid()?;
     let arguments = with_grid.as_ref().unwrap_or(arguments);
     match arguments.requests.are_taken() {
         true => request::run(arguments, call),

@@ -34,7 +34,7 @@ use super::exit_code::ExitCode;
 use super::export_args::ExportArgs;
 use super::export_plan::{self, ExportPlan, ExportedVariant};
 use super::export_verify::{self, VerifiedRow};
-use super::judge::{self, Aim, AskedCandidate, JobDepth};
+use super::judge::{self, Aim, AskedCandidate};
 use super::one_args::TestOneArgs;
 use super::output;
 use crate::journal::error::JournalError;
@@ -63,7 +63,7 @@ pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
     }
     check_demanded(arguments, &variants, &plan)?;
     if plan.judged == ExportJudgement::Now
-        && let Some(refused) = judge(arguments, &one, &asked, call)?
+        && let Some(refused) = judge(arguments, &asked, call)?
     {
         return Ok(refused);
     }
@@ -114,22 +114,12 @@ fn check_demanded(
 }
 
 /// Judges the candidate; the answer of the command where it fails.
-fn judge(
-    arguments: &ExportArgs,
-    one: &TestOneArgs,
-    asked: &AskedCandidate,
-    call: &Call,
-) -> Result<Option<Answer>, CliError> {
-    let evaluation = match asked.refused() {
-        Some(evaluation) => evaluation,
-        None => {
-            let single = asked.open(one, call)?.judged(JobDepth::DEEP, true)?.single;
-            if single.lost {
-                return Err(CliError::device(single.evaluation.verdict.message));
-            }
-            single.evaluation
-        }
-    };
+fn judge(arguments: &ExportArgs, asked: &AskedCandidate, call: &Call) -> Result<Option<Answer>, CliError> {
+    let (judged, _) = asked.on_device(call, Aim::Gates, |_, _| Ok(()))?;
+    let evaluation = judged.evaluation();
+    if judged.single.lost {
+        return Err(CliError::device(evaluation.verdict.message.as_str()));
+    }
     let verdict = &evaluation.verdict;
     // A verdict alone does not say that the gates ran.
     let is_good = |gate: Gate| {

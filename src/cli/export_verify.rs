@@ -155,8 +155,7 @@ impl Verifier<'_> {
         }
         let original = self.original()?;
         let exported = if with_source { Some(self.exported(folder)?) } else { None };
-        let run_arguments = &self.arguments.one.run;
-        let mut lane = device_lane::lane(setup, run_arguments.worker_command.as_deref(), Some(kernel))?;
+        let mut lane = device_lane::lane(setup, Some(kernel))?;
         let problems: Vec<_> = shapes.iter().map(|own| &own.problem).collect();
         let mut own = vec![bench::own_candidate(OURS, &original, &problems, setup, &lane, *seed)?];
         judge::rehearse(&mut lane, kernel, &problems, &original.configuration, &own[0].recipe)?;

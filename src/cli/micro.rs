@@ -72,7 +72,6 @@ pub struct MicroArgs {
     pub json: bool,
 }
 
-/// The sweep that makes a ranking.
 #[derive(Debug, Parser)]
 struct Screening {
     #[command(flatten)]
@@ -98,7 +97,6 @@ impl MicroArgs {
     }
 }
 
-/// Runs the command.
 pub fn run(arguments: &MicroArgs, call: &Call) -> Result<Answer, CliError> {
     let clock = CommandClock::start();
     arguments.limits.begin_orderly(call)?;

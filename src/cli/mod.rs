@@ -23,7 +23,6 @@ mod export_args;
 mod export_plan;
 mod export_verify;
 mod gate;
-mod grid;
 mod guard;
 mod history;
 mod import;

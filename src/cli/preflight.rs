@@ -21,7 +21,6 @@ use super::answer::Answer;
 use super::args::PreflightArgs;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::one_args::SandboxMode;
 use super::session::DeviceSetup;
 use super::{device_lane, output, session};
 use crate::compile::cache::Cache;
@@ -67,18 +66,8 @@ pub fn run(arguments: &PreflightArgs) -> Result<Answer, CliError> {
 
 /// What would be needed for a GPU where there is none.
 fn without_gpu(device: &str) -> DeviceSetup {
-    let choice =
-        DeviceChoice { kind: DeviceKind::Cuda, spec: device.to_string(), arch: String::new(), name: None };
-    let farm = FarmOptions::new(choice.kind, &choice.arch);
-    DeviceSetup {
-        choice,
-        farm,
-        sandbox: SandboxMode::On,
-        step_max: None,
-        sampling_max: None,
-        until: None,
-        warm: None,
-    }
+    let spec = device.to_string();
+    session::setup_on(DeviceChoice { kind: DeviceKind::Cuda, spec, arch: String::new(), name: None }, None)
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -258,7 +247,7 @@ fn worker(setup: &DeviceSetup) -> Result<String, String> {
     if setup.choice.kind == DeviceKind::Cuda && setup.choice.arch.is_empty() {
         return Err("not started: there is no GPU".into());
     }
-    let lane = device_lane::lane(setup, None, None).map_err(|error| error.to_string())?;
+    let lane = device_lane::lane(setup, None).map_err(|error| error.to_string())?;
     let info = lane.info();
     Ok(format!("{} ({}), {} multiprocessors", info.name, info.driver, info.multiprocessors))
 }

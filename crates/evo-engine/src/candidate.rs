@@ -125,10 +125,9 @@ pub struct ResolvedCandidate {
 /// Why a command line names no candidate. Always the caller's to mend.
 #[derive(Debug, Error)]
 pub enum CandidateError {
+    /// With the file that cannot be used, where it is one.
     #[error("{text}")]
-    Refused { text: String, hint: Option<String> },
-    #[error("{text}")]
-    Unusable { file: PathBuf, text: String, hint: Option<String> },
+    Refused { file: Option<String>, text: String, hint: Option<String> },
     #[error(transparent)]
     File(#[from] LoadError),
     #[error(transparent)]
@@ -136,11 +135,11 @@ pub enum CandidateError {
 }
 
 fn refused(text: impl Into<String>, hint: impl Into<String>) -> CandidateError {
-    CandidateError::Refused { text: text.into(), hint: Some(hint.into()) }
+    CandidateError::Refused { file: None, text: text.into(), hint: Some(hint.into()) }
 }
 
 fn unusable(file: &str, text: impl Into<String>, hint: impl Into<String>) -> CandidateError {
-    CandidateError::Unusable { file: file.into(), text: text.into(), hint: Some(hint.into()) }
+    CandidateError::Refused { file: Some(file.into()), text: text.into(), hint: Some(hint.into()) }
 }
 
 pub fn resolve(file: SpaceFile, request: &CandidateRequest<'_>) -> Result<ResolvedCandidate, CandidateError> {
@@ -416,7 +415,7 @@ fn own_text(
         };
         if let Some(error) = errors.first() {
             let text = format!("the template `{shown}` cannot be used: {error}");
-            return Err(CandidateError::Unusable { file: shown.into(), text, hint: error.hint.clone() });
+            return Err(CandidateError::Refused { file: Some(shown.into()), text, hint: error.hint.clone() });
         }
     }
     Ok(own)

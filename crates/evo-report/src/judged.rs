@@ -190,7 +190,7 @@ pub struct VerdictFields<'a> {
     resources: &'a [EntryResources],
     /// Of each launch, read back from the device.
     attributes: &'a [EntryAttributes],
-    launches: Vec<LaunchRow<'a>>,
+    launches: Vec<LaunchRow>,
     #[schemars(with = "Option<HashText>")]
     source_hash: &'a Option<ContentHash>,
     #[schemars(with = "Option<HashText>")]
@@ -206,9 +206,9 @@ pub struct VerdictFields<'a> {
 
 /// How a problem is launched, with extents in x, y, z.
 #[derive(Debug, Serialize, JsonSchema)]
-struct LaunchRow<'a> {
-    problem: &'a str,
-    entry: &'a str,
+struct LaunchRow {
+    problem: String,
+    entry: String,
     grid: [i64; 3],
     block: [i64; 3],
     cluster: Option<[i64; 3]>,
@@ -221,13 +221,13 @@ impl<'a> VerdictFields<'a> {
         setting: &'a Setting,
         evaluation: &'a Evaluation,
         attributes: &'a [EntryAttributes],
-        checked: &'a [ProblemPlan],
+        checked: &[ProblemPlan],
     ) -> VerdictFields<'a> {
         let verdict = &evaluation.verdict;
         let launches = checked.iter().flat_map(|plan| {
             plan.launches.iter().map(|launch| LaunchRow {
-                problem: &plan.name,
-                entry: &launch.entry,
+                problem: plan.name.clone(),
+                entry: launch.entry.clone(),
                 grid: launch.grid,
                 block: launch.block,
                 cluster: launch.cluster,

@@ -40,9 +40,9 @@ impl<'a> SelftestBench<'a> {
         limits: LaneLimits,
     ) -> Result<SelftestBench<'a>, CliError> {
         let kernel = session::kernel_of(file)?;
-        let lane = device_lane::lane_within(setup, None, Some(kernel), limits)?;
+        let lane = device_lane::lane_within(setup, Some(kernel), limits)?;
         let problems = session::problems(kernel, setup.choice.kind, &[])?;
-        let recipe = session::recipe(kernel, &problems, setup, &lane, seed)?;
+        let recipe = session::recipe(kernel, &problems, setup, lane.info(), seed)?;
         Ok(SelftestBench { file, recipe, setup, lane })
     }
 

@@ -65,7 +65,7 @@ pub fn start(
     setup: &DeviceSetup,
     kernel: &KernelSpec,
 ) -> Result<Vec<StartedLane>, CliError> {
-    let base = device_lane::lane_options(setup, None, Some(kernel))?;
+    let base = device_lane::lane_options(setup, Some(kernel))?;
     let limits = LaneLimits {
         step_max: setup.step_max,
         sampling_max: setup.sampling_max,

@@ -51,7 +51,6 @@ pub struct LiveSubject {
     within: Option<DeviceSpace>,
     setup: DeviceSetup,
     problems: Vec<String>,
-    worker_command: Option<String>,
     workers: Option<Vec<LaneOrder>>,
     limit_tool: Duration,
     /// Variants are screened on one small problem alone, which is made once the device is known.
@@ -74,24 +73,14 @@ impl LiveSubject {
         };
         let mut setup = setup.fenced(arguments.sandbox).within(&arguments.limits);
         setup.sampling_max = arguments.limit_sampling;
+        setup.worker_command.clone_from(&arguments.worker_command);
         // Only for its errors, before anything is started; `start` asks again.
         let chosen = session::problems(kernel, setup.choice.kind, &arguments.problems)?;
         let limits = limits_of(&setup.choice);
         let within = limits.and_then(|own| DeviceSpace::fold(&file.space, &kernel.launches, &chosen, &own));
-        let (problems, worker_command) = (arguments.problems.clone(), arguments.worker_command.clone());
-        let limit_tool = arguments.limits.limit_tool;
+        let (problems, limit_tool) = (arguments.problems.clone(), arguments.limits.limit_tool);
         let (is_hint, filling) = (false, OnceLock::new());
-        Ok(LiveSubject {
-            file,
-            within,
-            setup,
-            problems,
-            worker_command,
-            workers,
-            limit_tool,
-            is_hint,
-            filling,
-        })
+        Ok(LiveSubject { file, within, setup, problems, workers, limit_tool, is_hint, filling })
     }
 
     pub fn space(&self) -> &SearchSpace {
@@ -160,14 +149,13 @@ impl LiveSubject {
     pub fn job_of(&self, seed: u64, configuration: &Configuration) -> Result<(Job, LaneOptions), CliError> {
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
-        let command = self.worker_command.as_deref();
-        let lane = device_lane::lane(&self.setup, command, Some(kernel))?;
-        let recipe = session::recipe(kernel, &problems, &self.setup, &lane, seed)?;
+        let lane = device_lane::lane(&self.setup, Some(kernel))?;
+        let recipe = session::recipe(kernel, &problems, &self.setup, lane.info(), seed)?;
         let genome = self.file.space.genome(configuration);
         let genome = genome.ok_or_else(|| CliError::harness("the variant is not of this space"))?;
         let compile = |prepared: &PreparedKernel| judge::compile(&self.setup, prepared);
         match single::job(&recipe, genome, configuration.clone(), false, compile)? {
-            Ok((_, job)) => Ok((job, device_lane::lane_options(&self.setup, command, Some(kernel))?)),
+            Ok((_, job)) => Ok((job, device_lane::lane_options(&self.setup, Some(kernel))?)),
             Err(refused) => {
                 Err(CliError::harness(format!("the variant is refused now: {}", refused.verdict.label())))
             }
@@ -205,7 +193,7 @@ impl LiveSubject {
         };
         // One lane has nobody to be compared with.
         let own = || anchors::own(&self.setup, &info, kernel.objective.ranking, seed);
-        let recipe = || session::recipe(kernel, &problems, &self.setup, lane, seed);
+        let recipe = || session::recipe(kernel, &problems, &self.setup, lane.info(), seed);
         let (recipe, (anchors, no_anchors)) = anchors::beside(is_several.then_some(own), recipe);
         let recipe = if self.is_hint { recipe?.hinting() } else { recipe? };
         let default = self.space().configuration(&self.space().default_genome());
@@ -263,9 +251,8 @@ impl LiveSubject {
         if let Some(orders) = &self.workers {
             return lanes::start(orders, &self.setup, kernel);
         }
-        let command = self.worker_command.as_deref();
-        let lane = device_lane::lane(&self.setup, command, Some(kernel))?;
-        let options = Some(device_lane::lane_options(&self.setup, command, Some(kernel))?);
+        let lane = device_lane::lane(&self.setup, Some(kernel))?;
+        let options = Some(device_lane::lane_options(&self.setup, Some(kernel))?);
         let (name, device_uuid) = (self.setup.choice.spec.clone(), lane.info().uuid.clone());
         Ok(vec![StartedLane { lane, name, host: String::new(), device_uuid, options }])
     }

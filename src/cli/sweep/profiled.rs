@@ -15,7 +15,7 @@ use crate::budget::StopReason;
 use crate::cli::args::{ProfileWhen, SweepArgs};
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
-use crate::cli::profile::{CounterLook, CounterOrder, CounterSubject, document, error_of, look};
+use crate::cli::profile::{CounterLook, CounterOrder, document, error_of, look};
 use crate::cli::{output, session};
 use crate::inspect::profile::{KnownSources, MetricSet};
 use crate::report::envelope::CallFacts;
@@ -100,8 +100,16 @@ fn looked(
         time_ns: time.map(|time| time.p50_ns),
         mode: section.ranking.timing(),
     };
-    let order = CounterOrder { set: MetricSet::Light, further: &[], ncu: None, keep_report: false, limit };
-    look(&CounterSubject { options: &options, job: &job, sources }, &order)
+    look(&CounterOrder {
+        options: &options,
+        job: &job,
+        sources,
+        set: MetricSet::Light,
+        further: &[],
+        ncu: None,
+        keep_report: false,
+        limit,
+    })
 }
 
 /// The file's path, or that of an earlier one with counters.

@@ -128,7 +128,7 @@ pub fn sanitize(
     let setup = DeviceSetup { farm, step_max: None, ..setup.clone() };
     let file = catalog::open("faults")?;
     let bench = SelftestBench::start(&file, &setup, seed, limits(kind))?;
-    let options = device_lane::lane_options(&setup, None, Some(session::kernel_of(&file)?))?;
+    let options = device_lane::lane_options(&setup, Some(session::kernel_of(&file)?))?;
     let look = FaultLook { kind, tool: &tool, options: &options, limit: SANITIZE_LIMIT };
     let job = |fault: &SanitizedFault| {
         let configuration = bench.configuration(&[("FAULT", Value::from(fault.name))]);
