@@ -6,8 +6,7 @@
 use clap::{Parser, Subcommand};
 
 use super::args::{
-    BuildArgs, CacheArgs, CompileArgs, LeaderboardArgs, PreflightArgs, RenderArgs, SelftestArgs, SweepArgs,
-    WorkerArgs,
+    CacheArgs, CompileArgs, LeaderboardArgs, PreflightArgs, RenderArgs, SelftestArgs, SweepArgs, WorkerArgs,
 };
 use super::bench_plan::BenchArgs;
 use super::crosscheck::CrosscheckArgs;
@@ -138,7 +137,7 @@ pub enum Command {
     Compile(CompileArgs),
     /// Compile one configuration for this machine's device
     #[command(hide = true, after_help = "Example: evo build attention_simt 32 8 4 --json")]
-    Build(BuildArgs),
+    Build(TestOneArgs),
     /// Explain a verdict: what was seen, what usually causes it, what to do next
     #[command(after_help = "Example: evo explain wrong_answer\n         evo explain static_reject:smem")]
     Explain(ExplainArgs),
@@ -224,7 +223,7 @@ impl Command {
             Command::Space(arguments) => arguments.json,
             Command::Render(arguments) => arguments.json,
             Command::Compile(arguments) => arguments.json,
-            Command::Build(arguments) => arguments.json,
+            Command::Build(arguments) => arguments.run.json,
             Command::Explain(arguments) => arguments.json,
             Command::Leaderboard(arguments) => arguments.json,
             Command::History(arguments) | Command::Summary(arguments) => arguments.json,

@@ -9,14 +9,13 @@ use evo_protocol::request::Visibility;
 
 use super::answer::Answer;
 use super::answers::{self, UNKNOWN};
-use super::args::BuildArgs;
 use super::call::Call;
 use super::command_line::{Cli, Command};
 use super::error::CliError;
 use super::evaluate::EvaluateArgs;
 use super::exit_code::ExitCode;
 use super::mcp::{McpArgs, ServeArgs};
-use super::one_args::{RunArgs, TestOneArgs};
+use super::one_args::TestOneArgs;
 use super::report::{ReportArgs, WatchArgs};
 use super::test_one::{Level, LevelArgs, SanitizeCandidate};
 use super::{
@@ -92,7 +91,7 @@ fn one_candidate(command: &mut Command) -> Option<&mut TestOneArgs> {
     match command {
         Command::TestOne(own) => Some(&mut own.judge.one),
         Command::Test(own) => Some(&mut own.one),
-        Command::Benchmark(own) => Some(own),
+        Command::Benchmark(own) | Command::Build(own) => Some(own),
         Command::Evaluate(own) => Some(&mut own.one),
         Command::Serve(own) => Some(&mut own.evaluate.one),
         Command::Profile(own) => Some(&mut own.one),
@@ -237,11 +236,7 @@ fn preset(arguments: &LevelArgs) -> Result<Option<(&'static str, Command)>, CliE
             gate.sanitize = judge.sanitize == SanitizeCandidate::On;
             (gate.files, gate.run, gate.allow_not_run) = (one.candidate, one.run, one.allow_not_run);
         }
-        Command::Build(build) => {
-            let RunArgs { device, access, limits, json, .. } = one.run;
-            let (words, candidate) = (one.words, one.candidate);
-            *build = BuildArgs { words, candidate, device, access, limits, json };
-        }
+        Command::Build(build) => *build = one,
         Command::Profile(profile) => profile.one = one,
         Command::Invert(invert) => invert.one = one,
         _ => {}

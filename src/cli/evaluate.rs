@@ -27,7 +27,6 @@ use super::rival::{self, ChosenRival};
 use super::sanitize::sanitize;
 use super::{output, words};
 use crate::engine::candidate::{CandidateKind, ResolvedCandidate};
-use crate::inspect::profile::MetricSet;
 use crate::journal::error::JournalError;
 use crate::journal::iterations::{
     self, ITERATIONS, Incumbent, Iteration, IterationCandidate, IterationLog, IterationProblem, read,
@@ -161,14 +160,12 @@ fn answer(
 /// Exit code and status: what `--require` demands holds, does not hold, or is not known.
 fn end(arguments: &EvaluateArgs, judged: &Judged, ruling: &Ruling) -> (ExitCode, EnvelopeStatus) {
     let findings = &judged.findings;
+    let missing: Vec<&str> = findings.missing.iter().map(String::as_str).collect();
+    let Answer { exit, status, .. } = judge::ended(&judged.single, &missing, &[]);
+    if exit != ExitCode::Done {
+        return (exit, status);
+    }
     let failed = |status| (ExitCode::Failed, status);
-    if !findings.correct {
-        let noisy = judged.evaluation().verdict.kind == VerdictKind::Noisy;
-        return failed(if noisy { EnvelopeStatus::Noisy } else { EnvelopeStatus::Fail });
-    }
-    if !findings.missing.is_empty() {
-        return failed(EnvelopeStatus::NotRun);
-    }
     let is_compared =
         findings.is_same_code || findings.problems.iter().any(|problem| problem.ratio.is_some());
     let unknown = if is_compared { EnvelopeStatus::Noisy } else { EnvelopeStatus::NotRun };
@@ -213,17 +210,10 @@ pub fn profile(asked: &AskedCandidate, judged: &Judged) -> Result<Result<Value, 
     let subject = judged.job.as_ref().zip(judged.device.as_ref()).filter(|_| passed);
     let Some((job, device)) = subject else { return Ok(Err("the candidate did not pass".into())) };
     let Some(plan) = job.timed.first() else { return Ok(Err("no problem is timed".into())) };
-    let order = CounterOrder {
-        options: &asked.lane_options()?,
-        job,
-        sources: sources_of(device, plan, job, &judged.single, judged.mode),
-        set: MetricSet::Light,
-        further: &[],
-        ncu: None,
-        keep_report: false,
-        limit: asked.options.run.limits.limit_tool,
-    };
-    Ok(Ok(told(&ProfileResult::of(&look(&order)?.profile)).0))
+    let (options, limit) = (asked.lane_options()?, asked.options.run.limits.limit_tool);
+    let sources = sources_of(device, plan, job, &judged.single, judged.mode);
+    let looked = look(&CounterOrder::light(&options, job, sources, limit))?;
+    Ok(Ok(told(&ProfileResult::of(&looked.profile)).0))
 }
 
 /// What an evaluation that is cut off has to say, before and after its verdict.

@@ -429,16 +429,9 @@ fn profiles(
             time_ns: None,
             mode: gate.judged.mode,
         };
-        let CounterLook { profile, .. } = look(&CounterOrder {
-            options: &options,
-            job,
-            sources,
-            set: MetricSet::Wide,
-            further: &[],
-            ncu: None,
-            keep_report: false,
-            limit: asked.options.run.limits.limit_tool,
-        })?;
+        let limit = asked.options.run.limits.limit_tool;
+        let light = CounterOrder::light(&options, job, sources, limit);
+        let CounterLook { profile, .. } = look(&CounterOrder { set: MetricSet::Wide, ..light })?;
         if let Err(none) = &profile.counters {
             return Ok(Err(error_of(none).to_string()));
         }

@@ -180,9 +180,7 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
             noise_floor,
             repro: call.facts().repro,
         };
-        let source_hash =
-            evaluation.source_hash.as_ref().filter(|_| arguments.one.candidate.source.is_some());
-        let hash = source_hash.unwrap_or(&evaluation.configuration_hash).as_str();
+        let hash = arguments.one.candidate.hash(evaluation).as_str();
         let name = format!("invert-{}", &hash[..DIGITS.min(hash.len())]);
         let of = (found.kernel.as_str(), device.kind.as_str());
         let folder = judge::study_folder(&arguments.one.candidate, of, &call.facts());

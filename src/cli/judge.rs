@@ -669,7 +669,8 @@ fn missing(evaluation: &Evaluation, aim: Aim) -> Vec<&'static str> {
     aim.demanded().filter(|gate| !evaluation.gate(*gate).is_some_and(ran)).map(Gate::as_str).collect()
 }
 
-fn ended(single: &Single, missing: &[&str], allowed: &[String]) -> Answer {
+/// How a command ends by a verdict and by the gates that were demanded and did not run.
+pub fn ended(single: &Single, missing: &[&str], allowed: &[String]) -> Answer {
     let verdict = &single.evaluation.verdict;
     if single.lost {
         // First, because what a lost device answers says nothing about the variant.

@@ -52,10 +52,8 @@ pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
     let judged = tried.found.as_ref().zip(tried.judged.job.as_ref()).zip(tried.judged.device.as_ref());
     let Some(((options, job), device)) = judged else { return tried.answer(call, None) };
     let plan = job.timed.first().ok_or_else(|| CliError::harness("the job has no timed problem"))?;
+    let sources = sources_of(device, plan, job, &tried.judged.single, tried.judged.mode);
     let looked = look(&CounterOrder {
-        options,
-        job,
-        sources: sources_of(device, plan, job, &tried.judged.single, tried.judged.mode),
         set: match arguments.set {
             CounterSet::Light => MetricSet::Light,
             CounterSet::Wide => MetricSet::Wide,
@@ -63,7 +61,7 @@ pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
         further: &arguments.metrics,
         ncu: arguments.ncu.as_deref(),
         keep_report: arguments.keep_report,
-        limit: one.run.limits.limit_tool,
+        ..CounterOrder::light(options, job, sources, one.run.limits.limit_tool)
     })?;
     answer(arguments, call, &tried, &looked)
 }
@@ -115,9 +113,8 @@ fn keep<T>(
     let candidate = &arguments.one.candidate;
     let folder = judge::study_folder(candidate, (&tried.asked.setting.kernel, kind), &facts)
         .map_err(|(path, source)| ProfileFileError::Unwritable { path, source })?;
-    let own_source = evaluation.source_hash.as_ref().filter(|_| candidate.source.is_some());
     let file = ProfileFile {
-        hash: own_source.unwrap_or(&evaluation.configuration_hash).as_str(),
+        hash: candidate.hash(evaluation).as_str(),
         problem: &looked.profile.problem,
         object: &object,
         has_counters: looked.profile.counters.is_ok(),
@@ -186,6 +183,19 @@ pub struct CounterOrder<'a> {
     pub ncu: Option<&'a Path>,
     pub keep_report: bool,
     pub limit: Duration,
+}
+
+impl<'a> CounterOrder<'a> {
+    /// The counters that name the bottleneck.
+    pub fn light(
+        options: &'a LaneOptions,
+        job: &'a Job,
+        sources: KnownSources<'a>,
+        limit: Duration,
+    ) -> CounterOrder<'a> {
+        let (set, further) = (MetricSet::Light, &[][..]);
+        CounterOrder { options, job, sources, set, further, ncu: None, keep_report: false, limit }
+    }
 }
 
 /// What is known of a candidate that was judged, on a plan of its job.

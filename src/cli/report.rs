@@ -149,7 +149,7 @@ fn source(
         source_hash: Some(source_hash),
         device: header.device.kind,
     };
-    let files = restored(file, &request).map_err(|error| error.to_string())?;
+    let files = restored(file, &request)?;
     if files.source_changed {
         return Err(format!("the kernel was edited since evaluation {} was measured", one.number));
     }

@@ -74,8 +74,7 @@ pub fn run(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError> {
     let Past { configuration, source, launch, source_hash, .. } = past;
     let request = RestoreRequest { configuration, source, launch, source_hash, device };
     let files = restored(&file, &request).map_err(|error| {
-        CliError::usage(error.to_string())
-            .with_hint(format!("the space was edited since; {}", at_commit(past.step)))
+        CliError::usage(error).with_hint(format!("the space was edited since; {}", at_commit(past.step)))
     })?;
     if files.source_changed && !arguments.force {
         let text = format!(

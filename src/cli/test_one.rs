@@ -9,7 +9,6 @@ use clap::{Args, ValueEnum};
 use evo_protocol::device::DeviceKind;
 
 use super::answer::Answer;
-use super::args::BuildArgs;
 use super::call::Call;
 use super::candidate::named;
 use super::compile::{self, CompileTarget, CompileTask};
@@ -85,12 +84,12 @@ pub fn against_default(bench: &mut Bench<'_>) -> Result<Compared, CliError> {
 }
 
 /// Runs `evo build`: the same object as `evo compile`.
-pub fn build(arguments: &BuildArgs, call: &Call) -> Result<Answer, CliError> {
-    arguments.limits.begin(call)?;
-    let access = arguments.access.access();
-    let resolved = candidate::resolve(&arguments.words, &arguments.candidate, &arguments.device, access)?;
+pub fn build(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliError> {
+    let TestOneArgs { words, candidate, run, .. } = arguments;
+    run.limits.begin(call)?;
+    let resolved = candidate::resolve(words, candidate, &run.device, run.access.access())?;
     session::candidate(call, &resolved);
-    let setup = session::setup(&arguments.device, None)?;
+    let setup = session::setup(&run.device, None)?;
     call.know(|facts| facts.device = Some(setup.device_name()));
     let order = CompileTask {
         file: &resolved.file,
@@ -98,7 +97,7 @@ pub fn build(arguments: &BuildArgs, call: &Call) -> Result<Answer, CliError> {
         genome: Some(resolved.genome.clone()),
         genomes: Box::new(std::iter::empty()),
         jobs: Some(1),
-        deadline: arguments.limits.limit_compile,
+        deadline: run.limits.limit_compile,
     };
     compile::carry_out(order, call)
 }

@@ -497,7 +497,7 @@ fn resolved(
     let configuration = match &wanted.configuration {
         None => ConfigurationChoice::Default,
         Some(text) => {
-            ConfigurationChoice::Text { name: "candidate.configuration".into(), text: text.get().to_string() }
+            ConfigurationChoice::Text(TextChoice::Given { name: "candidate.configuration", text: text.get() })
         }
     };
     let launches = wanted.launch_text();

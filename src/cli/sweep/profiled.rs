@@ -17,7 +17,7 @@ use crate::cli::call::Call;
 use crate::cli::error::CliError;
 use crate::cli::profile::{CounterLook, CounterOrder, document, error_of, look};
 use crate::cli::{output, session};
-use crate::inspect::profile::{KnownSources, MetricSet};
+use crate::inspect::profile::KnownSources;
 use crate::report::envelope::CallFacts;
 use crate::study::{KeptProfile, ProfileFile, keep_profile};
 
@@ -100,16 +100,7 @@ fn looked(
         time_ns: time.map(|time| time.p50_ns),
         mode: section.ranking.timing(),
     };
-    look(&CounterOrder {
-        options: &options,
-        job: &job,
-        sources,
-        set: MetricSet::Light,
-        further: &[],
-        ncu: None,
-        keep_report: false,
-        limit,
-    })
+    look(&CounterOrder::light(&options, &job, sources, limit))
 }
 
 /// The file's path, or that of an earlier one with counters.
