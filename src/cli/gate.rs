@@ -30,14 +30,14 @@ use super::evaluate::{self, share};
 use super::exit_code::ExitCode;
 use super::judge::{self, Aim, AskedCandidate, Judged, limit_hit, samples, time_of};
 use super::one_args::{RunArgs, TestOneArgs};
-use super::profile::{CounterLook, CounterOrder, error_of, look};
+use super::profile::{CounterLook, CounterOrder, error_of, look, sources_of};
 use super::rival::ChosenRival;
 use super::sanitize::sanitize;
 use super::{bench as bench_command, device_lane, output, peers, session, words};
 use crate::bench::{self, BenchOrder, BenchRow, RowStatus};
 use crate::engine::candidate::{CandidateRequest, ConfigurationChoice, TextChoice, differences, resolve};
 use crate::engine::regress::{ComparedProblem, compare_rounds};
-use crate::inspect::profile::{KnownSources, MetricSet};
+use crate::inspect::profile::MetricSet;
 use crate::journal::baseline::{
     BASELINE_SCHEMA, BASELINE_VERSION, BaselineError, BaselineTimes, GateBaseline,
 };
@@ -58,6 +58,7 @@ use crate::report::gate::{
     GateInit, GateResult, GatedDecision, GatedProblem, GoalState, JudgedGoal, percent, word,
 };
 use crate::report::github;
+use crate::report::judged::Setting;
 use crate::report::profile::ProfileResult;
 use crate::timing::acceptance::tail_ratio;
 use crate::timing::paired::claimable;
@@ -83,19 +84,16 @@ pub fn run(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
         let text = format!("the baseline `{shown}` was made on {before}, and this run is on {kind}");
         return Err(CliError::usage(text).with_hint("keep a baseline for each: `--baseline FILE`"));
     }
-    let goals = match arguments.goals {
-        true => Some(known_goals(kernel, &space)?),
-        false => None,
-    };
+    let goals = arguments.goals.then(|| known_goals(kernel, &space)).transpose()?;
     // From here on others wait: two candidates at once would disturb each other's times.
     let log = evaluate::take_log(&asked.options.candidate.out, &kernel.name, &asked.setup.choice)?;
-    let gate = judge(arguments, call, &asked, Some(&rival))?;
+    let gate = JudgedGate::of(arguments, call, &asked, Some(&rival))?;
     if let Some(hit) = limit_hit(&gate.judged.evaluation().verdict, &asked.options) {
         call.hit(hit);
     }
-    let goals = goals.map_or(Ok(Vec::new()), |goals| judge_goals(&asked, goals, &gate))?;
-    let mut result = result(arguments, &asked, &gate, &baseline, &rival, goals);
-    record(arguments, &asked, &gate, &baseline, &log, &mut result)?;
+    let goals = goals.map_or(Ok(Vec::new()), |goals| gate.goals(goals))?;
+    let mut result = gate.result(&baseline, &rival, goals);
+    gate.record(&baseline, &log, &mut result)?;
     answer(arguments, call, &gate, result)
 }
 
@@ -149,124 +147,388 @@ fn rival(arguments: &GateArgs, space: &str, baseline: &GateBaseline) -> Result<C
     Ok(ChosenRival { resolved, name, why, incumbent: None, notes: Vec::new() })
 }
 
-/// The rows, in the order of the space file, and behind them what only the baseline has.
-fn result(
-    arguments: &GateArgs,
-    asked: &AskedCandidate,
-    gate: &JudgedGate,
-    baseline: &GateBaseline,
-    rival: &ChosenRival,
-    goals: Vec<JudgedGoal>,
-) -> GateResult {
-    let file = &asked.candidate.file;
-    let all = asked.kernel().and_then(|kernel| session::problems(kernel, asked.setup.choice.kind, &[]));
-    let timed: Vec<&str> =
-        all.iter().flatten().filter(|own| own.timed).map(|problem| problem.name.as_str()).collect();
-    let mut problems: Vec<GatedProblem> =
-        timed.iter().map(|name| problem(name, asked, gate, baseline)).collect();
-    let gone = baseline.problems.keys().filter(|name| !timed.contains(&name.as_str()));
-    problems.extend(gone.map(|name| {
-        let why = format!("the baseline has `{name}`, and the space times no such problem");
+/// A candidate beside the baseline.
+struct JudgedGate<'a> {
+    arguments: &'a GateArgs,
+    asked: &'a AskedCandidate,
+    judged: Judged,
+    /// The baseline, where it passed its gates.
+    baseline: Option<Evaluation>,
+    /// For each timed problem; empty where nothing was compared.
+    compared: Vec<ComparedProblem>,
+    /// Of a candidate without a baseline.
+    noise_floor: Option<f64>,
+}
+
+impl<'a> JudgedGate<'a> {
+    /// Judges the candidate, and compares it with the baseline where both pass; without one, only its own noise floor is
+    /// measured.
+    fn of(
+        arguments: &'a GateArgs,
+        call: &Call,
+        asked: &'a AskedCandidate,
+        rival: Option<&ChosenRival>,
+    ) -> Result<JudgedGate<'a>, CliError> {
+        let (mut baseline, mut compared, mut noise_floor) = (None, Vec::new(), None);
+        let (mut judged, _) = asked.on_device(call, Aim::Gate, |opened, judged| {
+            opened.compare(judged, Aim::Gate, None)?;
+            let Some(job) = judged.job.clone() else { return Ok(()) };
+            judged.findings.not_compared = None;
+            if !judged.findings.correct {
+                return Ok(());
+            }
+            let count = job.timed.len();
+            match rival.map(|rival| opened.ranking_rival(rival)).transpose()? {
+                Some(Ok((evaluation, against))) => {
+                    opened.lane.expect_pairs();
+                    let (lane, threshold) = (&mut opened.lane, arguments.threshold);
+                    compared = compare_rounds(lane, &against, &job, count, threshold, asked.seed);
+                    baseline = Some(evaluation);
+                }
+                Some(Err(why)) => {
+                    judged.findings.not_compared = Some(why.replace("the rival", "the baseline"));
+                }
+                None => {
+                    let floor = opened.lane.noise_floor(&job, count);
+                    noise_floor = floor.ok().map(|found| found.floor).filter(|floor| floor.is_finite());
+                }
+            }
+            Ok(())
+        })?;
+        // Its process, which held the device that the sanitizer's is to have for itself, is gone by now.
+        if arguments.sanitize || asked.kernel()?.check.demands_sanitizer {
+            sanitize(asked, &mut judged, true)?;
+        }
+        Ok(JudgedGate { arguments, asked, judged, baseline, compared, noise_floor })
+    }
+
+    fn is_correct(&self) -> bool {
+        self.judged.evaluation().verdict.is_pass()
+    }
+
+    /// The rows, in the order of the space file, and behind them what only the baseline has.
+    fn result(&self, baseline: &GateBaseline, rival: &ChosenRival, goals: Vec<JudgedGoal>) -> GateResult {
+        let JudgedGate { arguments, asked, judged, .. } = self;
+        let file = &asked.candidate.file;
+        let all = asked.kernel().and_then(|kernel| session::problems(kernel, asked.setup.choice.kind, &[]));
+        let timed = all.iter().flatten().filter(|problem| problem.timed);
+        let timed: Vec<&str> = timed.map(|problem| problem.name.as_str()).collect();
+        let gone = baseline.problems.iter().filter(|(name, _)| !timed.contains(&name.as_str()));
+        let gone = gone.map(|(name, times)| GatedProblem {
+            stored_p50_ns: Known::number(Some(times.p50_ns), NOT_STORED),
+            ..GatedProblem::blank(
+                name,
+                GatedDecision::Missing,
+                format!("the baseline has `{name}`, and the space times no such problem"),
+            )
+        });
+        let mut notes = rival.notes.clone();
+        if baseline.space_hash != ContentHash::of(file.text.as_bytes()) {
+            notes.push("the space file was edited since the baseline was made".to_string());
+        }
+        let embedded = catalog::names().contains(&asked.setting.space.as_str());
+        let result = GateResult {
+            decision: EnvelopeStatus::NotRun,
+            why: String::new(),
+            baseline: arguments.baseline.display().to_string(),
+            threshold_percent: arguments.threshold * 100.0,
+            problems: timed.iter().map(|name| self.problem(name, baseline)).chain(gone).collect(),
+            goals,
+            missing: judged.findings.missing.clone(),
+            informational: GateResult::INFORMATIONAL,
+            notes,
+            number: 0,
+            files: None,
+            updated: None,
+            kernel: asked.setting.kernel.clone(),
+            device: judged.device_name(asked),
+            file: (!embedded).then(|| file.path.display().to_string()),
+            not_compared: judged.findings.not_compared.clone(),
+        };
+        result.decided()
+    }
+
+    fn problem(&self, name: &str, baseline: &GateBaseline) -> GatedProblem {
+        let judged = &self.judged;
+        let before = baseline.problems.get(name);
+        let with = |decision, why: String| GatedProblem {
+            line: problem_line(&self.asked.candidate.file.text, name),
+            correct: Known::Is(self.is_correct()),
+            stored_p50_ns: Known::of(before.map(|times| times.p50_ns), NOT_STORED),
+            ..GatedProblem::blank(name, decision, why)
+        };
+        if !self.is_correct() {
+            let verdict = &judged.evaluation().verdict;
+            let why = format!("the candidate is refused: {}: {}", verdict.label(), verdict.message);
+            return with(GatedDecision::Incorrect, why);
+        }
+        let mut timed = judged.plans().iter().zip(&self.compared);
+        let Some((plan, times)) = timed.find(|(plan, _)| plan.name == name) else {
+            let why = judged.findings.not_compared.clone().unwrap_or_else(|| "it was not timed".into());
+            return with(GatedDecision::NotRun, why);
+        };
+        // Under its name there is another problem now: what the baseline was good at was not looked at.
+        if let Some(before) = before.filter(|before| before.sizes != plan.sizes) {
+            let [before, now] = [&before.sizes, &plan.sizes].map(|sizes| {
+                sizes.iter().map(|(name, size)| format!("{name}={size}")).collect::<Vec<_>>().join(" ")
+            });
+            let why = format!("the baseline has `{name}` with {before}, and the space times it with {now}");
+            let stored_p50_ns = Known::Unknown(NOT_STORED.into());
+            return GatedProblem { stored_p50_ns, ..with(GatedDecision::Missing, why) };
+        }
+        let Some(found) = times.finding else {
+            return with(GatedDecision::NotRun, times.error.clone().unwrap_or_default());
+        };
+        let [gap, low] = [found.ratio, found.ratio_low].map(|ratio| (ratio - 1.0) * 100.0);
+        let why = match found.decision {
+            RegressionDecision::Pass => String::new(),
+            RegressionDecision::Regression => {
+                format!("slower by {gap:.1} % (at least {low:.1} %) than the baseline")
+            }
+            RegressionDecision::Noisy => {
+                format!("{gap:+.1} % under a noise floor of {:.1} %: it cannot be told", found.floor * 100.0)
+            }
+        };
+        let number = |value| Known::number(Some(value), "it was not compared");
+        let ranked = |value| Known::number(value, "all times are equal");
         GatedProblem {
-            stored_p50_ns: stored(baseline, name),
-            ..GatedProblem::blank(name, GatedDecision::Missing, why)
+            baseline_p50_ns: number(median(&times.baseline_ns)),
+            candidate_p50_ns: number(median(&times.candidate_ns)),
+            ratio: number(found.ratio),
+            ratio_low: number(found.ratio_low),
+            ratio_high: number(found.ratio_high),
+            floor: number(found.floor),
+            rounds: Known::Is(times.rounds),
+            p: number(found.p),
+            mann_whitney_p: ranked(mann_whitney_p(&times.candidate_ns, &times.baseline_ns)),
+            cliffs_delta: ranked(cliffs_delta(&times.candidate_ns, &times.baseline_ns)),
+            ..with(GatedDecision::Compared(found.decision), why)
         }
-    }));
-    let mut notes = rival.notes.clone();
-    if baseline.space_hash != ContentHash::of(file.text.as_bytes()) {
-        notes.push("the space file was edited since the baseline was made".to_string());
     }
-    let embedded = catalog::names().contains(&asked.setting.space.as_str());
-    let result = GateResult {
-        decision: EnvelopeStatus::NotRun,
-        why: String::new(),
-        baseline: arguments.baseline.display().to_string(),
-        threshold_percent: arguments.threshold * 100.0,
-        problems,
-        goals,
-        missing: gate.judged.findings.missing.clone(),
-        informational: GateResult::INFORMATIONAL,
-        notes,
-        number: 0,
-        files: None,
-        updated: None,
-        kernel: asked.setting.kernel.clone(),
-        device: gate.judged.device_name(asked),
-        file: (!embedded).then(|| file.path.display().to_string()),
-        not_compared: gate.judged.findings.not_compared.clone(),
-    };
-    result.decided()
+
+    /// Judges all goals. Only a lost device and trouble of evo's or of the machine's are errors: what a tool or a peer does
+    /// not do is in the goals.
+    fn goals(&self, goals: &GoalsSpec) -> Result<Vec<JudgedGoal>, CliError> {
+        let mut judged = Vec::new();
+        let mut add = |name: &'static str, goal: String, (state, why): GoalFinding| {
+            let is_allowed = state == GoalState::NotRun && self.asked.is_allowed(name);
+            judged.push(JudgedGoal { name, goal, state, why, is_allowed });
+        };
+        // Each peer has a run of its own, so that the best right implementation of a row is that peer's.
+        let mut rows: BTreeMap<&str, PeerRows> = BTreeMap::new();
+        for goal in &goals.faster_than {
+            let FasterGoal { peer, by, problems } = goal;
+            if !rows.contains_key(peer.as_str()) {
+                let found = match self.is_correct() {
+                    true => beside(self.asked, peer)?,
+                    false => Err(NOT_PASSED.to_string()),
+                };
+                rows.insert(peer, found);
+            }
+            let finding = match &rows[peer.as_str()] {
+                Ok(rows) => decide(goal, rows),
+                Err(why) => (GoalState::NotRun, why.clone()),
+            };
+            let text = format!("faster_than {peer} by {} on {problems} problems", percent(*by));
+            add("faster_than", text, finding);
+        }
+        if goals.p90_not_worse {
+            add("p90", "p90 not worse".to_string(), self.p90());
+        }
+        if !goals.metrics.is_empty() {
+            let profiles = self.profiles()?;
+            for goal in &goals.metrics {
+                let finding = match &profiles {
+                    Ok(profiles) => metric(goal, profiles),
+                    Err(why) => (GoalState::NotRun, why.clone()),
+                };
+                add("metrics", goal.text.clone(), finding);
+            }
+        }
+        Ok(judged)
+    }
+
+    /// Whether the slowest calls are no slower than the baseline's, beyond noise.
+    fn p90(&self) -> GoalFinding {
+        let (Some(baseline), judged) = (&self.baseline, &self.judged) else {
+            return (GoalState::NotRun, "nothing was compared".to_string());
+        };
+        let mut worst: Option<(&str, f64)> = None;
+        for (plan, times) in judged.plans().iter().zip(&self.compared) {
+            let floor = times.finding.map(|found| found.floor).filter(|floor| floor.is_finite());
+            let [own, other] =
+                [judged.evaluation(), baseline].map(|evaluation| samples(evaluation, plan, judged.mode));
+            let (Some(tail), Some(floor)) = (tail_ratio(&own, &other, self.asked.seed), floor) else {
+                let why = format!("`{}` has too few samples to compare its p90", plan.name);
+                return (GoalState::NotRun, why);
+            };
+            let loss = tail.low - 1.0;
+            if loss > claimable(floor) && worst.is_none_or(|(_, most)| loss > most) {
+                worst = Some((&plan.name, loss));
+            }
+        }
+        match worst {
+            Some((name, loss)) => {
+                (GoalState::Unmet, format!("the p90 of `{name}` is worse by {} at least", percent(loss)))
+            }
+            None => (GoalState::Met, "no p90 is worse beyond the noise".to_string()),
+        }
+    }
+
+    /// What a profiler counts in every launch of every canonical problem; the inner error is why there is nothing.
+    fn profiles(&self) -> Result<Result<Vec<(String, ProfileResult)>, String>, CliError> {
+        let JudgedGate { asked, judged, .. } = self;
+        let (Some(job), Some(device)) = (&judged.job, &judged.device) else {
+            return Ok(Err("the candidate did not reach the device".to_string()));
+        };
+        if !self.is_correct() {
+            return Ok(Err(NOT_PASSED.to_string()));
+        }
+        let (options, limit) = (asked.lane_options()?, asked.options.run.limits.limit_tool);
+        let problems = &asked.kernel()?.problems;
+        let is_canonical =
+            |plan: &&ProblemPlan| problems.iter().any(|own| own.name == plan.name && own.canonical);
+        let mut profiles = Vec::new();
+        for plan in job.timed.iter().filter(is_canonical) {
+            let sources = sources_of(device, plan, job, &judged.single, judged.mode);
+            let light = CounterOrder::light(&options, job, sources, limit);
+            let CounterLook { profile, .. } = look(&CounterOrder { set: MetricSet::Wide, ..light })?;
+            if let Err(none) = &profile.counters {
+                return Ok(Err(error_of(none).to_string()));
+            }
+            profiles.push((plan.name.clone(), ProfileResult::of(&profile)));
+        }
+        let none = || "no canonical problem was timed".to_string();
+        Ok(if profiles.is_empty() { Err(none()) } else { Ok(profiles) })
+    }
+
+    /// Appends the line, writes the files, and after a pass the baseline where `--update` asks for that.
+    fn record(
+        &self,
+        baseline: &GateBaseline,
+        log: &IterationLog,
+        result: &mut GateResult,
+    ) -> Result<(), CliError> {
+        let JudgedGate { arguments, asked, .. } = self;
+        let git = git_state(Path::new("."), &ToolPlaces::of_environment());
+        let problem = |row: &GatedProblem| GateRunProblem {
+            problem: row.problem.clone(),
+            baseline_p50_ns: row.baseline_p50_ns.value().copied(),
+            candidate_p50_ns: row.candidate_p50_ns.value().copied(),
+            ratio: row.ratio.value().copied(),
+            decision: row.decision.as_str().to_string(),
+        };
+        let line = log.append(GateRun {
+            format: 0,
+            number: 0,
+            at: now(),
+            kernel: result.kernel.clone(),
+            space: asked.setting.space.clone(),
+            device: result.device.clone(),
+            baseline: result.baseline.clone(),
+            baseline_source_hash: baseline.source_hash.clone(),
+            candidate: evaluate::recorded_candidate(asked, &self.judged),
+            threshold: arguments.threshold,
+            decision: word(result.decision).to_string(),
+            why: result.why.clone(),
+            problems: result.problems.iter().map(problem).collect(),
+            git_commit: git.commit.clone(),
+            git_dirty: git.is_dirty,
+        })?;
+        result.number = line.number;
+        result.files = Some(self.write_files(result)?);
+        let updated = arguments.update && result.decision == EnvelopeStatus::Pass;
+        if updated {
+            self.write_baseline(git)?;
+        }
+        result.updated = Some(updated);
+        Ok(())
+    }
+
+    /// `gate.json` and `gate.md` of the last run.
+    fn write_files(&self, result: &GateResult) -> Result<Vec<String>, CliError> {
+        let out = &self.arguments.files.out;
+        let fail = |error| CliError::from(JournalError::io("write", &out.join(FOLDER), error));
+        let folder = OwnFolder::create(out).and_then(|out| out.create_folder(FOLDER)).map_err(fail)?;
+        let (told, reasons) = told(&ResultAlone { result });
+        let Setting { space, repro, .. } = &self.asked.setting;
+        let conditions = self.judged.device.as_ref().map(|device| self.conditions(device));
+        let object = json!({
+            "schema": "evo.gate.run", "version": 1, "at": now(), "kernel": result.kernel, "space": space,
+            "device": result.device, "repro": repro,
+            "conditions": conditions, "result": told["result"], "reasons": reasons,
+        });
+        let texts = [("gate.json", format!("{object:#}\n")), ("gate.md", result.markdown())];
+        let mut files = Vec::new();
+        for (name, text) in texts {
+            JournalError::refuse_irregular(&folder, name)?;
+            folder.replace(name, text.as_bytes(), true).map_err(fail)?;
+            files.push(folder.place(name).display().to_string());
+        }
+        Ok(files)
+    }
+
+    fn conditions(&self, device: &DeviceInfo) -> Value {
+        let names: Vec<String> = self.judged.plans().iter().map(|plan| plan.name.clone()).collect();
+        session::conditions(device, self.asked.seed, &names)
+    }
+
+    fn write_baseline(&self, git: GitState) -> Result<(), CliError> {
+        let JudgedGate { asked, judged, .. } = self;
+        let (kernel, configuration) = (asked.kernel()?, &asked.candidate.configuration);
+        let source = render(kernel, configuration).map_err(|verdict| {
+            CliError::harness(format!("the candidate does not render again: {}", verdict.message))
+        })?;
+        let launches = LaunchFile::of(kernel, configuration);
+        let device = judged.device.as_ref().ok_or_else(|| CliError::harness("no device was opened"))?;
+        let problems = judged.plans().iter().filter_map(|plan| {
+            let time = time_of(judged.evaluation(), plan, judged.mode)?;
+            let Measurement { p50_ns, p90_ns, ci_low_ns, ci_high_ns, .. } = *time;
+            let sizes = plan.sizes.clone();
+            Some((plan.name.clone(), BaselineTimes { sizes, p50_ns, p90_ns, ci_low_ns, ci_high_ns }))
+        });
+        let floors = self.compared.iter().filter_map(|times| times.finding).map(|found| found.floor);
+        let noise_floor = self.noise_floor.or_else(|| floors.reduce(f64::max));
+        let baseline = GateBaseline {
+            schema: BASELINE_SCHEMA.into(),
+            version: BASELINE_VERSION,
+            at: now(),
+            kernel: kernel.name.clone(),
+            space: asked.setting.space.clone(),
+            space_hash: ContentHash::of(asked.candidate.file.text.as_bytes()),
+            device: device.name.clone(),
+            device_kind: device.kind,
+            problems: problems.collect(),
+            configuration: configuration.clone(),
+            launch: launches.is_usable().then_some(launches.object),
+            source_hash: Some(ContentHash::of(source.text.as_bytes())),
+            source: source.text,
+            code_hash: judged.evaluation().code_hash.clone(),
+            toolchain: Some(judged.single.toolchain.clone()),
+            noise_floor: noise_floor.filter(|floor| floor.is_finite()),
+            git_commit: git.commit,
+            git_dirty: git.is_dirty,
+            conditions: self.conditions(device),
+        };
+        let path = &self.arguments.baseline;
+        let written = baseline.write(path);
+        written.map_err(|error| CliError::harness(format!("cannot write `{}`: {error}", path.display())))
+    }
 }
 
-fn sizes_in_words(sizes: &BTreeMap<String, i64>) -> String {
-    sizes.iter().map(|(name, size)| format!("{name}={size}")).collect::<Vec<_>>().join(" ")
-}
+/// The folder of the files of the last run.
+const FOLDER: &str = "gate";
 
-fn stored(baseline: &GateBaseline, name: &str) -> Known<f64> {
-    let time = baseline.problems.get(name).map(|times| times.p50_ns);
-    Known::of(time, "the baseline has no time at these sizes")
-}
+const NOT_STORED: &str = "the baseline has no time at these sizes";
+const NOT_PASSED: &str = "the candidate did not pass its gates";
 
-fn problem(name: &str, asked: &AskedCandidate, gate: &JudgedGate, baseline: &GateBaseline) -> GatedProblem {
-    let with = |decision, why: String| GatedProblem {
-        line: problem_line(&asked.candidate.file.text, name),
-        correct: Known::Is(gate.is_correct()),
-        stored_p50_ns: stored(baseline, name),
-        ..GatedProblem::blank(name, decision, why)
-    };
-    let verdict = &gate.judged.evaluation().verdict;
-    if !gate.is_correct() {
-        let why = format!("the candidate is refused: {}: {}", verdict.label(), verdict.message);
-        return with(GatedDecision::Incorrect, why);
-    }
-    let plans = gate.judged.plans();
-    let at = plans.iter().position(|plan| plan.name == name);
-    let Some((plan, times)) = at.and_then(|at| Some((&plans[at], gate.compared.get(at)?))) else {
-        let why = gate.judged.findings.not_compared.clone().unwrap_or_else(|| "it was not timed".into());
-        return with(GatedDecision::NotRun, why);
-    };
-    // Under its name there is another problem now: what the baseline was good at was not looked at.
-    if let Some(before) = baseline.problems.get(name).filter(|before| before.sizes != plan.sizes) {
-        let [before, now] = [&before.sizes, &plan.sizes].map(sizes_in_words);
-        let why = format!("the baseline has `{name}` with {before}, and the space times it with {now}");
-        let stored_p50_ns = Known::Unknown("the baseline has no time at these sizes".into());
-        return GatedProblem { stored_p50_ns, ..with(GatedDecision::Missing, why) };
-    }
-    let Some(found) = times.finding else {
-        return with(GatedDecision::NotRun, times.error.clone().unwrap_or_default());
-    };
-    let gap = (found.ratio - 1.0) * 100.0;
-    let low = (found.ratio_low - 1.0) * 100.0;
-    let why = match found.decision {
-        RegressionDecision::Pass => String::new(),
-        RegressionDecision::Regression => {
-            format!("slower by {gap:.1} % (at least {low:.1} %) than the baseline")
-        }
-        RegressionDecision::Noisy => {
-            format!("{gap:+.1} % under a noise floor of {:.1} %: it cannot be told", found.floor * 100.0)
-        }
-    };
-    let number = |value| Known::number(Some(value), "it was not compared");
-    let ranked = |value| Known::number(value, "all times are equal");
-    GatedProblem {
-        baseline_p50_ns: number(median(&times.baseline_ns)),
-        candidate_p50_ns: number(median(&times.candidate_ns)),
-        ratio: number(found.ratio),
-        ratio_low: number(found.ratio_low),
-        ratio_high: number(found.ratio_high),
-        floor: number(found.floor),
-        rounds: Known::Is(times.rounds),
-        p: number(found.p),
-        mann_whitney_p: ranked(mann_whitney_p(&times.candidate_ns, &times.baseline_ns)),
-        cliffs_delta: ranked(cliffs_delta(&times.candidate_ns, &times.baseline_ns)),
-        ..with(GatedDecision::Compared(found.decision), why)
-    }
-}
+/// What became of a goal, and why.
+type GoalFinding = (GoalState, String);
 
 fn answer(
     arguments: &GateArgs,
     call: &Call,
-    gate: &JudgedGate,
+    gate: &JudgedGate<'_>,
     result: GateResult,
 ) -> Result<Answer, CliError> {
     let status = result.decision;
@@ -323,126 +585,6 @@ fn known_goals<'a>(kernel: &'a KernelSpec, space: &str) -> Result<&'a GoalsSpec,
     Err(CliError::bad_file(text, Path::new(space)).with_hint(hint))
 }
 
-/// Judges all goals.
-///
-/// # Errors
-/// The device is lost, or evo or the machine failed. What a tool or a peer does not do is in the goals.
-fn judge_goals(
-    asked: &AskedCandidate,
-    goals: &GoalsSpec,
-    gate: &JudgedGate,
-) -> Result<Vec<JudgedGoal>, CliError> {
-    // Each peer has a run of its own, so that the best right implementation of a row is that peer's.
-    let mut seen: BTreeMap<&str, PeerRows> = BTreeMap::new();
-    let mut found = Vec::new();
-    for own in &goals.faster_than {
-        let (state, why) = match gate.is_correct() {
-            false => (GoalState::NotRun, NOT_PASSED.to_string()),
-            true => {
-                if !seen.contains_key(own.peer.as_str()) {
-                    seen.insert(&own.peer, beside(asked, &own.peer)?);
-                }
-                match &seen[own.peer.as_str()] {
-                    Ok(rows) => decide(own, rows),
-                    Err(why) => (GoalState::NotRun, why.clone()),
-                }
-            }
-        };
-        let text = format!("faster_than {} by {} on {} problems", own.peer, percent(own.by), own.problems);
-        found.push(goal("faster_than", text, state, why));
-    }
-    if goals.p90_not_worse {
-        let (state, why) = p90(gate, asked.seed);
-        found.push(goal("p90", "p90 not worse".to_string(), state, why));
-    }
-    if !goals.metrics.is_empty() {
-        let profiles = profiles(asked, gate)?;
-        found.extend(goals.metrics.iter().map(|own| {
-            let (state, why) = match &profiles {
-                Ok(profiles) => metric(own, profiles),
-                Err(why) => (GoalState::NotRun, why.clone()),
-            };
-            goal("metrics", own.text.clone(), state, why)
-        }));
-    }
-    for goal in &mut found {
-        goal.is_allowed = goal.state == GoalState::NotRun && asked.is_allowed(goal.name);
-    }
-    Ok(found)
-}
-
-type GoalFinding = (GoalState, String);
-
-const NOT_PASSED: &str = "the candidate did not pass its gates";
-
-fn goal(name: &'static str, goal: String, state: GoalState, why: String) -> JudgedGoal {
-    JudgedGoal { name, goal, state, why, is_allowed: false }
-}
-
-/// Whether the slowest calls are no slower than the baseline's, beyond noise.
-fn p90(gate: &JudgedGate, seed: u64) -> GoalFinding {
-    let (Some(baseline), Some(job)) = (&gate.baseline, &gate.judged.job) else {
-        return (GoalState::NotRun, "nothing was compared".to_string());
-    };
-    let mut worst: Option<(&str, f64)> = None;
-    for (at, plan) in job.timed.iter().enumerate() {
-        let floor = gate.compared.get(at).and_then(|times| times.finding).map(|found| found.floor);
-        let times = samples(gate.judged.evaluation(), plan, gate.judged.mode);
-        let tail = tail_ratio(&times, &samples(baseline, plan, gate.judged.mode), seed);
-        let (Some(tail), Some(floor)) = (tail, floor.filter(|floor| floor.is_finite())) else {
-            return (GoalState::NotRun, format!("`{}` has too few samples to compare its p90", plan.name));
-        };
-        let loss = tail.low - 1.0;
-        if loss > claimable(floor) && worst.is_none_or(|(_, most)| loss > most) {
-            worst = Some((&plan.name, loss));
-        }
-    }
-    match worst {
-        Some((name, loss)) => {
-            (GoalState::Unmet, format!("the p90 of `{name}` is worse by {} at least", percent(loss)))
-        }
-        None => (GoalState::Met, "no p90 is worse beyond the noise".to_string()),
-    }
-}
-
-/// What a profiler counts in every launch of every canonical problem; the inner error is why there is nothing.
-fn profiles(
-    asked: &AskedCandidate,
-    gate: &JudgedGate,
-) -> Result<Result<Vec<(String, ProfileResult)>, String>, CliError> {
-    let (Some(job), Some(device)) = (&gate.judged.job, &gate.judged.device) else {
-        return Ok(Err("the candidate did not reach the device".to_string()));
-    };
-    if !gate.is_correct() {
-        return Ok(Err(NOT_PASSED.to_string()));
-    }
-    let (kernel, options) = (asked.kernel()?, asked.lane_options()?);
-    let is_canonical =
-        |plan: &&ProblemPlan| kernel.problems.iter().any(|own| own.name == plan.name && own.canonical);
-    let mut seen: Vec<(String, ProfileResult)> = Vec::new();
-    for plan in job.timed.iter().filter(is_canonical) {
-        let sources = KnownSources {
-            device,
-            plan,
-            resources: &gate.judged.evaluation().resources,
-            attributes: &[],
-            time_ns: None,
-            mode: gate.judged.mode,
-        };
-        let limit = asked.options.run.limits.limit_tool;
-        let light = CounterOrder::light(&options, job, sources, limit);
-        let CounterLook { profile, .. } = look(&CounterOrder { set: MetricSet::Wide, ..light })?;
-        if let Err(none) = &profile.counters {
-            return Ok(Err(error_of(none).to_string()));
-        }
-        seen.push((plan.name.clone(), ProfileResult::of(&profile)));
-    }
-    if seen.is_empty() {
-        return Ok(Err("no canonical problem was timed".to_string()));
-    }
-    Ok(Ok(seen))
-}
-
 fn metric(goal: &MetricGoal, profiles: &[(String, ProfileResult)]) -> GoalFinding {
     let mut values = Vec::new();
     for (problem, profile) in profiles {
@@ -458,65 +600,6 @@ fn metric(goal: &MetricGoal, profiles: &[(String, ProfileResult)]) -> GoalFindin
         None if values.is_empty() => (GoalState::NotRun, "no launch was profiled".to_string()),
         None => (GoalState::Met, "it holds in every launch".to_string()),
     }
-}
-
-/// A candidate beside the baseline.
-struct JudgedGate {
-    judged: Judged,
-    /// The baseline, where it passed its gates.
-    baseline: Option<Evaluation>,
-    /// For each timed problem; empty where nothing was compared.
-    compared: Vec<ComparedProblem>,
-    /// Of a candidate without a baseline.
-    noise_floor: Option<f64>,
-}
-
-impl JudgedGate {
-    fn is_correct(&self) -> bool {
-        self.judged.evaluation().verdict.is_pass()
-    }
-}
-
-/// Judges the candidate, and compares it with the baseline where both pass; without one, only its own noise floor is
-/// measured.
-fn judge(
-    arguments: &GateArgs,
-    call: &Call,
-    asked: &AskedCandidate,
-    rival: Option<&ChosenRival>,
-) -> Result<JudgedGate, CliError> {
-    let (mut baseline, mut compared, mut noise_floor) = (None, Vec::new(), None);
-    let (judged, _) = asked.on_device(call, Aim::Gate, |opened, judged| {
-        opened.compare(judged, Aim::Gate, None)?;
-        let Some(job) = judged.job.clone() else { return Ok(()) };
-        judged.findings.not_compared = None;
-        if !judged.evaluation().verdict.is_pass() {
-            return Ok(());
-        }
-        let count = job.timed.len();
-        match rival.map(|rival| opened.ranking_rival(rival)).transpose()? {
-            Some(Ok((evaluation, against))) => {
-                opened.lane.expect_pairs();
-                let (lane, threshold) = (&mut opened.lane, arguments.threshold);
-                compared = compare_rounds(lane, &against, &job, count, threshold, asked.seed);
-                baseline = Some(evaluation);
-            }
-            Some(Err(why)) => {
-                judged.findings.not_compared = Some(why.replace("the rival", "the baseline"));
-            }
-            None => {
-                let floor = opened.lane.noise_floor(&job, count);
-                noise_floor = floor.ok().map(|found| found.floor).filter(|floor| floor.is_finite());
-            }
-        }
-        Ok(())
-    })?;
-    let mut gate = JudgedGate { judged, baseline, compared, noise_floor };
-    // Its process, which held the device that the sanitizer's is to have for itself, is gone by now.
-    if arguments.sanitize || asked.kernel()?.check.demands_sanitizer {
-        sanitize(asked, &mut gate.judged, true)?;
-    }
-    Ok(gate)
 }
 
 /// The candidate in rows. No peer can have this name.
@@ -560,47 +643,34 @@ fn beside(asked: &AskedCandidate, name: &str) -> Result<PeerRows, CliError> {
     done.map(|(rows, _)| Ok(rows)).map_err(bench_command::ended)
 }
 
-enum Beside {
-    /// By the share at least: the whole interval says so.
-    Faster(String),
-    NotFaster(String),
-    Unknown(String),
-}
-
 /// Three values: problems of which nothing is known may decide either way.
 fn decide(goal: &FasterGoal, rows: &[BenchRow]) -> GoalFinding {
     let own = rows.iter().filter(|row| row.implementation == OWN);
-    let (mut faster, mut others, mut open) = (Vec::new(), Vec::new(), Vec::new());
-    for row in own {
-        match on_problem(goal, row, rows) {
-            Beside::Faster(text) => faster.push(text),
-            Beside::NotFaster(text) => others.push(text),
-            Beside::Unknown(text) => open.push(text),
-        }
+    let found: Vec<GoalFinding> = own.map(|row| on_problem(goal, row, rows)).collect();
+    let texts = |wanted: GoalState| {
+        found.iter().filter(|(state, _)| *state == wanted).map(|(_, text)| text.as_str()).collect::<Vec<_>>()
+    };
+    let [faster, slower, open] = [GoalState::Met, GoalState::Unmet, GoalState::NotRun].map(texts);
+    let (count, FasterGoal { problems, by, .. }) = (found.len(), goal);
+    if faster.len() >= *problems {
+        (GoalState::Met, faster.join(", "))
+    } else if count < *problems {
+        (GoalState::NotRun, format!("it asks for {problems} problems, and this device times {count}"))
+    } else if faster.len() + open.len() >= *problems {
+        (GoalState::NotRun, open.join("; "))
+    } else {
+        let others = [slower, open].concat().join(", ");
+        let why = format!("faster by {} on {} of {count}: {others}", percent(*by), faster.len());
+        (GoalState::Unmet, why)
     }
-    let count = faster.len() + others.len() + open.len();
-    if faster.len() >= goal.problems {
-        return (GoalState::Met, faster.join(", "));
-    }
-    if count < goal.problems {
-        let why = format!("it asks for {} problems, and this device times {count}", goal.problems);
-        return (GoalState::NotRun, why);
-    }
-    if faster.len() + open.len() >= goal.problems {
-        return (GoalState::NotRun, open.join("; "));
-    }
-    others.extend(open);
-    (
-        GoalState::Unmet,
-        format!("faster by {} on {} of {count}: {}", percent(goal.by), faster.len(), others.join(", ")),
-    )
 }
 
-fn on_problem(goal: &FasterGoal, own: &BenchRow, rows: &[BenchRow]) -> Beside {
+/// Whether the candidate is faster by the share at least, which the whole interval has to say.
+fn on_problem(goal: &FasterGoal, own: &BenchRow, rows: &[BenchRow]) -> GoalFinding {
     let problem = &own.problem;
     if own.status != RowStatus::Pass {
         let why = own.reason.as_deref().unwrap_or("it was not timed");
-        return Beside::Unknown(format!("the candidate on `{problem}`: {why}"));
+        return (GoalState::NotRun, format!("the candidate on `{problem}`: {why}"));
     }
     let peers = || rows.iter().filter(|row| row.problem == *problem && row.implementation != OWN);
     let told = |row: &BenchRow| {
@@ -609,101 +679,21 @@ fn on_problem(goal: &FasterGoal, own: &BenchRow, rows: &[BenchRow]) -> Beside {
     };
     // The one that did not run may be the fastest of them.
     if let Some(row) = peers().find(|row| row.status == RowStatus::NotRun) {
-        return Beside::Unknown(told(row));
+        return (GoalState::NotRun, told(row));
     }
     if !peers().any(|row| row.status == RowStatus::Pass) {
         let why: Vec<String> = peers().map(told).collect();
         let none = || format!("`{}` has no answer on `{problem}`", goal.peer);
-        return Beside::Unknown(if why.is_empty() { none() } else { why.join("; ") });
+        return (GoalState::NotRun, if why.is_empty() { none() } else { why.join("; ") });
     }
     let (Some(ratio), Some(high), Some(decision)) = (own.ratio_to_best_peer, own.ratio_high, own.decision)
     else {
-        return Beside::Unknown(format!("the noise floor of `{problem}` is not known"));
+        return (GoalState::NotRun, format!("the noise floor of `{problem}` is not known"));
     };
     // The speed-up is the inverse of the ratio of times, and so its lower end that of the ratio's upper one.
-    let text = format!("`{problem}` {:.3}× (at least {:.3}×)", 1.0 / ratio, 1.0 / high);
-    match decision == PairedDecision::Faster && 1.0 / high >= 1.0 + goal.by {
-        true => Beside::Faster(text),
-        false => Beside::NotFaster(text),
-    }
-}
-
-const FOLDER: &str = "gate";
-
-/// Appends the line, writes the files, and after a pass the baseline where `--update` asks for that.
-fn record(
-    arguments: &GateArgs,
-    asked: &AskedCandidate,
-    gate: &JudgedGate,
-    baseline: &GateBaseline,
-    log: &IterationLog,
-    result: &mut GateResult,
-) -> Result<(), CliError> {
-    let git = git_state(Path::new("."), &ToolPlaces::of_environment());
-    let problem = |row: &GatedProblem| GateRunProblem {
-        problem: row.problem.clone(),
-        baseline_p50_ns: row.baseline_p50_ns.value().copied(),
-        candidate_p50_ns: row.candidate_p50_ns.value().copied(),
-        ratio: row.ratio.value().copied(),
-        decision: row.decision.as_str().to_string(),
-    };
-    let line = log.append(GateRun {
-        format: 0,
-        number: 0,
-        at: now(),
-        kernel: result.kernel.clone(),
-        space: asked.setting.space.clone(),
-        device: result.device.clone(),
-        baseline: result.baseline.clone(),
-        baseline_source_hash: baseline.source_hash.clone(),
-        candidate: evaluate::recorded_candidate(asked, &gate.judged),
-        threshold: arguments.threshold,
-        decision: word(result.decision).to_string(),
-        why: result.why.clone(),
-        problems: result.problems.iter().map(problem).collect(),
-        git_commit: git.commit.clone(),
-        git_dirty: git.is_dirty,
-    })?;
-    result.number = line.number;
-    result.files = Some(write_files(arguments, asked, gate, result)?);
-    let updated = arguments.update && result.decision == EnvelopeStatus::Pass;
-    if updated {
-        write_baseline(&arguments.baseline, asked, gate, git)?;
-    }
-    result.updated = Some(updated);
-    Ok(())
-}
-
-/// `gate.json` and `gate.md` of the last run.
-fn write_files(
-    arguments: &GateArgs,
-    asked: &AskedCandidate,
-    gate: &JudgedGate,
-    result: &GateResult,
-) -> Result<Vec<String>, CliError> {
-    let out = &arguments.files.out;
-    let fail = |error| CliError::from(JournalError::io("write", &out.join(FOLDER), error));
-    let folder = OwnFolder::create(out).and_then(|out| out.create_folder(FOLDER)).map_err(fail)?;
-    let (told, reasons) = told(&ResultAlone { result });
-    let conditions = gate.judged.device.as_ref().map(|device| conditions(device, asked, gate));
-    let object = json!({
-        "schema": "evo.gate.run", "version": 1, "at": now(), "kernel": result.kernel, "space": asked.setting.space,
-        "device": result.device, "repro": asked.setting.repro,
-        "conditions": conditions, "result": told["result"], "reasons": reasons,
-    });
-    let texts = [("gate.json", format!("{object:#}\n")), ("gate.md", result.markdown())];
-    let mut files = Vec::new();
-    for (name, text) in texts {
-        JournalError::refuse_irregular(&folder, name)?;
-        folder.replace(name, text.as_bytes(), true).map_err(fail)?;
-        files.push(folder.place(name).display().to_string());
-    }
-    Ok(files)
-}
-
-fn conditions(device: &DeviceInfo, asked: &AskedCandidate, gate: &JudgedGate) -> Value {
-    let names: Vec<String> = gate.judged.plans().iter().map(|plan| plan.name.clone()).collect();
-    session::conditions(device, asked.seed, &names)
+    let is_faster = decision == PairedDecision::Faster && 1.0 / high >= 1.0 + goal.by;
+    let state = if is_faster { GoalState::Met } else { GoalState::Unmet };
+    (state, format!("`{problem}` {:.3}× (at least {:.3}×)", 1.0 / ratio, 1.0 / high))
 }
 
 fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
@@ -713,22 +703,20 @@ fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     let space = words::space_name(arguments.space.as_deref())?;
     let asked = judge::ask(&arguments.one(&space, None), call, Aim::Gate)?;
     let log = evaluate::take_log(&asked.options.candidate.out, &asked.kernel()?.name, &asked.setup.choice)?;
-    let gate = judge(arguments, call, &asked, None)?;
-    let verdict = &gate.judged.evaluation().verdict;
-    let missing = &gate.judged.findings.missing;
-    let (decision, why) = match (gate.is_correct(), missing.is_empty()) {
-        (false, _) => (EnvelopeStatus::Fail, format!("{}: {}", verdict.label(), verdict.message)),
-        (_, false) => {
-            (EnvelopeStatus::NotRun, format!("did not run, though demanded: {}", missing.join(", ")))
-        }
-        _ => (EnvelopeStatus::Pass, "it passed its gates".to_string()),
+    let gate = JudgedGate::of(arguments, call, &asked, None)?;
+    let (verdict, missing) = (&gate.judged.evaluation().verdict, &gate.judged.findings.missing);
+    let (decision, why) = if !gate.is_correct() {
+        (EnvelopeStatus::Fail, format!("{}: {}", verdict.label(), verdict.message))
+    } else if !missing.is_empty() {
+        (EnvelopeStatus::NotRun, format!("did not run, though demanded: {}", missing.join(", ")))
+    } else {
+        (EnvelopeStatus::Pass, "it passed its gates".to_string())
     };
     let updated = decision == EnvelopeStatus::Pass;
     if updated {
         // Another call may have made one while this one waited for the device.
         refuse_another(path)?;
-        let git = git_state(Path::new("."), &ToolPlaces::of_environment());
-        write_baseline(path, &asked, &gate, git)?;
+        gate.write_baseline(git_state(Path::new("."), &ToolPlaces::of_environment()))?;
     }
     drop(log);
     if !call.is_json() {
@@ -739,53 +727,6 @@ fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     let allowed_not_run = gate.judged.allowed;
     let result = GateInit { decision, why, baseline: path.display().to_string(), updated };
     Ok(Answer { status: decision, allowed_not_run, ..Answer::of(exit, &ResultAlone { result }) })
-}
-
-fn write_baseline(
-    path: &Path,
-    asked: &AskedCandidate,
-    gate: &JudgedGate,
-    git: GitState,
-) -> Result<(), CliError> {
-    let (kernel, judged) = (asked.kernel()?, &gate.judged);
-    let configuration = &asked.candidate.configuration;
-    let source = render(kernel, configuration).map_err(|verdict| {
-        CliError::harness(format!("the candidate does not render again: {}", verdict.message))
-    })?;
-    let launches = LaunchFile::of(kernel, configuration);
-    let device = judged.device.as_ref().ok_or_else(|| CliError::harness("no device was opened"))?;
-    let mut problems = BTreeMap::new();
-    for plan in judged.plans() {
-        let Some(time) = time_of(judged.evaluation(), plan, judged.mode) else { continue };
-        let Measurement { p50_ns, p90_ns, ci_low_ns, ci_high_ns, .. } = *time;
-        let sizes = plan.sizes.clone();
-        problems.insert(plan.name.clone(), BaselineTimes { sizes, p50_ns, p90_ns, ci_low_ns, ci_high_ns });
-    }
-    let floors = gate.compared.iter().filter_map(|times| times.finding).map(|found| found.floor);
-    let noise_floor = gate.noise_floor.or_else(|| floors.reduce(f64::max)).filter(|floor| floor.is_finite());
-    let baseline = GateBaseline {
-        schema: BASELINE_SCHEMA.into(),
-        version: BASELINE_VERSION,
-        at: now(),
-        kernel: kernel.name.clone(),
-        space: asked.setting.space.clone(),
-        space_hash: ContentHash::of(asked.candidate.file.text.as_bytes()),
-        device: device.name.clone(),
-        device_kind: device.kind,
-        problems,
-        configuration: configuration.clone(),
-        launch: launches.is_usable().then_some(launches.object),
-        source_hash: Some(ContentHash::of(source.text.as_bytes())),
-        source: source.text,
-        code_hash: judged.evaluation().code_hash.clone(),
-        toolchain: Some(judged.single.toolchain.clone()),
-        noise_floor,
-        git_commit: git.commit,
-        git_dirty: git.is_dirty,
-        conditions: conditions(device, asked, gate),
-    };
-    let written = baseline.write(path);
-    written.map_err(|error| CliError::harness(format!("cannot write `{}`: {error}", path.display())))
 }
 
 /// Refuses a place where no baseline can be.

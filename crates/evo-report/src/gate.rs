@@ -193,22 +193,24 @@ impl GateResult {
     }
 
     fn outcome(&self) -> (EnvelopeStatus, String) {
-        let of = |wanted: &dyn Fn(&GatedProblem) -> bool| -> String {
-            let names =
-                self.problems.iter().filter(|row| wanted(row)).map(|row| format!("`{}`", row.problem));
-            names.collect::<Vec<_>>().join(", ")
+        let problems = |wanted: &dyn Fn(GatedDecision) -> bool| {
+            let rows = self.problems.iter().filter(|row| wanted(row.decision));
+            rows.map(|row| format!("`{}`", row.problem)).collect::<Vec<_>>().join(", ")
         };
-        let failed = of(&|row| row.decision.fails());
-        let unmet = self.goals_in(GoalState::Unmet);
-        if !failed.is_empty() || !unmet.is_empty() {
-            let worst = self.problems.iter().find(|row| row.decision.fails()).map(|row| row.why.as_str());
-            let failed = worst.map(|worst| format!("{failed} failed: {worst}"));
-            let unmet = (!unmet.is_empty()).then(|| format!("unmet goals: {unmet}"));
-            let why: Vec<String> = failed.into_iter().chain(unmet).collect();
+        let goals = |wanted: GoalState| {
+            let goals = self.goals.iter().filter(|goal| goal.state == wanted && !goal.is_allowed);
+            goals.map(|goal| goal.goal.as_str()).collect::<Vec<_>>().join("; ")
+        };
+        let worst = self.problems.iter().find(|row| row.decision.fails()).map(|row| row.why.as_str());
+        let failed = worst.map(|worst| format!("{} failed: {worst}", problems(&GatedDecision::fails)));
+        let unmet = Some(goals(GoalState::Unmet)).filter(|goals| !goals.is_empty());
+        let unmet = unmet.map(|goals| format!("unmet goals: {goals}"));
+        let why: Vec<String> = failed.into_iter().chain(unmet).collect();
+        if !why.is_empty() {
             return (EnvelopeStatus::Fail, why.join("; "));
         }
-        let unseen = of(&|row| row.decision == GatedDecision::NotRun);
-        let open = self.goals_in(GoalState::NotRun);
+        let unseen = problems(&|decision| decision == GatedDecision::NotRun);
+        let open = goals(GoalState::NotRun);
         let not_run = if let Some(why) = &self.not_compared {
             Some(why.clone())
         } else if !self.missing.is_empty() {
@@ -221,7 +223,7 @@ impl GateResult {
         if let Some(why) = not_run {
             return (EnvelopeStatus::NotRun, why);
         }
-        let noisy = of(&|row| row.decision == GatedDecision::Compared(RegressionDecision::Noisy));
+        let noisy = problems(&|decision| decision == GatedDecision::Compared(RegressionDecision::Noisy));
         let threshold = percent(self.threshold_percent / 100.0);
         if !noisy.is_empty() {
             let text = format!(
@@ -231,11 +233,6 @@ impl GateResult {
             return (EnvelopeStatus::Noisy, text);
         }
         (EnvelopeStatus::Pass, format!("no problem is slower by more than {threshold}"))
-    }
-
-    fn goals_in(&self, state: GoalState) -> String {
-        let goals = self.goals.iter().filter(|goal| goal.state == state && !goal.is_allowed);
-        goals.map(|goal| goal.goal.as_str()).collect::<Vec<_>>().join("; ")
     }
 
     /// The table of `gate.md`, of a pull request's summary and of a terminal.
