@@ -18,7 +18,7 @@ use evo_protocol::known::{Known, told};
 use evo_protocol::leaderboard::PairedDecision;
 use evo_protocol::measurement::Measurement;
 use evo_protocol::plan::ProblemPlan;
-use evo_space::diagnostic::nearest;
+use evo_space::document::suggestion;
 use evo_space::genome::{Configuration, ContentHash};
 use serde_json::{Value, json};
 
@@ -577,10 +577,8 @@ fn known_goals<'a>(kernel: &'a KernelSpec, space: &str) -> Result<&'a GoalsSpec,
     let unknown = goals.faster_than.iter().find(|goal| peers::named(&goal.peer, &kernel.peers).is_none());
     let Some(FasterGoal { peer, .. }) = unknown else { return Ok(goals) };
     let known = kernel.peers.iter().map(|peer| peer.name.as_str()).chain(SHIPPED.iter().copied());
-    let hint = match nearest(peer, known.clone()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}; [[peers]] adds others", known.collect::<Vec<_>>().join(", ")),
-    };
+    let all = || format!("there are {}; [[peers]] adds others", known.clone().collect::<Vec<_>>().join(", "));
+    let hint = suggestion(peer, known.clone(), all);
     let text = format!("`faster_than` in [goals] of `{space}` names the peer `{peer}`, which nobody has");
     Err(CliError::bad_file(text, Path::new(space)).with_hint(hint))
 }

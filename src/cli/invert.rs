@@ -17,7 +17,7 @@ use evo_protocol::device::{DeviceKind, EntryAttributes};
 use evo_protocol::invert::{InvertDose, InvertMetric, InvertRow, MetricDirection, counted, ranked};
 use evo_protocol::known::Known;
 use evo_protocol::verdict::VerdictClass;
-use evo_space::diagnostic::nearest;
+use evo_space::document::suggestion;
 use evo_space::genome::Configuration;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -126,10 +126,7 @@ struct InvertBrief<'a> {
 fn check_names(only: &[String], kernel: &KernelSpec) -> Result<(), CliError> {
     let known = harm::names(kernel);
     let Some(unknown) = only.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
-    let hint = match nearest(unknown, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}", known.join(", ")),
-    };
+    let hint = suggestion(unknown, known.iter().copied(), || format!("there are {}", known.join(", ")));
     Err(CliError::usage(format!("`--only {unknown}`: there is no such pathology")).with_hint(hint))
 }
 

@@ -15,7 +15,7 @@ use evo_protocol::measurement::{Measurement, TimingMode};
 use evo_protocol::plan::{BufferPlan, ProblemPlan};
 use evo_protocol::request::EvaluationLevel;
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictClass, VerdictKind};
-use evo_space::diagnostic::nearest;
+use evo_space::document::suggestion;
 use evo_space::genome::{Configuration, ContentHash, Genome};
 
 use super::answer::Answer;
@@ -40,7 +40,8 @@ use crate::kernel::resolve::resolve;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec, SpaceFile};
 use crate::report::envelope::CallFacts;
 use crate::report::judged::{
-    Compared, EvaluatedProblem, Measured, Setting, VerdictAnswer, VerdictBrief, VerdictFields, text,
+    Compared, EvaluatedProblem, Measured, Setting, VerdictAnswer, VerdictBrief, VerdictFields, mean_speedup,
+    text,
 };
 use crate::request::answer::not_asked;
 use crate::supervise::job::{Job, JobReach, Judgement, Standing};
@@ -136,10 +137,7 @@ impl Aim {
         };
         let known: Vec<&str> = self.demanded().map(Gate::as_str).chain(beside).collect();
         let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
-        let hint = match nearest(unknown, known.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", known.join(", ")),
-        };
+        let hint = suggestion(unknown, known.iter().copied(), || format!("there are {}", known.join(", ")));
         Err(CliError::usage(format!("`--allow-not-run {unknown}`: nothing that runs here has this name"))
             .with_hint(hint))
     }
@@ -369,7 +367,9 @@ impl<'a> OpenedCandidate<'a> {
             ),
         };
         let rows: Vec<RivalProblem> = job.timed.iter().enumerate().map(row).collect();
-        judged.score = score(&rows, &job.timed);
+        let canonical = rows.iter().zip(&job.timed).filter(|(row, _)| row.canonical);
+        let ratios = canonical.map(|(row, plan)| (plan.weight, row.ratio.map(|ratio| ratio.median)));
+        judged.score = mean_speedup(ratios);
         judged.findings.problems = rows;
     }
 
@@ -518,16 +518,6 @@ fn canonical(kernel: &KernelSpec, plans: &[ProblemPlan]) -> Vec<bool> {
     };
     let marked: Vec<bool> = plans.iter().map(is_marked).collect();
     if marked.contains(&true) { marked } else { vec![true; plans.len()] }
-}
-
-/// The weighted geometric mean of the speed-ups; `None` unless all canonical problems have one.
-fn score(rows: &[RivalProblem], plans: &[ProblemPlan]) -> Option<f64> {
-    let (mut sum, mut weights) = (0.0, 0.0);
-    for (row, plan) in rows.iter().zip(plans).filter(|(row, _)| row.canonical) {
-        sum -= plan.weight * row.ratio?.median.ln();
-        weights += plan.weight;
-    }
-    Some((sum / weights).exp()).filter(|score| score.is_finite() && *score > 0.0)
 }
 
 /// Another point of a space, judged on the same lane.

@@ -8,8 +8,8 @@ use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fmt, thread};
 
 use clap::{Args, ValueEnum};
 use evo_device::host::room;
@@ -17,7 +17,7 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{EnvelopeStatus, LimitName};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::known::Known;
-use evo_protocol::verdict::GateState;
+use evo_protocol::verdict::{GateState, Verdict};
 use evo_space::genome::Configuration;
 use serde_json::json;
 
@@ -38,7 +38,6 @@ use crate::kernel::spec::SpaceFile;
 use crate::report::envelope::ResultAlone;
 use crate::report::sanitize::{self, SanitizeResult, Sanitized};
 use crate::supervise::job::{Job, Standing};
-use crate::supervise::lane::LaneLimits;
 use crate::tool::{FoundTool, ToolFailure, ToolKind, ToolPlaces, ToolState, locate};
 
 pub fn run(arguments: &SanitizeArgs, call: &Call) -> Result<Answer, CliError> {
@@ -273,16 +272,11 @@ impl SanitizerChoice {
 const HOST: &str = "host";
 
 /// The host device beside a GPU. `F` holds a space file with a kernel.
+#[derive(Debug)]
 pub struct HostTwin<F> {
     file: F,
     setup: DeviceSetup,
     seed: u64,
-}
-
-impl<F> fmt::Debug for HostTwin<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HostTwin").field("seed", &self.seed).finish_non_exhaustive()
-    }
 }
 
 impl<F: Deref<Target = SpaceFile> + Send + Sync> HostTwin<F> {
@@ -299,33 +293,29 @@ impl<F: Deref<Target = SpaceFile> + Send + Sync> HostTwin<F> {
         Some(HostTwin { file, setup, seed })
     }
 
-    /// Why the source may not run here: who asked for a GPU did not ask for native code, unless `--sandbox off` says so.
-    fn unfenced(&self) -> Result<Option<String>, CliError> {
-        if self.setup.sandbox == SandboxMode::Off {
-            return Ok(None);
-        }
-        let rooms = device_lane::rooms(self.setup.sandbox)?;
-        let report = room::fences(&rooms)?;
-        Ok((!report.keeps_in()).then(|| {
-            format!("its fences do not hold here ({report}), and `--sandbox off` would do without them")
-        }))
-    }
-
     fn judged(&self, configuration: &Configuration, limit: Duration) -> Result<TwinAnswer, CliError> {
         let until = Some(Instant::now() + limit);
         let setup = DeviceSetup { until, ..self.setup.clone() };
-        if let Some(why) = self.unfenced()? {
-            return Ok(TwinAnswer::Silent(why));
+        // Who asked for a GPU did not ask for native code, unless `--sandbox off` says so.
+        if setup.sandbox != SandboxMode::Off {
+            let report = room::fences(&device_lane::rooms(setup.sandbox)?)?;
+            if !report.keeps_in() {
+                return Ok(TwinAnswer::Silent(format!(
+                    "its fences do not hold here ({report}), and `--sandbox off` would do without them"
+                )));
+            }
         }
         let kernel = session::kernel_of(&self.file)?;
-        let limits = LaneLimits { step_max: setup.step_max, ..LaneLimits::default() };
-        let mut lane = device_lane::lane_within(&setup, Some(kernel), limits)?;
+        let mut lane = device_lane::lane(&setup, Some(kernel))?;
         // Its own problems may be far too large for a processor; shapes are derived without them too.
         let recipe = session::recipe(kernel, &[], &setup, lane.info(), self.seed)?;
-        let refused = |label: String| TwinAnswer::Silent(format!("it cannot be run there: {label}"));
+        let refused = |verdict: &Verdict| {
+            let (label, first) = (verdict.label(), verdict.message.lines().next().unwrap_or_default());
+            Ok(TwinAnswer::Silent(format!("it cannot be run there: {label}: {first}")))
+        };
         let prepared = match recipe.prepare(configuration) {
             Ok(prepared) => prepared,
-            Err(own) => return Ok(refused(format!("{}: {}", own.verdict.label(), own.verdict.message))),
+            Err(failure) => return refused(&failure.verdict),
         };
         let Some(instrumented) = recipe.instrumented(&prepared) else {
             return Ok(TwinAnswer::Silent("there is no instrumented build".to_string()));
@@ -337,16 +327,13 @@ impl<F: Deref<Target = SpaceFile> + Send + Sync> HostTwin<F> {
         });
         let binaries = match plain? {
             Ok(binaries) => binaries,
-            Err(own) => {
-                let first = own.message.lines().next().unwrap_or_default();
-                return Ok(refused(format!("{}: {first}", own.label())));
-            }
+            Err(verdict) => return refused(&verdict),
         };
         let variant_hash = configuration.hash();
         let order = JobOrder { number: 0, label: configuration.to_string(), variant_hash, deep: None };
         let mut job = match recipe.job(&prepared, &binaries, order) {
             Ok(job) => job.watched(),
-            Err(own) => return Ok(refused(format!("{}: {}", own.verdict.label(), own.verdict.message))),
+            Err(failure) => return refused(&failure.verdict),
         };
         if job.tiny.is_empty() {
             return Ok(TwinAnswer::Silent(format!("no small shape: {}", job.tiny_notes.absent)));
@@ -448,11 +435,6 @@ mod tests {
         let outcomes = [outcome(Pass, None), outcome(Pass, None)];
         check(&answered(&outcomes, &[], &[]), ExitCode::Done, EnvelopeStatus::Pass, None);
     }
-}
-
-#[cfg(test)]
-mod args_tests {
-    use super::*;
 
     #[test]
     fn generations_are_counted_from_one() {

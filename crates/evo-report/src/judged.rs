@@ -381,10 +381,17 @@ impl Measured<'_> {
         let missing = self.compared.map_or(NOT_PASSED, Compared::why_missing);
         let error = self.compared.and_then(|all| all.problems.iter().find_map(|pair| pair.as_ref().err()));
         let fewest = self.plans.iter().min_by_key(|plan| blocks(plan));
+        let pairs = self
+            .compared
+            .filter(|compared| compared.missing.is_none() && compared.problems.len() == self.plans.len());
+        let ratios = pairs.map(|compared| {
+            let pairs = self.plans.iter().zip(&compared.problems);
+            pairs.map(|(plan, pair)| (plan.weight, pair.as_ref().ok().map(|pair| pair.ratio)))
+        });
         Figures {
             latency_ms: Known::number(latency_ms, NOT_PASSED),
             speedup_vs_baseline: Known::number(
-                self.compared.and_then(|compared| mean_speedup(self.plans, compared)),
+                ratios.and_then(mean_speedup),
                 error.map_or(missing, String::as_str),
             ),
             speedup_vs_torch: Known::Unknown(NO_TORCH.into()),
@@ -449,16 +456,14 @@ impl Compared {
     }
 }
 
-/// The weighted geometric mean of the speed-ups; `None` unless all problems have one.
-fn mean_speedup(plans: &[ProblemPlan], compared: &Compared) -> Option<f64> {
-    if compared.missing.is_some() || plans.len() != compared.problems.len() || plans.is_empty() {
-        return None;
-    }
+/// The geometric mean of the speed-ups, from weights and ratios of times; `None` unless all ratios are known.
+pub fn mean_speedup(ratios: impl Iterator<Item = (f64, Option<f64>)>) -> Option<f64> {
     let (mut sum, mut weights) = (0.0, 0.0);
-    for (plan, pair) in plans.iter().zip(&compared.problems) {
-        sum -= plan.weight * pair.as_ref().ok()?.ratio.ln();
-        weights += plan.weight;
+    for (weight, ratio) in ratios {
+        sum -= weight * ratio?.ln();
+        weights += weight;
     }
+    // Of no ratio at all it is no number.
     Some((sum / weights).exp()).filter(|speedup| speedup.is_finite() && *speedup > 0.0)
 }
 
