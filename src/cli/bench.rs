@@ -23,17 +23,17 @@ use super::exit_code::ExitCode;
 use super::session::{self, DeviceSetup};
 use super::{cache, evaluate, judge, output, peers, seed};
 use crate::bench::{
-    self, BenchError, BenchFolder, BenchOrder, BenchOutcome, BenchRow, Implementation, OwnCandidate,
-    RowStatus,
+    self, BenchError, BenchFolder, BenchOrder, BenchOutcome, BenchRow, BenchShape, Implementation,
+    OwnCandidate, RowStatus,
 };
 use crate::engine::candidate::ResolvedCandidate;
 use crate::journal::error::JournalError;
-use crate::kernel::spec::ProblemSpec;
+use crate::peer::PeerSeat;
 use crate::report::envelope::KnownSoFar;
 use crate::supervise::lane::Lane;
 
 /// Rounds of two blocks: twelve blocks give an interval, and six are the fewest of which one is claimed.
-pub const ROUNDS: u32 = 6;
+const ROUNDS: u32 = 6;
 const ROUNDS_QUICK: u32 = 3;
 /// A quick run begins no shape after this.
 const QUICK: Duration = Duration::from_secs(45);
@@ -69,7 +69,8 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
         ranking_mode: plan.ranking,
         rounds: arguments.rounds.unwrap_or(if quick { ROUNDS_QUICK } else { ROUNDS }),
     };
-    let own = own(&plan, &setup, &mut lane, seed)?;
+    let named: Vec<_> = plan.candidates.iter().map(|(name, own)| (name.as_str(), own)).collect();
+    let own = candidates(&named, &plan.shapes, &setup, &mut lane, seed)?;
     // From here on others wait: two at once would disturb each other's times.
     let _turn = evaluate::take_turn(&arguments.out, &setup.choice)?;
     let made = folder(&arguments.out, &plan, &run, &mut lane, repro);
@@ -96,8 +97,8 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
         cache: setup.farm.cache.clone(),
     };
     let mut keep = |rows: &[BenchRow], all: &[Implementation]| folder.keep(("unfinished", &[]), rows, all);
-    let done = bench::run(order, &mut |prepared| judge::compile(&setup, prepared), &mut keep);
-    let (rows, implementations) = done.map_err(ended)?;
+    let (rows, implementations) =
+        bench::run(order, &mut |prepared| judge::compile(&setup, prepared), &mut keep)?;
     let BenchOutcome { status, why, allowed } =
         bench::outcome(&rows, &implementations, !plan.peers.is_empty(), &arguments.allow_not_run);
     folder.keep((word(status), &why), &rows, &implementations).map_err(|error| files(&error))?;
@@ -210,47 +211,66 @@ fn check_allowed(arguments: &BenchArgs, plan: &BenchPlan) -> Result<(), CliError
     Err(CliError::usage(text).with_hint(hint))
 }
 
-/// Our own implementations, which nobody has built yet.
-fn own<'a>(
-    plan: &'a BenchPlan,
+/// Candidates with their names in rows, which nobody has built yet. They will be asked for these shapes.
+fn candidates<'a>(
+    named: &[(&str, &'a ResolvedCandidate)],
+    shapes: &'a [BenchShape],
     setup: &DeviceSetup,
     lane: &mut Lane,
     seed: u64,
 ) -> Result<Vec<OwnCandidate<'a>>, CliError> {
+    let problems: Vec<_> = shapes.iter().map(|shape| &shape.problem).collect();
     let mut all = Vec::new();
-    for (name, resolved) in &plan.candidates {
-        let problems: Vec<_> = plan.shapes.iter().map(|shape| &shape.problem).collect();
-        let own = own_candidate(name, resolved, &problems, setup, lane, seed)?;
+    for (name, resolved) in named {
+        let kernel = session::kernel_of(&resolved.file)?;
+        let recipe = session::recipe(kernel, &[], setup, lane, seed)?.serving(problems.iter().copied());
         if all.is_empty() {
-            let kernel = session::kernel_of(&resolved.file)?;
-            judge::rehearse(lane, kernel, &problems, &resolved.configuration, &own.recipe)?;
+            judge::rehearse(lane, kernel, &problems, &resolved.configuration, &recipe)?;
         }
-        all.push(own);
+        let version = resolved.provenance.source_hash.as_ref().map(|hash| hash.short().to_string());
+        let (space, configuration) = (&resolved.file.space, resolved.configuration.clone());
+        all.push(OwnCandidate::new(name.to_string(), version, space, configuration, recipe));
     }
     Ok(all)
 }
 
-/// A candidate that nobody has built yet, as rows name it. `problems` are those that it will be asked for.
-pub fn own_candidate<'a>(
-    name: &str,
-    resolved: &'a ResolvedCandidate,
-    problems: &[&ProblemSpec],
+/// The rows of candidates and peers in the mode that ranks, for commands that keep none of them.
+pub fn rows(
+    named: &[(&str, &ResolvedCandidate)],
+    peers: Vec<PeerSeat>,
+    shapes: &[BenchShape],
     setup: &DeviceSetup,
-    lane: &Lane,
+    lane: &mut Lane,
     seed: u64,
-) -> Result<OwnCandidate<'a>, CliError> {
-    let recipe = session::recipe(session::kernel_of(&resolved.file)?, &[], setup, lane, seed)?;
-    let recipe = recipe.serving(problems.iter().copied());
-    let version = resolved.provenance.source_hash.as_ref().map(|hash| hash.short().to_string());
-    let (space, configuration) = (&resolved.file.space, resolved.configuration.clone());
-    Ok(OwnCandidate::new(name.to_string(), version, space, configuration, recipe))
+    deep: bool,
+) -> Result<Vec<BenchRow>, CliError> {
+    let Some((_, first)) = named.first() else { return Ok(Vec::new()) };
+    let kernel = session::kernel_of(&first.file)?;
+    let ranking = kernel.objective.ranking.timing();
+    let own = candidates(named, shapes, setup, lane, seed)?;
+    let order = BenchOrder {
+        lane,
+        kernel,
+        own,
+        peers,
+        shapes,
+        modes: &[ranking],
+        ranking,
+        rounds: ROUNDS,
+        deep,
+        until: None,
+        seed,
+        cache: setup.farm.cache.clone(),
+    };
+    let compile = &mut |prepared: &_| judge::compile(setup, prepared);
+    bench::run(order, compile, &mut |_, _| Ok(())).map(|(rows, _)| rows)
 }
 
-/// What ended a run.
-pub fn ended(error: BenchError<CliError>) -> CliError {
-    match error {
-        BenchError::Compile(error) => error,
-        BenchError::Lost(why) => CliError::device(why),
-        BenchError::Files(error) => files(&error),
+impl From<BenchError> for CliError {
+    fn from(error: BenchError) -> CliError {
+        match error {
+            BenchError::Lost(why) => CliError::device(why),
+            BenchError::Files(error) => files(&error),
+        }
     }
 }

@@ -32,7 +32,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::bench::{self as bench_command, ROUNDS};
+use super::bench as bench_command;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
@@ -40,7 +40,7 @@ use super::export_plan::{self, VariantWish};
 use super::judge::{self, Aim, Bench, CROSSCHECK};
 use super::one_args::TestOneArgs;
 use super::{candidate, evaluate, output, peers, session, test_one};
-use crate::bench::{self, BenchOrder, BenchRow, BenchShape, RowStatus, peer_problem};
+use crate::bench::{self, BenchRow, BenchShape, RowStatus, peer_problem};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::journal::own_folder::OwnFolder;
 use crate::kernel::spec::{PeerSpec, ProblemSpec, ReferenceSpec, SpaceFile};
@@ -650,28 +650,11 @@ fn against_peers(
     let Bench { setup, lane, seed, job, .. } = bench;
     let kernel = session::kernel_of(&own.file)?;
     let is_timed = |shape: &BenchShape| job.timed.iter().any(|plan| plan.name == shape.problem.name);
-    let shapes: Vec<BenchShape> =
-        bench::of_problems(kernel, setup.choice.kind).into_iter().filter(is_timed).collect();
+    let mut shapes = bench::of_problems(kernel, setup.choice.kind);
+    shapes.retain(is_timed);
     let seats = peers::start(peers, &setup.choice.spec, false)?;
-    let problems: Vec<_> = shapes.iter().map(|shape| &shape.problem).collect();
-    let candidate = bench_command::own_candidate(OURS, own, &problems, setup, lane, *seed)?;
+    let rows = bench_command::rows(&[(OURS, own)], seats, &shapes, setup, lane, *seed, false)?;
     let mode = kernel.objective.ranking.timing();
-    let order = BenchOrder {
-        lane,
-        kernel,
-        own: vec![candidate],
-        peers: seats,
-        shapes: &shapes,
-        modes: &[mode],
-        ranking: mode,
-        rounds: ROUNDS,
-        deep: false,
-        until: None,
-        seed: *seed,
-        cache: setup.farm.cache.clone(),
-    };
-    let done = bench::run(order, &mut |prepared| judge::compile(setup, prepared), &mut |_, _| Ok(()));
-    let (rows, _) = done.map_err(bench_command::ended)?;
     let time = |row: &BenchRow| row.modes.get(mode.as_str()).map(|own| own.p50_ns);
     let of = |problem: &str, is_own: bool| {
         let own = rows.iter().filter(|row| {

@@ -14,16 +14,16 @@ use evo_system::scratch::{ScratchFolder, ScratchPlace};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use super::bench::{self, ROUNDS};
+use super::bench;
 use super::candidate::{self, CandidateArgs};
 use super::error::CliError;
 use super::export_args::ExportArgs;
 use super::export_plan::ExportPlan;
 use super::export_plan::{self, LaunchLook};
 use super::export_plan::{ExportedVariant, VariantWish};
-use super::judge::{self, AskedCandidate};
+use super::judge::AskedCandidate;
 use super::{device_lane, evaluate, session};
-use crate::bench::{BenchOrder, BenchRow, BenchShape, RowStatus, of_problems, run};
+use crate::bench::{BenchRow, BenchShape, RowStatus, of_problems};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::specialize;
 use crate::peer::{PeerCommand, PeerSeat, SCRIPT};
@@ -157,30 +157,11 @@ impl Verifier<'_> {
         let exported = if with_source { Some(self.exported(folder)?) } else { None };
         let run_arguments = &self.arguments.one.run;
         let mut lane = device_lane::lane(setup, run_arguments.worker_command.as_deref(), Some(kernel))?;
-        let problems: Vec<_> = shapes.iter().map(|own| &own.problem).collect();
-        let mut own = vec![bench::own_candidate(OURS, &original, &problems, setup, &lane, *seed)?];
-        judge::rehearse(&mut lane, kernel, &problems, &original.configuration, &own[0].recipe)?;
-        if let Some(exported) = &exported {
-            own.push(bench::own_candidate(SOURCE, exported, &problems, setup, &lane, *seed)?);
-        }
         let (peers, mut rows) = self.peers(folder, in_python)?;
+        let named = [(OURS, Some(&original)), (SOURCE, exported.as_ref())];
+        let named: Vec<_> = named.into_iter().filter_map(|(name, own)| Some((name, own?))).collect();
+        let found = bench::rows(&named, peers, &shapes, setup, &mut lane, *seed, true)?;
         let mode = kernel.objective.ranking.timing();
-        let order = BenchOrder {
-            lane: &mut lane,
-            kernel,
-            own,
-            peers,
-            shapes: &shapes,
-            modes: &[mode],
-            ranking: mode,
-            rounds: ROUNDS,
-            deep: true,
-            until: None,
-            seed: *seed,
-            cache: setup.farm.cache.clone(),
-        };
-        let done = run(order, &mut |prepared| judge::compile(setup, prepared), &mut |_, _| Ok(()));
-        let (found, _) = done.map_err(bench::ended)?;
         rows.extend(self.rows(&found, mode.as_str(), with_source, in_python));
         Ok(rows)
     }

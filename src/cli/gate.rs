@@ -31,7 +31,7 @@ use super::one_args::{RunArgs, TestOneArgs};
 use super::profile::{CounterLook, CounterOrder, CounterSubject, error_of, look};
 use super::rival::ChosenRival;
 use super::{bench as bench_command, device_lane, output, peers, session, words};
-use crate::bench::{self, BenchOrder, BenchRow, RowStatus};
+use crate::bench::{self, BenchRow, RowStatus};
 use crate::engine::candidate::{
     CandidateKind, CandidateRequest, ConfigurationChoice, TextChoice, differences, resolve,
 };
@@ -611,26 +611,9 @@ fn beside(arguments: &GateArgs, asked: &AskedCandidate, name: &str) -> Result<Pe
     let mut lane = device_lane::lane(setup, arguments.run.worker_command.as_deref(), Some(kernel))?;
     let mut shapes = bench::of_problems(kernel, setup.choice.kind);
     shapes.retain(|shape| !shape.problem.on_request);
-    let problems: Vec<_> = shapes.iter().map(|shape| &shape.problem).collect();
-    let own = bench_command::own_candidate(OWN, &asked.candidate, &problems, setup, &lane, asked.seed)?;
-    let ranking = kernel.objective.ranking.timing();
-    let order = BenchOrder {
-        lane: &mut lane,
-        kernel,
-        own: vec![own],
-        peers: seats,
-        shapes: &shapes,
-        modes: &[ranking],
-        ranking,
-        rounds: bench_command::ROUNDS,
-        // The gate has just looked at the candidate for as long as at a finalist.
-        deep: false,
-        until: None,
-        seed: asked.seed,
-        cache: setup.farm.cache.clone(),
-    };
-    let done = bench::run(order, &mut |prepared| judge::compile(setup, prepared), &mut |_, _| Ok(()));
-    done.map(|(rows, _)| Ok(rows)).map_err(bench_command::ended)
+    // The gate has just looked at the candidate for as long as at a finalist, which is not done again.
+    let named = [(OWN, &asked.candidate)];
+    bench_command::rows(&named, seats, &shapes, setup, &mut lane, asked.seed, false).map(Ok)
 }
 
 /// The candidate beside the peer on one problem.

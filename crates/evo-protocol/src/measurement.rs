@@ -79,7 +79,7 @@ pub enum StopRule {
 }
 
 /// How samples are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TimingMode {
     /// Device time per call, back to back (CUDA: graph replay of a batch).
