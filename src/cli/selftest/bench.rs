@@ -62,6 +62,11 @@ impl<'a> SelftestBench<'a> {
         Configuration::new(pairs.collect())
     }
 
+    /// The default configuration of a space of faults with this one.
+    pub fn with_fault(&self, fault: &str) -> Configuration {
+        self.configuration(&[("FAULT", Value::from(fault))])
+    }
+
     /// Compiles a configuration into a job, by these compilers. The inner error is the variant's own verdict.
     pub fn job_by(
         &self,
