@@ -9,7 +9,6 @@ use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict};
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::space::SearchSpace;
-use evo_space::value::Value;
 use serde_json::json;
 
 use super::figures::BenchCell;
@@ -68,16 +67,6 @@ impl<'a> OwnCandidate<'a> {
         OwnCandidate { name, version, space, configuration, recipe, builds: BTreeMap::new() }
     }
 
-    /// The configuration at a shape, whose axes may set parameters.
-    pub(super) fn configuration_at(&self, parameters: &[(String, Value)]) -> Configuration {
-        let value = |name: &str, own: &Value| {
-            let set = parameters.iter().find(|(other, _)| other == name);
-            set.map_or_else(|| own.clone(), |(_, value)| value.clone())
-        };
-        let pairs = self.configuration.iter().map(|(name, own)| (name.into(), value(name, own)));
-        Configuration::new(pairs.collect())
-    }
-
     /// The candidate at one configuration. `deep` compiles an instrumented build too.
     fn built<E>(
         &self,
@@ -127,7 +116,7 @@ impl<'a> OwnCandidate<'a> {
         compile: &mut Compile<'_, E>,
         cell: &mut BenchCell,
     ) -> Result<(), E> {
-        let configuration = self.configuration_at(&shape.parameters);
+        let configuration = self.configuration.with(&shape.parameters);
         let hash = configuration.hash();
         let mut built = match self.builds.remove(&hash) {
             Some(built) => built,

@@ -293,7 +293,7 @@ impl BenchRunner<'_, '_> {
     fn worker(&mut self, (shape, at): Place) -> Result<&mut BlockWorker, LaneError> {
         let none = || LaneError::Unexpected { found: "the candidate was not built".to_string() };
         let own = &self.order.own[at];
-        let hash = own.configuration_at(&self.order.shapes[shape].parameters).hash();
+        let hash = own.configuration.with(&self.order.shapes[shape].parameters).hash();
         if self.workers.get(&at).is_none_or(|(loaded, _)| *loaded != hash) {
             let Some(Ok(built)) = own.builds.get(&hash) else { return Err(none()) };
             // The old one ends before the new one takes memory.

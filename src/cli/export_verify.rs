@@ -25,8 +25,9 @@ use super::judge::AskedCandidate;
 use super::{device_lane, evaluate, session};
 use crate::bench::{BenchRow, BenchShape, RowStatus, of_problems};
 use crate::engine::candidate::ResolvedCandidate;
+use crate::kernel::spec::PeerSpec;
 use crate::kernel::specialize;
-use crate::peer::{PeerCommand, PeerSeat, SCRIPT};
+use crate::peer::{PeerSeat, SCRIPT};
 use crate::tool::{ToolKind, ToolPlaces, find};
 
 /// How implementations are called in the run.
@@ -221,13 +222,9 @@ impl Verifier<'_> {
         let words =
             [python.display().to_string(), "-B".into(), format!("{path}/verify_peer.py"), path.clone()];
         let formats = in_python.iter().map(|own| own.as_str().to_string());
-        let command = PeerCommand {
-            name: PEER.to_string(),
-            command: words.into_iter().chain(formats).collect(),
-            folder: Some(place.to_path_buf()),
-            timeout: TIMEOUT,
-        };
-        match PeerSeat::start(command, &self.asked.setup.choice.spec) {
+        let (name, command) = (PEER.to_string(), words.into_iter().chain(formats).collect());
+        let peer = PeerSpec { name, command, folder: place.to_path_buf(), ..PeerSpec::default() };
+        match PeerSeat::start(peer, TIMEOUT, &self.asked.setup.choice.spec) {
             Ok(seat) => Ok((vec![seat], Vec::new())),
             Err(error) => Ok((Vec::new(), not_run(&format!("Python does not start: {error}")))),
         }

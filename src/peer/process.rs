@@ -3,7 +3,7 @@
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use evo_space::text::{printable, shortened};
 
 use super::claims::ClaimedTime;
 use super::protocol::{PEER_VERSION, PeerAnswer, PeerImplementation, PeerProblem, PeerRequest};
+use crate::kernel::spec::PeerSpec;
 use crate::process::{CappedLog, Conversation, DeathCause, ProcessDeath, ProcessGroup, RunMark, signal_name};
 
 /// Bytes kept of what a peer prints on stderr, and letters of it and of its reasons that are shown.
@@ -23,19 +24,6 @@ const LINE_MAX: usize = 1 << 20;
 const IMPLEMENTATIONS_MAX: usize = 64;
 /// Between the farewell and SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
-
-/// How a peer is started.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PeerCommand {
-    /// As rows name it.
-    pub name: String,
-    /// Program and arguments; a program with a slash lies in the folder.
-    pub command: Vec<String>,
-    /// Where it runs; our own folder where absent.
-    pub folder: Option<PathBuf>,
-    /// How long it may take to answer one question.
-    pub timeout: Duration,
-}
 
 /// Why a peer gave no answer that counts.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,19 +57,19 @@ struct PeerProcess {
 }
 
 impl PeerProcess {
-    fn start(own: &PeerCommand) -> io::Result<PeerProcess> {
-        let Some((program, arguments)) = own.command.split_first() else {
+    /// A program with a slash lies in the peer's folder, which is our own where it has none.
+    fn start(peer: &PeerSpec) -> io::Result<PeerProcess> {
+        let Some((program, arguments)) = peer.command.split_first() else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "its command is empty"));
         };
-        let program = match &own.folder {
-            Some(folder) if program.contains('/') => folder.join(program),
-            _ => PathBuf::from(program),
-        };
+        let folder = std::path::absolute(if peer.folder.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            &peer.folder
+        })?;
+        let program = if program.contains('/') { folder.join(program) } else { PathBuf::from(program) };
         let mut command = Command::new(program);
-        command.args(arguments);
-        if let Some(folder) = &own.folder {
-            command.current_dir(folder);
-        }
+        command.args(arguments).current_dir(folder);
         let log = CappedLog::of_end(LOG_MAX);
         let mark = RunMark::put_on(&mut command);
         let talk = Conversation::start(command, PEER_VERSION, ProcessGroup::default(), log)?;
@@ -92,7 +80,9 @@ impl PeerProcess {
 /// A peer over a whole run: greeted once, started again after a death, and given up after several.
 #[derive(Debug)]
 pub struct PeerSeat {
-    command: PeerCommand,
+    peer: PeerSpec,
+    /// How long it may take to answer one question.
+    timeout: Duration,
     device: String,
     /// Absent after a death, until the next problem.
     process: Option<PeerProcess>,
@@ -108,10 +98,11 @@ pub struct PeerSeat {
 
 impl PeerSeat {
     /// Starts a peer's process; it is asked nothing yet.
-    pub fn start(command: PeerCommand, device: &str) -> io::Result<PeerSeat> {
-        let process = PeerProcess::start(&command)?;
+    pub fn start(peer: PeerSpec, timeout: Duration, device: &str) -> io::Result<PeerSeat> {
+        let process = PeerProcess::start(&peer)?;
         Ok(PeerSeat {
-            command,
+            peer,
+            timeout,
             device: device.to_string(),
             process: Some(process),
             is_greeted: false,
@@ -125,7 +116,7 @@ impl PeerSeat {
 
     /// As rows name it.
     pub fn name(&self) -> &str {
-        &self.command.name
+        &self.peer.name
     }
 
     /// What it said of itself.
@@ -209,7 +200,7 @@ impl PeerSeat {
                 let why = format!("it died {} times, the last time: {}", self.deaths, self.why);
                 return Err(PeerFailure::Dead(why));
             }
-            let started = PeerProcess::start(&self.command);
+            let started = PeerProcess::start(&self.peer);
             let failed = |error: io::Error| PeerFailure::Dead(format!("it does not start again: {error}"));
             self.process = Some(started.map_err(failed)?);
             self.is_greeted = false;
@@ -238,7 +229,7 @@ impl PeerSeat {
         // In whole tenths of a second, since people read it.
         let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
         let left = left.map(|left| Duration::from_millis((left.as_millis() / 100).max(1) as u64 * 100));
-        let patience = left.map_or(self.command.timeout, |left| left.min(self.command.timeout));
+        let patience = left.map_or(self.timeout, |left| left.min(self.timeout));
         let Some(process) = &mut self.process else {
             return Err(PeerFailure::Dead(format!("its process is gone: {}", self.why)));
         };

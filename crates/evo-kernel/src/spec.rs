@@ -89,7 +89,7 @@ pub struct DiagnoseDose {
     pub define: Vec<(String, String)>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PeerSpec {
     pub name: String,
     /// Program and arguments; empty for a peer that comes with evo.

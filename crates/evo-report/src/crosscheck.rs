@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use evo_protocol::crosscheck::CrosscheckRow;
 
+use crate::table::{markdown_cell, markdown_table};
+
 /// Where it was found.
 #[derive(Clone, Copy, Debug)]
 pub struct CrosscheckSetting<'a> {
@@ -71,41 +73,37 @@ pub fn markdown(rows: &[CrosscheckRow], setting: &CrosscheckSetting<'_>) -> Stri
     let floor = noise_floor.map_or(String::new(), |floor| {
         format!("; the default configuration differs from itself by {}", percent(Some(floor)))
     });
-    let mut text = format!(
-        "# Other clocks and checks on `{kernel}`\n\n**{}**\n\n{configuration} on {device}. evo's verdict: `{verdict}`{floor}.\n\n| harness | problem | | mode | time | spread | evo | ratio | \
-         answers | evo's answers | faster than default | faster than peer | signs kept | remark |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
-        cell(&headline(rows))
-    );
-    for row in rows {
-        let version = row.version.as_ref().map(|own| format!(" ({own})")).unwrap_or_default();
-        let harness = format!("{}{version}", row.harness);
-        let mode = row.mode.map_or("", |mode| mode.as_str());
-        let time = |time: Option<f64>| time.map(micro).unwrap_or_default();
-        let ratio = row.ratio.map(|ratio| format!("{ratio:.3}")).unwrap_or_default();
-        let spread = row.spread_ratio.map(|_| percent(row.spread_ratio)).unwrap_or_default();
-        let answers = |own: Option<bool>| own.map_or("", |own| if own { "right" } else { "wrong" });
-        let yes = |own: Option<bool>| own.map_or("", |own| if own { "yes" } else { "no" });
-        let cells = [
-            &harness,
-            &row.problem,
-            word(row),
-            mode,
-            &time(row.time_ns),
-            &spread,
-            &time(row.evo_ns),
-            &ratio,
-            answers(row.correct),
-            answers(row.evo_correct),
-            yes(row.faster_than_baseline),
-            yes(row.faster_than_peer),
-            yes(row.sign_kept),
-            row.reason.as_deref().unwrap_or_default(),
-        ];
-        let _ = writeln!(text, "| {} |", cells.map(cell).join(" | "));
-    }
-    let _ = write!(text, "\nagain: `{repro}`\n");
-    text
+    let columns = "harness | problem | | mode | time | spread | evo | ratio | answers | evo's answers | \
+                   faster than default | faster than peer | signs kept | remark";
+    let time = |time: Option<f64>| time.map(micro).unwrap_or_default();
+    let word_of = |[yes, no]: [&str; 2], own: Option<bool>| {
+        own.map_or("", |own| if own { yes } else { no }).to_string()
+    };
+    let (answers, yes) = (["right", "wrong"], ["yes", "no"]);
+    let rows_of = rows.iter().map(|row| {
+        [
+            row.harness.clone() + &row.version.as_ref().map(|own| format!(" ({own})")).unwrap_or_default(),
+            row.problem.clone(),
+            word(row).to_string(),
+            row.mode.map_or("", |mode| mode.as_str()).to_string(),
+            time(row.time_ns),
+            row.spread_ratio.map(|_| percent(row.spread_ratio)).unwrap_or_default(),
+            time(row.evo_ns),
+            row.ratio.map(|ratio| format!("{ratio:.3}")).unwrap_or_default(),
+            word_of(answers, row.correct),
+            word_of(answers, row.evo_correct),
+            word_of(yes, row.faster_than_baseline),
+            word_of(yes, row.faster_than_peer),
+            word_of(yes, row.sign_kept),
+            row.reason.clone().unwrap_or_default(),
+        ]
+    });
+    format!(
+        "# Other clocks and checks on `{kernel}`\n\n**{}**\n\n{configuration} on {device}. evo's verdict: \
+         `{verdict}`{floor}.\n\n{}\nagain: `{repro}`\n",
+        markdown_cell(&headline(rows)),
+        markdown_table(columns, rows_of)
+    )
 }
 
 fn word(row: &CrosscheckRow) -> &'static str {
@@ -124,11 +122,6 @@ fn micro(time_ns: f64) -> String {
 
 fn percent(share: Option<f64>) -> String {
     share.map_or("unknown".to_string(), |share| format!("{:.1} %", 100.0 * share))
-}
-
-/// What stands in a cell of a table: a bar would begin another one.
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ")
 }
 
 #[cfg(test)]

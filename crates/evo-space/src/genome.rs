@@ -40,6 +40,15 @@ impl Configuration {
         Configuration { pairs }
     }
 
+    /// The same with some values changed.
+    pub fn with<S: AsRef<str>>(&self, changes: &[(S, Value)]) -> Configuration {
+        let value = |name: &str, value: &Value| {
+            let change = changes.iter().find(|(other, _)| other.as_ref() == name);
+            change.map_or(value, |(_, value)| value).clone()
+        };
+        Configuration::new(self.iter().map(|(name, own)| (name.into(), value(name, own))).collect())
+    }
+
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.pairs.iter().find(|(own, _)| &**own == name).map(|(_, value)| value)
     }

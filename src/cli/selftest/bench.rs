@@ -1,7 +1,5 @@
 //! A kernel, its compilers and a lane: what the self-tests need to judge one configuration.
 
-use std::sync::Arc;
-
 use evo_device::device::Device;
 use evo_device::open::open;
 use evo_protocol::binary::{HEADER_END, KernelSource};
@@ -52,14 +50,8 @@ impl<'a> SelftestBench<'a> {
 
     /// The default configuration with some values changed.
     pub fn configuration(&self, changes: &[(&str, Value)]) -> Configuration {
-        let pairs = self.file.space.parameters().iter().map(|parameter| {
-            let change = changes.iter().find(|(name, _)| *name == &*parameter.name);
-            (
-                Arc::clone(&parameter.name),
-                change.map_or(parameter.default_value(), |(_, value)| value).clone(),
-            )
-        });
-        Configuration::new(pairs.collect())
+        let space = &self.file.space;
+        space.configuration(&space.default_genome()).with(changes)
     }
 
     /// The default configuration of a space of faults with this one.

@@ -37,21 +37,21 @@ pub struct PlainOrder {
     pub seed: u64,
 }
 
-/// What became of it.
-#[derive(Debug, Serialize, Deserialize)]
-pub enum PlainReply {
-    /// All outputs are within their bounds, of which `worst` is the largest share.
-    Right {
-        elements: u64,
-        worst: f64,
-    },
-    Wrong {
-        message: String,
-    },
-    /// It could not be run.
-    Failed {
-        message: String,
-    },
+/// How all outputs are within their bounds, or what is wrong or why it could not be run.
+pub type PlainReply = Result<Agreement, String>;
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Agreement {
+    pub elements: u64,
+    /// The largest share of a bound.
+    pub worst: f64,
+}
+
+impl Agreement {
+    pub fn add(&mut self, other: Agreement) {
+        self.elements += other.elements;
+        self.worst = self.worst.max(other.worst);
+    }
 }
 
 /// Serves until stdin ends, on a device that is opened with the helper kernels of a file, if it needs any. `sandbox`: whether
@@ -77,36 +77,22 @@ impl RequestHandler for PlainWorker {
     }
 
     fn answer(&mut self, order: PlainOrder) -> Option<PlainReply> {
-        let reply = judge(self.device.as_mut(), &order);
-        Some(reply.unwrap_or_else(|message| PlainReply::Failed { message }))
+        Some(judge(self.device.as_mut(), &order))
     }
 }
 
-fn judge(device: &mut dyn Device, order: &PlainOrder) -> Result<PlainReply, String> {
+fn judge(device: &mut dyn Device, order: &PlainOrder) -> PlainReply {
     let PlainOrder { kernel, binary, entries, plans, seed } = order;
     let image = std::fs::read(binary).map_err(|error| format!("`{}`: {error}", binary.display()))?;
     let module = device.load(&image, entries).map_err(text)?;
     let mut random = ChaCha8Rng::seed_from_u64(*seed);
-    let (mut elements, mut worst) = (0, 0.0f64);
-    let mut found = None;
-    for plan in plans {
-        let outcome = run(device, module, kernel, plan, &mut random)?;
-        elements += outcome.elements;
-        worst = worst.max(outcome.worst);
-        if let Some(message) = outcome.wrong {
-            found = Some(message);
-            break;
-        }
-    }
+    let mut all = Agreement::default();
+    let compared = plans.iter().try_for_each(|plan| {
+        all.add(run(device, module, kernel, plan, &mut random)?);
+        Ok(())
+    });
     device.unload(module).map_err(text)?;
-    Ok(found.map_or(PlainReply::Right { elements, worst }, |message| PlainReply::Wrong { message }))
-}
-
-#[derive(Default)]
-struct Differences {
-    elements: u64,
-    worst: f64,
-    wrong: Option<String>,
+    compared.map(|()| all)
 }
 
 fn text(error: DeviceError) -> String {
@@ -120,7 +106,7 @@ fn run(
     kernel: &str,
     plan: &ProblemPlan,
     random: &mut ChaCha8Rng,
-) -> Result<Differences, String> {
+) -> PlainReply {
     let mut inputs: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     let mut buffers = Vec::new();
     for buffer in &plan.buffers {
@@ -130,20 +116,19 @@ fn run(
         buffers.push(own);
         inputs.insert(&buffer.name, values);
     }
-    let outcome = launch(device, module, plan, &buffers).and_then(|()| {
+    let compared = launch(device, module, plan, &buffers).and_then(|()| {
         let answer = loops::answer(kernel, &inputs, &plan.sizes, random)
             .ok_or_else(|| format!("nobody wrote plain loops for the kernel `{kernel}`"))?;
         let output = plan.buffers.iter().position(|buffer| buffer.role == Role::Output);
         let output = output.ok_or_else(|| format!("`{}` has no output", plan.name))?;
         let bytes = device.read(buffers[output]).map_err(text)?;
         let own = &plan.buffers[output];
-        let actual = decode(&bytes[..own.bytes() as usize], own.dtype)?;
-        Ok(compare(plan, &actual, &answer))
+        compare(&plan.name, &decode(&bytes[..own.bytes() as usize], own.dtype)?, &answer)
     });
     for buffer in buffers {
         device.free(buffer).map_err(text)?;
     }
-    outcome
+    compared
 }
 
 fn launch(
@@ -158,29 +143,27 @@ fn launch(
     device.synchronize().map_err(text)
 }
 
-fn compare(plan: &ProblemPlan, actual: &[f64], answer: &loops::PlainAnswer) -> Differences {
-    let mut outcome = Differences { elements: answer.places.len() as u64, ..Differences::default() };
+fn compare(name: &str, actual: &[f64], answer: &loops::PlainAnswer) -> PlainReply {
     if actual.len() != answer.total {
         let (have, want) = (actual.len(), answer.total);
-        outcome.wrong = Some(format!("`{}`: {have} elements where the loops give {want}", plan.name));
-        return outcome;
+        return Err(format!("`{name}`: {have} elements where the loops give {want}"));
     }
+    let mut agreement = Agreement { elements: answer.places.len() as u64, worst: 0.0 };
     for (number, &index) in answer.places.iter().enumerate() {
         let (value, exact, bound) = (actual[index], answer.values[number], answer.bounds[number]);
         let error = (value - exact).abs();
         // A NaN is not within anything.
-        let within = error <= bound;
-        if !within && outcome.wrong.is_none() {
-            let name = &plan.name;
-            outcome.wrong = Some(format!(
+        let is_within = error <= bound;
+        if !is_within {
+            return Err(format!(
                 "`{name}`: element {index} is {value:e}, plain loops give {exact:e} ± {bound:.1e}"
             ));
         }
         if bound > 0.0 {
-            outcome.worst = outcome.worst.max(error / bound);
+            agreement.worst = agreement.worst.max(error / bound);
         }
     }
-    outcome
+    Ok(agreement)
 }
 
 /// Values of an input and the bytes of any buffer. Values are uniform between −0.5 and 1.5: none is special, both signs
@@ -273,26 +256,6 @@ fn bound(launch: &LaunchPlan, plan: &ProblemPlan, buffers: &[BufferId]) -> Resul
 mod tests {
     use super::*;
 
-    fn plan() -> ProblemPlan {
-        ProblemPlan {
-            name: "p".into(),
-            sizes: BTreeMap::new(),
-            weight: 1.0,
-            buffers: Vec::new(),
-            scalars: Vec::new(),
-            tensor_maps: Vec::new(),
-            launches: Vec::new(),
-            reference_launches: Vec::new(),
-            reference_variables: Vec::new(),
-            prepare_launches: Vec::new(),
-            reference_sizes: Vec::new(),
-            reference_parameters: Default::default(),
-            literals: Vec::new(),
-            flops: None,
-            bytes: None,
-        }
-    }
-
     #[test]
     fn the_first_element_beyond_its_bound_is_named() {
         let answer = loops::PlainAnswer {
@@ -301,17 +264,16 @@ mod tests {
             bounds: vec![0.1, 0.1, 0.0],
             total: 3,
         };
-        let of = |actual: &[f64]| compare(&plan(), actual, &answer);
-        let right = of(&[1.05, 2.0, 3.0]);
-        assert_eq!((right.wrong, right.elements), (None, 3));
+        let of = |actual: &[f64]| compare("p", actual, &answer);
+        let right = of(&[1.05, 2.0, 3.0]).unwrap();
+        assert_eq!(right.elements, 3);
         assert!((right.worst - 0.5).abs() < 1e-9);
-        assert!(of(&[1.0, 2.2, 4.0]).wrong.unwrap().contains("element 1 is 2.2e0"));
-        assert!(of(&[1.0, 2.0, 3.0 + 1e-12]).wrong.is_some(), "a bound of 0 is exact");
-        assert!(of(&[f64::NAN, 2.0, 3.0]).wrong.is_some());
-        assert!(of(&[1.0, 2.0]).wrong.unwrap().contains("2 elements where the loops give 3"));
+        assert!(of(&[1.0, 2.2, 4.0]).unwrap_err().contains("element 1 is 2.2e0"));
+        assert!(of(&[1.0, 2.0, 3.0 + 1e-12]).is_err(), "a bound of 0 is exact");
+        assert!(of(&[f64::NAN, 2.0, 3.0]).is_err());
+        assert!(of(&[1.0, 2.0]).unwrap_err().contains("2 elements where the loops give 3"));
         let some = loops::PlainAnswer { places: vec![2], values: vec![3.0], bounds: vec![0.0], total: 3 };
-        let seen = compare(&plan(), &[9.0, 9.0, 3.0], &some);
-        assert_eq!((seen.wrong, seen.elements), (None, 1));
-        assert!(compare(&plan(), &[3.0, 3.0, 9.0], &some).wrong.unwrap().contains("element 2 is 9e0"));
+        assert_eq!(compare("p", &[9.0, 9.0, 3.0], &some).unwrap().elements, 1);
+        assert!(compare("p", &[3.0, 3.0, 9.0], &some).unwrap_err().contains("element 2 is 9e0"));
     }
 }

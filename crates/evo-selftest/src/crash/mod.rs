@@ -36,7 +36,7 @@ pub fn run(order: &Order, report: &mut SelftestReport) -> Result<Value, CliError
     let count = order.count.unwrap_or(COUNT);
     let stage = CrashStage::new()?;
     stage.prepare("undisturbed")?;
-    stage.start("undisturbed", 1)?.finish()?;
+    stage.start("undisturbed")?.finish()?;
     let expected = stage.journal("undisturbed")?.verdicts;
     if expected.is_empty() {
         return Err(CliError::environment("the sweep of the self-test does not run on this machine")
@@ -151,8 +151,8 @@ impl PlayedStudy {
             self.problems.iter().for_each(|problem| message += &format!("\n  ✗  {problem}"));
             message += &format!("\n     again: evo-selftest crash --seed {} --count {moments}", self.seed);
         }
-        let (name, passed) = (format!("study-{}", self.seed), Some(self.problems.is_empty()));
-        SelftestCheck { name, passed, message, ..SelftestCheck::default() }.with(self)
+        let name = format!("study-{}", self.seed);
+        SelftestCheck::new(&name, Some(self.problems.is_empty()), message).with(self)
     }
 }
 
@@ -188,7 +188,7 @@ struct Play<'a> {
 impl Play<'_> {
     fn start(&mut self) -> Result<Sweep, CliError> {
         self.played.runs += 1;
-        Ok(self.stage.start(&self.name, 1)?)
+        Ok(self.stage.start(&self.name)?)
     }
 
     /// Kills at the moments of the seed.

@@ -86,12 +86,8 @@ impl GateFinding {
 }
 
 fn configuration(row: &GateRow, file: &SpaceFile) -> Configuration {
-    let pairs = file.space.parameters().iter().map(|parameter| {
-        let is_fixture = &*parameter.name == "FIXTURE";
-        let value = if is_fixture { Value::from(row.fixture) } else { parameter.default_value().clone() };
-        (parameter.name.clone(), value)
-    });
-    Configuration::new(pairs.collect())
+    let default = file.space.configuration(&file.space.default_genome());
+    default.with(&[("FIXTURE", Value::from(row.fixture))])
 }
 
 /// The sources of everything that may be compiled for a row.
@@ -199,8 +195,7 @@ impl<'a> GateBench<'a> {
         let more = if more.is_empty() || is_clear { more } else { format!("\n        {more}") };
         let message =
             format!("{:<16} {:<30} without it {:<30} {state}{more}", row.fixture, labels[0], labels[1]);
-        let check = SelftestCheck { name: row.check.as_str().into(), message, ..SelftestCheck::default() };
-        let check = SelftestCheck { passed: Some(passed), ..check };
+        let check = SelftestCheck::new(row.check.as_str(), Some(passed), message);
         Ok(check.with(&json!({
             "gate": row.check.gate().as_str(), "fixture": row.fixture, "with_check": labels[0],
             "without_check": labels[1], "state": state, "elapsed_ms": began.elapsed().as_secs_f64() * 1e3,

@@ -159,12 +159,11 @@ fn fetched(probe: &mut Probe<'_>, cluster: usize) -> Result<String, String> {
     let cases = cases(probe);
     for case in &cases {
         let (bytes, words) = (case.box_bytes(), case.words());
-        let inputs: [&dyn AsBytes; 2] = [&case.tensor.as_slice(), &words.as_slice()];
+        let inputs: [&dyn AsBytes; 2] = [&case.tensor, &words];
         probe.map = Some((0, case.map.clone()));
         probe.cluster = (cluster > 1).then_some([cluster as u32, 1, 1]);
         probe.shared_bytes = (cluster * BOX_MAX) as u32;
         let out = probe.run([BOXES, 64], &inputs, &[BOXES * cluster * BOX_MAX]);
-        (probe.map, probe.cluster, probe.shared_bytes) = (None, None, 0);
         let out = out.map_err(|error| format!("{error}: {:?}", case.map))?.swap_remove(0);
         for (block, part) in (0..BOXES).flat_map(|block| (0..cluster).map(move |part| (block, part))) {
             // Each block has the boxes of all blocks of its cluster.
@@ -202,12 +201,11 @@ pub fn stores(probe: &mut Probe<'_>) -> Result<String, String> {
         for (box_number, place) in
             case.places.iter().enumerate().filter(|(_, at)| at.iter().all(|own| *own >= 0))
         {
-            let own = &words[WORDS * box_number..][..WORDS];
-            let inputs: [&dyn AsBytes; 2] = [&tile.as_slice(), &own];
+            let own = words[WORDS * box_number..][..WORDS].to_vec();
+            let inputs: [&dyn AsBytes; 2] = [&tile, &own];
             probe.map = Some((2, case.map.clone()));
             probe.shared_bytes = BOX_MAX as u32;
             let out = probe.run([1, 64], &inputs, &[case.tensor.len()]);
-            (probe.map, probe.shared_bytes) = (None, 0);
             let mut expected = vec![UNTOUCHED; case.tensor.len()];
             case.each(place, row, |at, to| {
                 if let Some(to) = to {

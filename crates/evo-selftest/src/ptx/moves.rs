@@ -16,7 +16,7 @@ fn element(lane: usize, part: usize, transposed: bool) -> (usize, usize) {
 pub fn loads(probe: &mut Probe<'_>) -> Result<String, String> {
     let (count, transposed) = (probe.named("_x", 1), probe.entry.ends_with("_trans"));
     let rows: Vec<u16> = (0..BLOCKS * 256).map(|_| probe.numbers.below(1 << 16) as u16).collect();
-    let out = probe.run([BLOCKS, 32], &[&rows.as_slice()], &[BLOCKS * 32 * 16])?;
+    let out = probe.run([BLOCKS, 32], &[&rows], &[BLOCKS * 32 * 16])?;
     // Four registers a lane, of which as many are loaded as there are matrices.
     let found = words(&out[0]).into_iter().enumerate().filter(|(at, _)| at % 4 < count);
     compare("register", found.map(|(_, register)| register), |at| {
@@ -34,7 +34,7 @@ pub fn loads(probe: &mut Probe<'_>) -> Result<String, String> {
 pub fn stores(probe: &mut Probe<'_>) -> Result<String, String> {
     let (count, transposed) = (probe.named("_x", 1), probe.entry.ends_with("_trans"));
     let registers = probe.numbers.words(BLOCKS * 128);
-    let out = probe.run([BLOCKS, 32], &[&registers.as_slice()], &[BLOCKS * 32 * 16])?;
+    let out = probe.run([BLOCKS, 32], &[&registers], &[BLOCKS * 32 * 16])?;
     let mut expected = vec![0u16; BLOCKS * 256];
     for at in 0..BLOCKS * 32 * count {
         let (block, lane, matrix) = (at / (32 * count), at / count % 32, at % count);
@@ -55,7 +55,7 @@ pub fn copies(probe: &mut Probe<'_>) -> Result<String, String> {
         (probe.named("_ca_", 0).max(probe.named("_cg_", 0)), probe.entry.ends_with("_zfill"));
     let input: Vec<u8> = (0..BLOCKS * 512).map(|_| probe.numbers.below(256) as u8).collect();
     let read: Vec<u32> = (0..BLOCKS * 32).map(|_| probe.numbers.below(1 << 16)).collect();
-    let out = probe.run([BLOCKS, 32], &[&input.as_slice(), &read.as_slice()], &[input.len()])?.swap_remove(0);
+    let out = probe.run([BLOCKS, 32], &[&input, &read], &[input.len()])?.swap_remove(0);
     compare("byte", out, |at| {
         let used = if zfill { read[at / 16] as usize % (bytes + 1) } else { bytes };
         if at % bytes < used { input[at] } else { 0 }
@@ -71,7 +71,7 @@ fn permuted(
     from: impl Fn(usize) -> usize,
 ) -> Result<(), String> {
     let input = probe.numbers.words(BLOCKS * count);
-    let out = probe.run([BLOCKS, threads], &[&input.as_slice()], &[input.len() * 4])?;
+    let out = probe.run([BLOCKS, threads], &[&input], &[input.len() * 4])?;
     compare("word", words(&out[0]), |at| input[from(at)])
 }
 
@@ -102,7 +102,7 @@ pub fn bulk_stores(probe: &mut Probe<'_>) -> Result<String, String> {
 /// Registers handed over, and lanes elected.
 pub fn registers(probe: &mut Probe<'_>) -> Result<String, String> {
     let input = probe.numbers.words(BLOCKS * 256);
-    let out = probe.run([BLOCKS, 256], &[&input.as_slice()], &[input.len() * 4])?;
+    let out = probe.run([BLOCKS, 256], &[&input], &[input.len() * 4])?;
     compare("word", words(&out[0]), |at| input[at].wrapping_add(1))?;
     Ok("two warpgroups".into())
 }
@@ -112,10 +112,9 @@ pub fn clusters(probe: &mut Probe<'_>) -> Result<String, String> {
     for size in [1, 4] {
         let input: Vec<f32> = (0..BLOCKS * 64).map(|_| probe.numbers.normal() as f32).collect();
         probe.cluster = Some([size as u32, 1, 1]);
-        let ran = probe.run([BLOCKS, 64], &[&input.as_slice()], &[input.len() * 4]);
-        probe.cluster = None;
+        let out = probe.run([BLOCKS, 64], &[&input], &[input.len() * 4])?;
         // What a block gets was written by the one before it, which had read from its own next one.
-        for (at, number) in floats(&ran?[0]).into_iter().enumerate() {
+        for (at, number) in floats(&out[0]).into_iter().enumerate() {
             let (block, thread) = (at / 64, at % 64);
             let next = block / size * size + (block % size + 2) % size;
             let expected = 2.0 * input[next * 64 + 63 - thread];

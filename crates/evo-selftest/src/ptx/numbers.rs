@@ -41,8 +41,8 @@ fn inputs(numbers: &mut DrawnNumbers, mut draw: impl FnMut(&mut DrawnNumbers) ->
 
 /// `ex2.approx`, with and without flushing subnormal numbers.
 pub fn exponentials(probe: &mut Probe<'_>) -> Result<String, String> {
-    let input = inputs(&mut probe.numbers, |numbers| (150.0 * numbers.signed()) as f32);
-    let input = &input[..BLOCKS * 32];
+    let mut input = inputs(&mut probe.numbers, |numbers| (150.0 * numbers.signed()) as f32);
+    input.truncate(BLOCKS * 32);
     let bytes = input.len() * 4;
     let out = probe.run([BLOCKS, 32], &[&input], &[bytes, bytes])?;
     let mut worst = 0f64;
@@ -86,7 +86,7 @@ pub fn packs(probe: &mut Probe<'_>) -> Result<String, String> {
         (numbers.signed() * 2f64.powi(exponent)) as f32
     });
     let bytes = input.len() * 2;
-    let out = probe.run([BLOCKS, 32], &[&input.as_slice()], &[bytes, bytes])?;
+    let out = probe.run([BLOCKS, 32], &[&input], &[bytes, bytes])?;
     let half = |x: f32| f16::from_f32(x).to_bits();
     let brain = |x: f32| bf16::from_f32(x).to_bits();
     let types: [(&str, &dyn Fn(f32) -> u16); 2] = [("f16", &half), ("bf16", &brain)];
@@ -107,7 +107,7 @@ pub fn packs(probe: &mut Probe<'_>) -> Result<String, String> {
 pub fn unpacks(probe: &mut Probe<'_>) -> Result<String, String> {
     let input: Vec<u16> = (0..=u16::MAX).collect();
     let bytes = input.len() * 4;
-    let out = probe.run([input.len() / 64, 32], &[&input.as_slice()], &[bytes, bytes])?;
+    let out = probe.run([input.len() / 64, 32], &[&input], &[bytes, bytes])?;
     for (bits, (found_half, found_brain)) in input.iter().zip(floats(&out[0]).iter().zip(floats(&out[1]))) {
         let pairs =
             [(*found_half, f16::from_bits(*bits).to_f32()), (found_brain, bf16::from_bits(*bits).to_f32())];
@@ -125,7 +125,7 @@ pub fn unpacks(probe: &mut Probe<'_>) -> Result<String, String> {
 pub fn reductions(probe: &mut Probe<'_>) -> Result<String, String> {
     let input: Vec<f32> = (0..BLOCKS * 32).map(|_| probe.numbers.below(20_001) as f32 - 10_000.0).collect();
     let bytes = 5 * input.len() * 4;
-    let out = probe.run([BLOCKS, 32], &[&input.as_slice()], &[bytes, bytes])?;
+    let out = probe.run([BLOCKS, 32], &[&input], &[bytes, bytes])?;
     let (sums, tops) = (floats(&out[0]), floats(&out[1]));
     for at in 0..sums.len() {
         let (lanes, place) = (2usize << (at / input.len()), at % input.len());

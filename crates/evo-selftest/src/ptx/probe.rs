@@ -13,11 +13,11 @@ pub struct Probe<'a> {
     /// The kernel that is launched.
     pub entry: &'static str,
     pub numbers: DrawnNumbers,
-    /// Blocks of a cluster in launches from now on.
+    /// Blocks of a cluster in the next launch.
     pub cluster: Option<[u32; 3]>,
-    /// Their dynamic shared memory.
+    /// Its dynamic shared memory.
     pub shared_bytes: u32,
-    /// Their first argument: a map of the buffer at this place among inputs and outputs.
+    /// Its first argument: a map of the buffer at this place among inputs and outputs.
     pub map: Option<(usize, TensorMap)>,
     /// Whether a launch has left the device unusable in this process.
     pub is_lost: bool,
@@ -30,7 +30,7 @@ pub trait AsBytes {
 
 macro_rules! as_bytes {
     ($($number:ty)*) => {
-        $(impl AsBytes for &[$number] {
+        $(impl AsBytes for Vec<$number> {
             fn as_bytes(&self) -> Vec<u8> {
                 self.iter().flat_map(|value| value.to_le_bytes()).collect()
             }
@@ -96,15 +96,15 @@ impl<'a> Probe<'a> {
             self.device.fill(buffer, 0x5a5a_5a5a)?;
             buffers.push(buffer);
         }
-        let map = self.map.clone();
-        let map = map.map(|(place, map)| BoundArgument::TensorMap { buffer: buffers[place], map });
+        let map =
+            self.map.take().map(|(place, map)| BoundArgument::TensorMap { buffer: buffers[place], map });
         let pointers = buffers.iter().map(|buffer| BoundArgument::Buffer(*buffer));
         let launch = BoundLaunch {
             entry: self.entry.into(),
             grid: [blocks as u32, 1, 1],
             block: [threads as u32, 1, 1],
-            shared_bytes: self.shared_bytes,
-            cluster: self.cluster,
+            shared_bytes: std::mem::take(&mut self.shared_bytes),
+            cluster: self.cluster.take(),
             cooperative: false,
             programmatic: false,
             l2_persist: None,

@@ -23,15 +23,14 @@ pub fn of_warp(probe: &mut Probe<'_>) -> Result<String, String> {
     let (depth, narrow) = (probe.named("_k", 16), probe.entry.ends_with("f16_f16"));
     let extents = ProductExtents { rows: 16, columns: 8, depth, tiles: WARP_TILES };
     let launch = |probe: &mut Probe<'_>, products: &mut Products| {
-        let (a, b, shape) = (products.a.as_slice(), products.b.as_slice(), [WARP_TILES, 32]);
-        let bytes = 128 * WARP_TILES;
+        let (a, b, shape, bytes) = (&products.a, &products.b, [WARP_TILES, 32], 128 * WARP_TILES);
         Ok(if narrow {
             let c: Vec<u16> = products.c.iter().map(|value| f16::from_f64(*value).to_bits()).collect();
-            let out = probe.run(shape, &[&a, &b, &c.as_slice()], &[2 * bytes])?;
+            let out = probe.run(shape, &[a, b, &c], &[2 * bytes])?;
             halves(&out[0]).into_iter().map(|bits| f16::from_bits(bits).to_f64()).collect()
         } else {
             let c: Vec<f32> = products.c.iter().map(|value| *value as f32).collect();
-            let out = probe.run(shape, &[&a, &b, &c.as_slice()], &[4 * bytes])?;
+            let out = probe.run(shape, &[a, b, &c], &[4 * bytes])?;
             floats(&out[0]).into_iter().map(f64::from).collect()
         })
     };
@@ -55,12 +54,11 @@ pub fn of_group(probe: &mut Probe<'_>) -> Result<String, String> {
         let c = products.c.iter().enumerate();
         let c: Vec<f32> = c.map(|(at, value)| if at < whole { *value as f32 } else { f32::NAN }).collect();
         products.c[whole..].fill(0.0);
-        let inputs: [&dyn AsBytes; 3] = [&products.a.as_slice(), &b.as_slice(), &c.as_slice()];
+        let inputs: [&dyn AsBytes; 3] = [&products.a, &b, &c];
         // A, and B in whole runs of 64 rows or columns.
         probe.shared_bytes = (128 * (ROWS + columns.next_multiple_of(64))) as u32;
-        let ran = probe.run([GROUP_TILES, 128], &inputs, &[4 * GROUP_TILES * whole]);
-        probe.shared_bytes = 0;
-        Ok(floats(&ran?[0]).into_iter().map(f64::from).collect())
+        let out = probe.run([GROUP_TILES, 128], &inputs, &[4 * GROUP_TILES * whole])?;
+        Ok(floats(&out[0]).into_iter().map(f64::from).collect())
     };
     on_families(probe, extents, false, launch)
 }
