@@ -17,7 +17,6 @@ use crate::report::judged::{are_few, blocks};
 use crate::timing::stats::{bootstrap_interval, median, quantile, sorted};
 use crate::timing::{noise, paired};
 
-/// Samples of one mode.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BlockSeries {
     /// Nanoseconds a call, in order.
@@ -29,7 +28,6 @@ pub struct BlockSeries {
     pub claimed: ClaimedTime,
 }
 
-/// One implementation on one shape.
 #[derive(Clone, Debug)]
 pub struct BenchCell {
     pub status: RowStatus,
@@ -93,7 +91,6 @@ pub const NOT_REACHED: &str = "the run ended before this";
 /// Between the gates and the clock.
 pub const NOT_TIMED: &str = "it was not timed";
 
-/// What rows are made under.
 #[derive(Clone, Debug)]
 pub struct FigureContext<'a> {
     pub device: &'a DeviceInfo,
@@ -102,7 +99,6 @@ pub struct FigureContext<'a> {
     pub is_persistent: bool,
     /// The built-in reference, where the task has one: it knows the operations of its kernel.
     pub operator: Option<&'a str>,
-    /// Whether any peer takes part.
     pub has_peers: bool,
     pub seed: u64,
 }

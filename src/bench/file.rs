@@ -19,10 +19,8 @@ const CANDIDATE_KEYS: &[&str] = &["name", "words", "config", "source", "launch"]
 const MODES: [TimingMode; 3] = [TimingMode::Hot, TimingMode::Cold, TimingMode::Eager];
 /// A benchmark file has some hundred lines.
 const BYTES_MAX: u64 = 1 << 20;
-/// Candidates of one run.
 const CANDIDATES_MAX: usize = 100;
 
-/// What a file asks for.
 #[derive(Clone, Debug)]
 pub struct BenchFile {
     pub path: PathBuf,

@@ -25,7 +25,6 @@ use crate::supervise::lane::Lane;
 /// Compiles the sources of a configuration.
 pub type Compile<'c, E> = dyn FnMut(&PreparedKernel) -> Result<CompileAnswer<Vec<Binary>>, E> + 'c;
 
-/// A candidate that takes part.
 #[derive(Debug)]
 pub struct OwnCandidate<'a> {
     /// As rows name it.
@@ -36,14 +35,12 @@ pub struct OwnCandidate<'a> {
     pub configuration: Configuration,
     /// For no problem in particular.
     pub recipe: KernelRecipe<'a>,
-    /// By configuration.
     pub(super) builds: BTreeMap<ContentHash, Built>,
 }
 
 /// A candidate at one configuration, or what its rows say where it does not compile or is refused before.
 type Built = Result<Box<LoadableCandidate>, (RowStatus, String)>;
 
-/// A candidate that was compiled.
 #[derive(Debug)]
 pub(super) struct LoadableCandidate {
     pub(super) job: Job,
@@ -56,7 +53,6 @@ pub(super) struct LoadableCandidate {
 }
 
 impl<'a> OwnCandidate<'a> {
-    /// A candidate that nobody has built.
     pub fn new(
         name: String,
         version: Option<String>,
@@ -192,7 +188,6 @@ impl LoadableCandidate {
     }
 }
 
-/// A verdict in a line.
 pub(super) fn in_a_line(verdict: &Verdict) -> String {
     let first = verdict.message.lines().next().unwrap_or_default();
     if first.is_empty() { verdict.label() } else { format!("{}: {first}", verdict.label()) }

@@ -246,7 +246,6 @@ fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or(String::new(), |value| format!("{value:.digits$}"))
 }
 
-/// Lines of the table for people.
 const LINES_MAX: usize = 60;
 
 /// What is printed: a line for each row, the first of them.

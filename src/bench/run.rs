@@ -25,7 +25,6 @@ use crate::supervise::blocks::BlockWorker;
 use crate::supervise::lane::{Lane, LaneError};
 use evo_system::scratch::ScratchPlace;
 
-/// Keeps the rows that are finished.
 pub type Keep<'k> = dyn FnMut(&[BenchRow], &[Implementation]) -> io::Result<()> + 'k;
 
 /// Keeping rows may take one part in so many of a run's time.
@@ -37,7 +36,6 @@ const LAST_BLOCK: Duration = Duration::from_secs(5);
 /// What a quick run says of a cell that it did not come to.
 pub(super) const TIME_USED_UP: &str = "the time of `--quick` was used up before this";
 
-/// What to run.
 #[derive(Debug)]
 pub struct BenchOrder<'a> {
     pub lane: &'a mut Lane,
@@ -72,7 +70,6 @@ pub enum BenchError {
 pub(super) enum Stop {
     /// It is the reason of a row.
     Row(RowStatus, String),
-    /// It ends the run.
     Run(BenchError),
 }
 
@@ -144,7 +141,6 @@ pub fn run<E: From<BenchError>>(
 /// A shape and an implementation, by position.
 pub(super) type Place = (usize, usize);
 
-/// A run under way.
 pub(super) struct BenchRunner<'a, 'k> {
     pub(super) order: BenchOrder<'a>,
     keep: &'k mut Keep<'k>,

@@ -9,7 +9,7 @@ use super::args::{
     BuildArgs, CacheArgs, CompileArgs, LeaderboardArgs, PreflightArgs, RenderArgs, SelftestArgs, SweepArgs,
     WorkerArgs,
 };
-use super::bench_plan::BenchArgs;
+use super::bench::BenchArgs;
 use super::crosscheck::CrosscheckArgs;
 use super::evaluate::EvaluateArgs;
 use super::explain::ExplainArgs;

@@ -143,7 +143,6 @@ impl CrosscheckArgs {
     }
 }
 
-/// Runs the command.
 pub fn run(arguments: &CrosscheckArgs, call: &Call) -> Result<Answer, CliError> {
     let words = arguments.command_words()?;
     let TestOneArgs { words: named, candidate, run, .. } = &arguments.one;

@@ -4,7 +4,6 @@ mod answer;
 pub mod answers;
 pub mod args;
 mod bench;
-mod bench_plan;
 mod cache;
 mod call;
 mod candidate;

@@ -43,7 +43,6 @@ pub fn all_named(names: &[String], known: &[PeerSpec]) -> Result<Vec<PeerSpec>, 
     Ok(wanted)
 }
 
-/// Starts their processes.
 pub fn start(wanted: &[PeerSpec], device: &str, is_quick: bool) -> Result<Vec<PeerSeat>, CliError> {
     let usual = if is_quick { TIMEOUT_QUICK } else { TIMEOUT };
     let start = |wanted: &PeerSpec| {
@@ -69,7 +68,6 @@ pub fn start(wanted: &[PeerSpec], device: &str, is_quick: bool) -> Result<Vec<Pe
     wanted.iter().map(start).collect()
 }
 
-/// Where a peer was named.
 pub fn place(own: &PeerSpec) -> ErrorPlace {
     let (file, line, column) = &own.place;
     let is_known = *line > 0;

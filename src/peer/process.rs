@@ -37,7 +37,6 @@ pub enum PeerFailure {
 }
 
 impl PeerFailure {
-    /// The reason in words.
     pub fn reason(&self) -> &str {
         match self {
             PeerFailure::Unable(why) | PeerFailure::Implausible(why) | PeerFailure::Dead(why) => why,
@@ -119,7 +118,6 @@ impl PeerSeat {
         &self.peer.name
     }
 
-    /// What it said of itself.
     pub fn version(&self) -> Option<&str> {
         self.version.as_deref()
     }

@@ -20,12 +20,10 @@ use crate::kernel::spec::SpaceFile;
 use crate::supervise::job::Job;
 use crate::supervise::lane::{Lane, LaneLimits};
 
-/// One kernel on one device.
 pub struct SelftestBench<'a> {
     file: &'a SpaceFile,
     recipe: KernelRecipe<'a>,
     setup: &'a DeviceSetup,
-    /// The device's lane.
     pub lane: Lane,
 }
 

@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 
 use crate::cli::output;
 
-/// The answer of one check.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SelftestCheck {
     pub name: String,
@@ -66,12 +65,10 @@ impl SelftestReport {
         self.push(SelftestCheck::new(name, passed, answer.unwrap_or_else(|error| error.to_string())));
     }
 
-    /// Adds a check that could not run.
     pub fn skip(&mut self, name: &str, why: &str) {
         self.push(SelftestCheck::new(name, None, why));
     }
 
-    /// Whether nothing failed.
     pub fn passed(&self) -> bool {
         self.checks.iter().all(|check| check.passed != Some(false))
     }

@@ -19,9 +19,7 @@ use crate::cli::error::CliError;
 use crate::cli::session::DeviceSetup;
 use crate::timing::stats;
 
-/// Kernels that the checks launch.
 const PROBES: &str = include_str!("probes.cu");
-/// Entry points in `PROBES`.
 const ENTRIES: [&str; 6] = ["affine", "increment", "stray", "shared_sum", "remember", "crash"];
 
 type Answer = Result<String, Box<dyn Error>>;

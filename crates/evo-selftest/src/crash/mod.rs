@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use self::processes::ProcessId;
 use self::stage::{CrashStage, Sweep, Verdicts};
-use crate::order::Order;
+use crate::Order;
 
 /// Moments without `--count`.
 const COUNT: usize = 200;
@@ -56,7 +56,6 @@ const EVENTS: usize = 34;
 /// Milliseconds after the event.
 const DELAY_MS: u64 = 60;
 
-/// Who is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Victim {
@@ -79,7 +78,6 @@ impl Victim {
     }
 }
 
-/// A moment of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Moment {
     victim: Victim,
@@ -120,7 +118,6 @@ const VICTIM_PATIENCE: Duration = Duration::from_millis(400);
 /// Dying takes a moment, and orphans have two seconds to notice.
 const DEATH_PATIENCE: Duration = Duration::from_secs(15);
 
-/// What became of a study.
 #[derive(Debug, Default, Serialize)]
 struct PlayedStudy {
     seed: u64,

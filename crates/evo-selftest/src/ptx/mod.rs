@@ -17,9 +17,8 @@ use rand_chacha::rand_core::SeedableRng;
 
 use self::Needs::{Sm80, Sm90, Sm90a};
 use self::probe::{DrawnNumbers, Probe};
-use crate::order::{Order, failed};
+use crate::{Order, failed};
 
-/// Kernels that the checks launch.
 const PROBES: &str = concat!(include_str!("probes.cu"), include_str!("hopper.cu"));
 
 /// The least of a GPU; the host device has everything.

@@ -10,7 +10,6 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 pub struct Probe<'a> {
     device: &'a mut dyn Device,
     module: ModuleId,
-    /// The kernel that is launched.
     pub entry: &'static str,
     pub numbers: DrawnNumbers,
     /// Blocks of a cluster in the next launch.
@@ -133,7 +132,6 @@ pub fn compare<T: PartialEq + std::fmt::LowerHex>(
     }
 }
 
-/// The numbers of a buffer.
 pub fn words(bytes: &[u8]) -> Vec<u32> {
     let four = |four: &[u8]| u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
     bytes.chunks_exact(4).map(four).collect()
@@ -149,7 +147,6 @@ pub fn halves(bytes: &[u8]) -> Vec<u16> {
     bytes.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect()
 }
 
-/// Numbers drawn from a seed.
 pub struct DrawnNumbers(pub ChaCha8Rng);
 
 impl DrawnNumbers {

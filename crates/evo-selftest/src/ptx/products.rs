@@ -130,7 +130,6 @@ fn judge(
     }
 }
 
-/// The type of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operand {
     Half,

@@ -13,7 +13,6 @@ const DESCRIPTORS_MORE: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Looks for leftovers after each row.
 #[derive(Debug)]
 pub struct LeftoverWatch {
     /// The compile cache, which belongs to this self-test alone.
@@ -112,7 +111,7 @@ fn descriptors() -> usize {
 }
 
 /// What lies in the folders in which compilers work.
-fn scratch(cache: &Path) -> Vec<PathBuf> {
+pub fn scratch(cache: &Path) -> Vec<PathBuf> {
     let folders = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     folders(cache).flat_map(|version| folders(&version.join("tmp")).collect::<Vec<_>>()).collect()
 }

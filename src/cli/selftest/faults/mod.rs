@@ -42,7 +42,7 @@ use crate::supervise::lane::LaneLimits;
 use crate::timing::stats::below;
 use crate::tool::FoundTool;
 
-pub use self::leftovers::{ProcessLine, processes};
+pub use self::leftovers::{ProcessLine, processes, scratch};
 pub use self::sanitized::{FaultLook, SANITIZED, SanitizedFault, SanitizedRow, table};
 
 /// Spaces and their rows, in the order in which they are played.
@@ -161,7 +161,6 @@ struct FaultStage<'a, 'b> {
     folder: tempfile::TempDir,
 }
 
-/// What became of a fault.
 struct Judged {
     verdict: Verdict,
     recovery: Option<Recovery>,
@@ -182,7 +181,7 @@ impl<'a, 'b> FaultStage<'a, 'b> {
         let kind = self.setup.choice.kind;
         let outcome = row.outcome(kind);
         if let Open(why) = outcome {
-            report.skip(row.name, &format!("open: {why}"));
+            report.skip(row.page.name, &format!("open: {why}"));
             return Ok(());
         }
         let Judged { mut verdict, recovery, took } = self.judge(row, matches!(outcome, Passes))?;
@@ -194,7 +193,7 @@ impl<'a, 'b> FaultStage<'a, 'b> {
         let is_named =
             |wanted: &[&str]| wanted.iter().any(|want| label == *want || verdict.kind.as_str() == *want);
         let (is_right, is_told) = match row.verdicts(kind) {
-            Some(wanted) => (is_named(wanted), row.says.iter().any(|word| verdict.message.contains(word))),
+            Some(wanted) => (is_named(&wanted), row.says.iter().any(|word| verdict.message.contains(word))),
             None => (verdict.is_pass(), true),
         };
         // The neighbor comes first: what a fault leaves on the device must not be waited for.
@@ -225,10 +224,10 @@ impl<'a, 'b> FaultStage<'a, 'b> {
         let message = format!("{}; {}", parts.join(", "), verdict.message);
         let mark =
             |(name, right): (&str, bool)| if right { name[..1].to_ascii_uppercase() } else { "!".into() };
-        let check = SelftestCheck::new(row.name, Some(failed.is_empty()), message);
+        let check = SelftestCheck::new(row.page.name, Some(failed.is_empty()), message);
         let check = SelftestCheck { marks: cells.map(mark).concat(), ..check };
         let mut fault = json!({
-            "catalogue": row.catalogue, "does": row.does, "label": label,
+            "catalogue": row.catalogue, "does": row.page.does, "label": label,
             "neighbor_ratio": neighbor.ok().map(|time| time.ratio), "delay_ms": delay_ms,
             "delay_max_ms": limit.as_secs_f64() * 1e3, "recovery": recovery, "left_behind": left_behind,
         });
@@ -241,7 +240,7 @@ impl<'a, 'b> FaultStage<'a, 'b> {
     fn twin_verdict(&self, row: &FaultRow) -> Option<Verdict> {
         let DeviceSetup { choice, sandbox, .. } = self.setup;
         let twin = HostTwin::beside(choice.kind, self.bench.file(), *sandbox, TWIN_SEED)?;
-        let configuration = self.bench.with_fault(row.name);
+        let configuration = self.bench.with_fault(row.page.name);
         twin.look(&configuration, SANITIZE_LIMIT).fault().cloned()
     }
 
@@ -280,7 +279,7 @@ impl<'a, 'b> FaultStage<'a, 'b> {
         if row.setup.is_outside() {
             return self.tampered(row.setup);
         }
-        let configuration = self.bench.with_fault(row.name);
+        let configuration = self.bench.with_fault(row.page.name);
         let farm = &self.setup.farm;
         let farm = match row.setup {
             FaultSetup::ShortCompile => FarmOptions { deadline: SHORT_COMPILE, ..farm.clone() },
@@ -344,7 +343,7 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let page = fs::read_to_string(root.join("docs/FAULTS.md")).unwrap();
         let words = SPACES.iter().flat_map(|(_, lists)| lists.iter().copied().flatten());
-        let names: BTreeSet<&str> = words.map(|words| FaultRow::of(*words).name).collect();
+        let names: BTreeSet<&str> = words.map(|words| FaultRow::of(*words).page.name).collect();
         assert_eq!(rows::page().map(|row| row.name).collect::<BTreeSet<_>>(), names);
         let mut numbers: BTreeSet<&str> = rows::page().map(|row| row.number).collect();
         for line in page.lines().filter(|line| line.contains("| *not played*: ")) {

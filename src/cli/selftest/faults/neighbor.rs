@@ -21,7 +21,6 @@ const TIMES_SLOWEST: f64 = 3.0;
 const TRIES: usize = 6;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The good variant and its times before any fault.
 pub struct GoodNeighbor {
     /// Everything up to a screening.
     timed: Job,
@@ -32,7 +31,6 @@ pub struct GoodNeighbor {
     first_ns: Vec<f64>,
 }
 
-/// The good variant after a fault.
 #[derive(Clone, Copy, Debug)]
 pub struct NeighborTime {
     /// Its time over the median before any fault.
