@@ -8,9 +8,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use evo_protocol::bench::{BenchRow, Implementation, ImplementationKind, RowStatus};
+use evo_protocol::bench::{BenchRow, BenchRun, Implementation, ImplementationKind, RowStatus};
 use evo_protocol::device::DeviceKind;
-use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_space::genome::ContentHash;
 
@@ -38,23 +37,24 @@ pub(super) const TIME_USED_UP: &str = "the time of `--quick` was used up before 
 
 #[derive(Debug)]
 pub struct BenchOrder<'a> {
+    pub run: &'a BenchRun,
     pub lane: &'a mut Lane,
     pub kernel: &'a KernelSpec,
     pub own: Vec<OwnCandidate<'a>>,
     pub peers: Vec<PeerSeat>,
     pub shapes: &'a [BenchShape],
-    pub modes: &'a [TimingMode],
-    /// The mode that rates and ratios are of.
-    pub ranking: TimingMode,
-    /// Every implementation has two blocks in each.
-    pub rounds: u32,
     /// Whether gates look as long as they do at a finalist.
     pub deep: bool,
     /// No shape is begun after this.
     pub until: Option<Instant>,
-    pub seed: u64,
     /// The folder in which files for peers are made.
     pub cache: PathBuf,
+}
+
+impl BenchOrder<'_> {
+    pub(super) fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
 }
 
 /// What ends a run before its end, beside a compiler that does not work.
@@ -160,15 +160,11 @@ pub(super) struct BenchRunner<'a, 'k> {
 }
 
 impl BenchRunner<'_, '_> {
-    pub(super) fn is_over(&self) -> bool {
-        self.order.until.is_some_and(|until| Instant::now() >= until)
-    }
-
     /// Every candidate's answers on every shape.
     fn judge_own<E: From<BenchError>>(&mut self, compile: &mut Compile<'_, E>) -> Result<(), E> {
         let order = &mut self.order;
         for ((shape, at), cell) in &mut self.cells {
-            if order.until.is_some_and(|until| Instant::now() >= until) {
+            if order.is_over() {
                 break;
             }
             order.own[*at].judge(order.lane, &order.shapes[*shape], order.deep, compile, cell)?;
@@ -208,14 +204,13 @@ impl BenchRunner<'_, '_> {
         question: impl FnOnce(&mut BlockWorker) -> Result<T, LaneError>,
     ) -> Result<T, Stop> {
         let ask = || {
-            if self.carrier.is_none() {
-                let mut builds = self.order.own.iter().flat_map(|own| own.builds.values());
-                let built = builds.find_map(|built| built.as_ref().ok());
-                let none = || LaneError::Unexpected { found: "no candidate was built".to_string() };
-                self.carrier = Some(self.order.lane.block_worker(&built.ok_or_else(none)?.job)?);
+            if let Some(carrier) = &mut self.carrier {
+                return question(carrier);
             }
-            let none = || LaneError::Unexpected { found: "no worker".to_string() };
-            question(self.carrier.as_mut().ok_or_else(none)?)
+            let mut builds = self.order.own.iter().flat_map(|candidate| candidate.builds.values());
+            let built = builds.find_map(|built| built.as_ref().ok());
+            let none = || LaneError::Unexpected { found: "no candidate was built".to_string() };
+            question(self.carrier.insert(self.order.lane.block_worker(&built.ok_or_else(none)?.job)?))
         };
         ask().map_err(|error| {
             self.carrier = None;
@@ -225,18 +220,14 @@ impl BenchRunner<'_, '_> {
 
     /// The position of an implementation of a peer, which is new where it was not known.
     pub(super) fn implementation(&mut self, name: &str, version: Option<String>) -> usize {
-        match self.implementations.iter().position(|known| known.name == name) {
-            Some(at) => {
-                let known = &mut self.implementations[at];
-                known.version = known.version.take().or(version);
-                at
-            }
-            None => {
-                let kind = ImplementationKind::Peer;
-                self.implementations.push(Implementation { name: name.to_string(), kind, version });
-                self.implementations.len() - 1
-            }
-        }
+        let Some(at) = self.implementations.iter().position(|known| known.name == name) else {
+            let kind = ImplementationKind::Peer;
+            self.implementations.push(Implementation { name: name.to_string(), kind, version });
+            return self.implementations.len() - 1;
+        };
+        let known = &mut self.implementations[at].version;
+        *known = known.take().or(version);
+        at
     }
 
     /// Makes the rows of a shape, with a row for every peer's implementation that was named anywhere.
@@ -251,7 +242,7 @@ impl BenchRunner<'_, '_> {
             };
             self.cells.entry((shape, at)).or_insert(cell);
         }
-        let is_over = self.is_over();
+        let is_over = self.order.is_over();
         for (_, cell) in self.cells.range_mut((shape, 0)..(shape + 1, 0)) {
             if is_over && cell.reason == NOT_REACHED {
                 cell.reason = TIME_USED_UP.to_string();
@@ -268,11 +259,11 @@ impl BenchRunner<'_, '_> {
             self.cells_of(shape).map(|(at, cell)| (&self.implementations[at], cell)).collect();
         let context = FigureContext {
             device: self.order.lane.info(),
-            ranking: self.order.ranking,
+            ranking: self.order.run.ranking_mode,
             is_persistent: self.order.kernel.is_persistent,
             operator: operator(self.order.kernel),
             has_peers: !self.order.peers.is_empty(),
-            seed: self.order.seed,
+            seed: self.order.run.seed,
         };
         figures::rows(&cells, &self.order.shapes[shape], &context)
     }
@@ -305,7 +296,7 @@ impl BenchRunner<'_, '_> {
             let point = |row: &BenchRow| {
                 let shapes = self.order.shapes;
                 let shape = shapes.iter().position(|own| own.problem.name == row.problem)?;
-                let time_ns = row.modes.get(self.order.ranking.as_str())?.p50_ns;
+                let time_ns = row.modes.get(self.order.run.ranking_mode.as_str())?.p50_ns;
                 let plan = self.plan_at(shape)?;
                 let fill = if is_own && is_gpu { blocks(&plan) as f64 / sm_count } else { 1.0 };
                 let axes = shapes[shape].axes.clone();
@@ -333,7 +324,7 @@ impl BenchRunner<'_, '_> {
 }
 
 /// The built-in reference of a kernel, which says what it computes.
-pub(super) fn operator(kernel: &KernelSpec) -> Option<&str> {
+pub fn operator(kernel: &KernelSpec) -> Option<&str> {
     match &kernel.check.reference {
         ReferenceSpec::Builtin { name } => Some(name),
         _ => None,

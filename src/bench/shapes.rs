@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evo_protocol::device::DeviceKind;
-use evo_space::diagnostic::{Diagnostics, nearest};
+use evo_space::diagnostic::Diagnostics;
+use evo_space::document::suggestion;
 use evo_space::grid::{Grid, GridPoint};
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
@@ -66,10 +67,9 @@ pub fn of_grid(
                 diagnostics.error(axis.span.clone(), message);
             }
         } else if !sizes.contains(&name) && !grid.reads(name) {
-            let hint = match nearest(name, sizes.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("sizes of `{}` are {}", kernel.name, sizes.join(", ")),
-            };
+            let hint = suggestion(name, sizes.iter().copied(), || {
+                format!("sizes of `{}` are {}", kernel.name, sizes.join(", "))
+            });
             let message = format!("`{name}` is neither a size nor a parameter");
             diagnostics.error_with_hint(axis.span.clone(), message, hint);
         }

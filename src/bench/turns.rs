@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::figures::{BenchCell, NOT_TIMED};
 use super::own::in_a_line;
 use super::run::{BenchError, BenchRunner, Place, Stop, TIME_USED_UP, operator};
+use crate::kernel::spec::KernelSpec;
 use crate::peer::{PeerFailure, PeerProblem};
 use crate::supervise::blocks::BlockWorker;
 use crate::supervise::lane::LaneError;
@@ -107,8 +108,7 @@ impl BenchRunner<'_, '_> {
             carrier.hand_out(plan, seed_index, folder.path())
         })?;
         fs::create_dir_all(folder.path().join("outputs"))?;
-        let operator = operator(self.order.kernel).map(String::from);
-        let problem = peer_problem(plan, &self.order.kernel.name, operator, folder.path());
+        let problem = peer_problem(plan, self.order.kernel, folder.path());
         let peer = &mut self.order.peers[seat];
         let listed = peer.prepare(&problem).map_err(|failure| match failure {
             PeerFailure::Unable(why) => Stop::Row(RowStatus::Skipped, why),
@@ -167,12 +167,12 @@ impl BenchRunner<'_, '_> {
 
     /// Times everybody who is right on a shape.
     pub(super) fn time_shape(&mut self, shape: usize) -> Result<(), BenchError> {
-        if self.is_over() {
+        if self.order.is_over() {
             return Ok(());
         }
         let mut turns = self.seated(shape)?;
-        for mode in self.order.modes {
-            for half in 0..2 * self.order.rounds {
+        for mode in &self.order.run.modes {
+            for half in 0..2 * self.order.run.rounds {
                 self.go_round(&mut turns, *mode, half)?;
             }
         }
@@ -229,7 +229,7 @@ impl BenchRunner<'_, '_> {
     /// A block of everybody; those that fail leave.
     fn go_round(&mut self, turns: &mut Vec<Turn>, mode: TimingMode, half: u32) -> Result<(), BenchError> {
         let backwards = half % 2 == 1;
-        let is_last = half + 1 == 2 * self.order.rounds;
+        let is_last = half + 1 == 2 * self.order.run.rounds;
         let mut order: Vec<&Turn> = turns.iter().collect();
         if backwards {
             order.reverse();
@@ -306,12 +306,7 @@ impl BenchRunner<'_, '_> {
 }
 
 /// A problem as a peer sees it, with files in a folder.
-pub fn peer_problem(
-    plan: &ProblemPlan,
-    kernel: &str,
-    operator: Option<String>,
-    folder: &Path,
-) -> PeerProblem {
+pub fn peer_problem(plan: &ProblemPlan, kernel: &KernelSpec, folder: &Path) -> PeerProblem {
     let array = |own: &BufferPlan, place: &str| CrosscheckArray {
         path: folder.join(place).join(format!("{}.npy", own.name)),
         dtype: own.dtype.as_str().to_string(),
@@ -329,8 +324,8 @@ pub fn peer_problem(
     });
     PeerProblem {
         problem: plan.name.clone(),
-        kernel: kernel.to_string(),
-        operator,
+        kernel: kernel.name.clone(),
+        operator: operator(kernel).map(String::from),
         sizes: plan.sizes.clone(),
         scalars: scalars.collect(),
         inputs: of(&[Role::Input, Role::Inout, Role::Restored], "inputs"),

@@ -13,7 +13,8 @@ use evo_protocol::bench::{BenchRun, MeanRatio};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{EnvelopeStatus, ErrorCode};
 use evo_protocol::measurement::TimingMode;
-use evo_space::diagnostic::{Diagnostics, nearest};
+use evo_space::diagnostic::Diagnostics;
+use evo_space::document::suggestion;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -110,8 +111,9 @@ const QUICK: Duration = Duration::from_secs(45);
 pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     arguments.run.limits.begin(call)?;
     let setup = session::setup_for(&arguments.run)?;
-    let plan = plan(arguments, &setup)?;
     let seed = arguments.run.seed.map_or_else(seed::random, Ok)?;
+    let plan = plan(arguments, &setup, seed)?;
+    let run = &plan.run;
     let repro = call.chose(Some(&setup.choice.spec), seed);
     if let [(_, only)] = &plan.candidates[..] {
         session::candidate(call, only);
@@ -126,22 +128,11 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
         facts.device = Some(device.name.clone());
         facts.conditions = Some(session::conditions(&device, seed, &names));
     });
-    let quick = arguments.quick;
-    let run = BenchRun {
-        name: plan.name.clone(),
-        space: session::space_word(&plan.space),
-        kernel: kernel.name.clone(),
-        seed,
-        quick,
-        modes: plan.modes.clone(),
-        ranking_mode: plan.ranking,
-        rounds: arguments.rounds.unwrap_or(if quick { ROUNDS_QUICK } else { ROUNDS }),
-    };
-    let named: Vec<_> = plan.candidates.iter().map(|(name, own)| (name.as_str(), own)).collect();
+    let named: Vec<_> = plan.candidates.iter().map(|(name, resolved)| (name.as_str(), resolved)).collect();
     let own = unbuilt(&named, &plan.shapes, &setup, &mut lane, seed)?;
     // From here on others wait: two at once would disturb each other's times.
     let _turn = evaluate::take_turn(&arguments.out, &setup.choice)?;
-    let made = folder(&arguments.out, &plan, &run, &mut lane, repro);
+    let made = folder(&arguments.out, &plan, &mut lane, repro);
     let mut folder = made.map_err(|error| JournalError::io("make", &arguments.out.join("bench"), error))?;
     let path = folder.path().display().to_string();
     call.know(|facts| {
@@ -151,17 +142,14 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
         facts.so_far = Some(KnownSoFar { own, result, reasons: Default::default() });
     });
     let order = BenchOrder {
+        run,
         lane: &mut lane,
         kernel,
         own,
         peers: seats,
         shapes: &plan.shapes,
-        modes: &plan.modes,
-        ranking: plan.ranking,
-        rounds: run.rounds,
-        deep: !quick,
-        until: quick.then(|| Instant::now() + QUICK),
-        seed,
+        deep: !run.quick,
+        until: run.quick.then(|| Instant::now() + QUICK),
         cache: setup.farm.cache.clone(),
     };
     let mut keep = |rows: &[BenchRow], all: &[Implementation]| folder.keep(("unfinished", &[]), rows, all);
@@ -176,7 +164,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     let counts = RowStatus::ALL.iter().map(|status| (status.as_str(), count(status))).collect();
     if !call.is_json() {
         let sentences: String = means.iter().map(|mean| format!("{}\n", bench::sentence(mean))).collect();
-        let lines = bench::lines(&rows, &implementations, plan.ranking);
+        let lines = bench::lines(&rows, &implementations, run.ranking_mode);
         output::stdout(&format!("{lines}{sentences}kept in {path}\n"))?;
     }
     for why in why.iter().take(10) {
@@ -184,7 +172,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     }
     let exit = if status == EnvelopeStatus::Pass { ExitCode::Done } else { ExitCode::Failed };
     let own = BenchAnswer {
-        run: &run,
+        run,
         folder: &path,
         implementations: &implementations,
         rows: &rows,
@@ -218,19 +206,13 @@ struct BenchBrief<'a> {
 }
 
 /// The run's folder, with what it runs on.
-fn folder(
-    out: &Path,
-    plan: &BenchPlan,
-    run: &BenchRun,
-    lane: &mut Lane,
-    repro: String,
-) -> io::Result<BenchFolder> {
+fn folder(out: &Path, plan: &BenchPlan, lane: &mut Lane, repro: String) -> io::Result<BenchFolder> {
     let info = lane.info().clone();
     let at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let peers = plan.peers.iter();
-    let peers: Vec<Value> = peers
-        .map(|own| json!({ "name": own.name, "command": own.command, "timeout_s": own.timeout_s }))
-        .collect();
+    let peers = plan
+        .peers
+        .iter()
+        .map(|peer| json!({ "name": peer.name, "command": peer.command, "timeout_s": peer.timeout_s }));
     let environment = json!({
         "evo": env!("CARGO_PKG_VERSION"),
         "at": at,
@@ -239,10 +221,10 @@ fn folder(
         "device": info,
         "telemetry": lane.telemetry(),
         "gates": lane.judge(),
-        "seed": run.seed,
-        "peers": peers,
+        "seed": plan.run.seed,
+        "peers": peers.collect::<Vec<Value>>(),
     });
-    BenchFolder::create(out, BenchFolder::report(run.clone(), info.name, at, repro), &environment)
+    BenchFolder::create(out, BenchFolder::report(plan.run.clone(), info.name, at, repro), &environment)
 }
 
 fn word(status: EnvelopeStatus) -> &'static str {
@@ -271,10 +253,9 @@ fn check_allowed(arguments: &BenchArgs, plan: &BenchPlan) -> Result<(), CliError
             || (name.contains('/') && plan.peers.iter().any(|own| own.name == peer))
     };
     let Some(unknown) = arguments.allow_not_run.iter().find(|name| !is_known(name)) else { return Ok(()) };
-    let hint = match nearest(unknown, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => "name a problem, a peer, or an implementation of one as `PEER/NAME`".to_string(),
-    };
+    let hint = suggestion(unknown, known, || {
+        "name a problem, a peer, or an implementation of one as `PEER/NAME`".to_string()
+    });
     let text = format!("`--allow-not-run {unknown}`: nothing that runs here has this name");
     Err(CliError::usage(text).with_hint(hint))
 }
@@ -314,22 +295,20 @@ pub fn rows(
 ) -> Result<Vec<BenchRow>, CliError> {
     let Some((_, first)) = named.first() else { return Ok(Vec::new()) };
     let kernel = session::kernel_of(&first.file)?;
-    let ranking = kernel.objective.ranking.timing();
-    let own = unbuilt(named, shapes, setup, lane, seed)?;
-    let order = BenchOrder {
-        lane,
-        kernel,
-        own,
-        peers,
-        shapes,
-        modes: &[ranking],
-        ranking,
-        rounds: ROUNDS,
-        deep,
-        until: None,
+    let ranking_mode = kernel.objective.ranking.timing();
+    let run = BenchRun {
+        name: kernel.name.clone(),
+        space: session::space_word(&first.file),
+        kernel: kernel.name.clone(),
         seed,
-        cache: setup.farm.cache.clone(),
+        quick: false,
+        modes: vec![ranking_mode],
+        ranking_mode,
+        rounds: ROUNDS,
     };
+    let own = unbuilt(named, shapes, setup, lane, seed)?;
+    let cache = setup.farm.cache.clone();
+    let order = BenchOrder { run: &run, lane, kernel, own, peers, shapes, deep, until: None, cache };
     let compile = &mut |prepared: &_| judge::compile(setup, prepared);
     bench::run(order, compile, &mut |_, _| Ok(())).map(|(rows, _)| rows)
 }
@@ -348,18 +327,16 @@ const PORTFOLIO: &str = "@portfolio";
 
 #[derive(Debug)]
 struct BenchPlan {
-    name: String,
+    run: BenchRun,
     space: SpaceFile,
     /// With their names in rows.
     candidates: Vec<(String, ResolvedCandidate)>,
     shapes: Vec<BenchShape>,
-    modes: Vec<TimingMode>,
-    ranking: TimingMode,
     peers: Vec<PeerSpec>,
 }
 
 /// Reads everything that the command line and its files ask for.
-fn plan(arguments: &BenchArgs, setup: &DeviceSetup) -> Result<BenchPlan, CliError> {
+fn plan(arguments: &BenchArgs, setup: &DeviceSetup, seed: u64) -> Result<BenchPlan, CliError> {
     let target = words::space_name(arguments.target.as_deref())?;
     let is_file = std::path::Path::new(&target).is_file() && !catalog::names().contains(&target.as_str());
     let file = if is_file { bench::read_bench_file(std::path::Path::new(&target))? } else { None };
@@ -383,18 +360,29 @@ fn plan(arguments: &BenchArgs, setup: &DeviceSetup) -> Result<BenchPlan, CliErro
             CliError::usage(format!("`{own}` is a candidate and a peer")).with_hint("rename one of them")
         );
     }
-    let ranking = kernel.objective.ranking.timing();
     let named: Vec<TimingMode> = arguments.modes.iter().map(|mode| mode.timing()).collect();
     let of_file = file.as_ref().map(|file| file.modes.clone()).unwrap_or_default();
     let usual = vec![TimingMode::Hot, TimingMode::Cold];
     let lists = [named, of_file, usual];
     let mut modes = lists.into_iter().find(|modes| !modes.is_empty()).unwrap_or_default();
-    let ranking = if modes.contains(&ranking) { ranking } else { modes[0] };
-    if arguments.quick {
-        modes = vec![ranking];
+    let ranking = kernel.objective.ranking.timing();
+    let ranking_mode = if modes.contains(&ranking) { ranking } else { modes[0] };
+    let quick = arguments.quick;
+    if quick {
+        modes = vec![ranking_mode];
     }
     modes.dedup();
-    Ok(BenchPlan { name, candidates, shapes, modes, ranking, peers, space })
+    let run = BenchRun {
+        name,
+        space: session::space_word(&space),
+        kernel: kernel.name.clone(),
+        seed,
+        quick,
+        modes,
+        ranking_mode,
+        rounds: arguments.rounds.unwrap_or(if quick { ROUNDS_QUICK } else { ROUNDS }),
+    };
+    Ok(BenchPlan { run, candidates, shapes, peers, space })
 }
 
 fn shapes(
@@ -414,10 +402,9 @@ fn shapes(
     };
     let hint = |name: &str| {
         let known = shapes.iter().map(|shape| shape.problem.name.as_str());
-        match nearest(name, known.clone()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", known.take(20).collect::<Vec<_>>().join(", ")),
-        }
+        suggestion(name, known.clone(), || {
+            format!("there are {}", known.take(20).collect::<Vec<_>>().join(", "))
+        })
     };
     let is_known = |name: &str| shapes.iter().any(|shape| shape.problem.name == name);
     if let Some(file) = file {

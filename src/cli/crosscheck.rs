@@ -37,13 +37,13 @@ use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::export_plan::{self, VariantWish};
-use super::judge::{self, Aim, Bench, CROSSCHECK};
+use super::judge::{self, Aim, Bench, CROSSCHECK, HARNESSES};
 use super::one_args::TestOneArgs;
 use super::{candidate, evaluate, output, peers, session, test_one};
-use crate::bench::{self, BenchRow, BenchShape, RowStatus, peer_problem};
+use crate::bench::{self, BenchShape, peer_problem};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::journal::own_folder::OwnFolder;
-use crate::kernel::spec::{PeerSpec, ProblemSpec, ReferenceSpec, SpaceFile};
+use crate::kernel::spec::{KernelSpec, PeerSpec, ProblemSpec, SpaceFile};
 use crate::kernel::specialize::{constants_of, distinct};
 use crate::peer::{self, last_words, shown};
 use crate::process::{self, Ended, RunLimits};
@@ -74,10 +74,6 @@ pub struct CrosscheckArgs {
     pub peers: Vec<String>,
 }
 
-/// Who times and checks a kernel too, in the order in which they are asked: the Python package `cuda-bench`;
-/// `torch.utils.benchmark` and `torch.testing`; the evaluator of KernelBench; CUTLASS's profiler on the same GEMM; a
-/// program of the user.
-const HARNESSES: [&str; 5] = ["nvbench", "torch", KERNELBENCH, CUTLASS, COMMAND];
 const KERNELBENCH: &str = "kernelbench";
 const COMMAND: &str = "command";
 /// It times another kernel that does the same work: a point of reference, which checks nothing.
@@ -370,17 +366,13 @@ impl Handed {
         {
             fs::write(folder.path().join(name), text).map_err(unhandable)?;
         }
-        let operator = match &kernel.check.reference {
-            ReferenceSpec::Builtin { name } => Some(name.clone()),
-            _ => None,
-        };
         let problems = bench.lane.block_worker(bench.job).and_then(|mut worker| {
             let hand = |(at, plan): (usize, &ProblemPlan)| {
                 let own = folder.path().join("cases").join(at.to_string());
                 fs::create_dir_all(&own)
                     .map_err(|error| LaneError::Unexpected { found: error.to_string() })?;
                 worker.hand_out_answers(plan, &own)?;
-                Ok(problem(plan, &kernel.name, operator.clone(), &own))
+                Ok(problem(plan, kernel, &own))
             };
             bench.job.timed.iter().enumerate().map(hand).collect::<Result<Vec<_>, _>>()
         });
@@ -406,7 +398,7 @@ impl Handed {
             role: String::new(),
             device: bench.setup.choice.spec.clone(),
             kernel: kernel.name.clone(),
-            operator,
+            operator: bench::operator(kernel).map(String::from),
             mode: kernel.objective.ranking.timing(),
             limit_s: limit.as_secs_f64(),
             problems: Vec::new(),
@@ -561,8 +553,8 @@ fn export(
 }
 
 /// A problem as a harness sees it, with files in a folder; that of the exported kernel is still missing.
-fn problem(plan: &ProblemPlan, kernel: &str, operator: Option<String>, folder: &Path) -> CrosscheckProblem {
-    let handed = peer_problem(plan, kernel, operator, folder);
+fn problem(plan: &ProblemPlan, kernel: &KernelSpec, folder: &Path) -> CrosscheckProblem {
+    let handed = peer_problem(plan, kernel, folder);
     let expected = plan.buffers.iter().filter(|own| own.role.is_answer()).map(|own| {
         let array = CrosscheckArray {
             path: folder.join("expected").join(format!("{}.npy", own.name)),
@@ -582,15 +574,13 @@ fn problem(plan: &ProblemPlan, kernel: &str, operator: Option<String>, folder: &
     }
 }
 
-/// Candidate's time / the fastest peer's time by problem, in the mode that ranks, so that a harness which timed a peer too
-/// can be asked whether both see the same one ahead. The run is that of `evo bench`; peers that are wrong or do not run
-/// count for nothing.
+/// Candidate's time / the best right peer's time by problem, so that a harness which timed a peer too can be asked whether
+/// both see the same one ahead. The run is that of `evo bench`.
 fn against_peers(
     bench: &mut Bench<'_>,
     peers: &[PeerSpec],
     own: &ResolvedCandidate,
 ) -> Result<BTreeMap<String, f64>, CliError> {
-    const OURS: &str = "evo";
     if peers.is_empty() {
         return Ok(BTreeMap::new());
     }
@@ -600,18 +590,6 @@ fn against_peers(
     let mut shapes = bench::of_problems(kernel, setup.choice.kind);
     shapes.retain(is_timed);
     let seats = peers::start(peers, &setup.choice.spec, false)?;
-    let rows = bench_command::rows(&[(OURS, own)], seats, &shapes, setup, lane, *seed, false)?;
-    let mode = kernel.objective.ranking.timing();
-    let time = |row: &BenchRow| row.modes.get(mode.as_str()).map(|own| own.p50_ns);
-    let of = |problem: &str, is_own: bool| {
-        let own = rows.iter().filter(|row| {
-            row.problem == problem && row.status == RowStatus::Pass && (row.implementation == OURS) == is_own
-        });
-        own.filter_map(time).reduce(f64::min)
-    };
-    let ratio = |shape: &BenchShape| {
-        let name = &shape.problem.name;
-        Some((name.clone(), of(name, true)? / of(name, false)?))
-    };
-    Ok(shapes.iter().filter_map(ratio).collect())
+    let rows = bench_command::rows(&[("evo", own)], seats, &shapes, setup, lane, *seed, false)?;
+    Ok(rows.into_iter().filter_map(|row| Some((row.problem, row.ratio_to_best_peer?))).collect())
 }

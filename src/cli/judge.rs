@@ -50,7 +50,9 @@ pub const BASELINE: &str = "baseline";
 pub const PROFILE: &str = "profile";
 /// The work of `evo sanitize`.
 pub const SANITIZE: &str = "sanitize";
-/// The work of `evo crosscheck`, and its harnesses.
+/// The work of `evo crosscheck`, and who times and checks a kernel too, in the order in which they are asked: the Python
+/// package `cuda-bench`; `torch.utils.benchmark` and `torch.testing`; the evaluator of KernelBench; CUTLASS's profiler on
+/// the same GEMM; a program of the user.
 pub const CROSSCHECK: &str = "crosscheck";
 pub const HARNESSES: [&str; 5] = ["nvbench", "torch", "kernelbench", "cutlass", "command"];
 /// The work of `evo invert`.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evo_protocol::envelope::{ErrorCode, ErrorPlace};
-use evo_space::diagnostic::nearest;
+use evo_space::document::suggestion;
 
 use super::error::CliError;
 use crate::kernel::spec::PeerSpec;
@@ -28,12 +28,9 @@ pub fn all_named(names: &[String], known: &[PeerSpec]) -> Result<Vec<PeerSpec>, 
     for name in names {
         let Some(peer) = named(name, known) else {
             let names = known.iter().map(|peer| peer.name.as_str()).chain(SHIPPED.iter().copied());
-            let hint = match nearest(name, names.clone()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => {
-                    format!("there are {}; others go into `[[peers]]`", names.collect::<Vec<_>>().join(", "))
-                }
-            };
+            let hint = suggestion(name, names.clone(), || {
+                format!("there are {}; others go into `[[peers]]`", names.collect::<Vec<_>>().join(", "))
+            });
             return Err(CliError::usage(format!("there is no peer `{name}`")).with_hint(hint));
         };
         if !wanted.iter().any(|other| other.name == peer.name) {

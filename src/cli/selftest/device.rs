@@ -131,10 +131,7 @@ impl DeviceBench<'_> {
 
     fn floats(&mut self, buffer: BufferId) -> Result<Vec<f32>, DeviceError> {
         let bytes = self.device.read(buffer)?;
-        Ok(bytes
-            .chunks_exact(4)
-            .map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]]))
-            .collect())
+        Ok(bytes.as_chunks().0.iter().map(|four| f32::from_le_bytes(*four)).collect())
     }
 
     fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
@@ -294,17 +291,8 @@ fn echo(bench: &mut DeviceBench<'_>, module: ModuleId, hash: &ContentHash) -> An
 }
 
 fn call(entry: &str, grid: u32, block: u32, arguments: Vec<BoundArgument>) -> BoundLaunch {
-    BoundLaunch {
-        entry: entry.into(),
-        grid: [grid, 1, 1],
-        block: [block, 1, 1],
-        shared_bytes: 0,
-        cluster: None,
-        cooperative: false,
-        programmatic: false,
-        l2_persist: None,
-        arguments,
-    }
+    let (grid, block) = ([grid, 1, 1], [block, 1, 1]);
+    BoundLaunch { entry: entry.into(), grid, block, arguments, ..BoundLaunch::default() }
 }
 
 fn scalar<const N: usize>(bytes: [u8; N]) -> BoundArgument {
@@ -425,8 +413,7 @@ fn module_variables(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
     for expected in [[1, 6, 1], [2, 7, 2]] {
         device.launch(module, &remember)?;
         let bytes = device.read(y)?;
-        let found: Vec<i32> =
-            bytes.chunks_exact(4).map(|own| i32::from_le_bytes([own[0], own[1], own[2], own[3]])).collect();
+        let found: Vec<i32> = bytes.as_chunks().0.iter().map(|four| i32::from_le_bytes(*four)).collect();
         demand(found == expected, format!("calls counted {found:?}, not {expected:?}"))?;
     }
     let after = device.variables(module)?;

@@ -3,8 +3,10 @@
 //! The matrices come in families, one for each way in which a sum of products can be hard.
 
 use half::{bf16, f16};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
 
-use super::probe::{AsBytes, DrawnNumbers, Probe, floats, halves};
+use super::probe::{AsBytes, Probe, floats, halves, normal};
 
 /// `mma`: matrices of each family.
 const WARP_TILES: usize = 64;
@@ -196,25 +198,25 @@ const FAMILIES: [OperandFamily; 6] = [
     OperandFamily::Special,
 ];
 
-fn drawn(numbers: &mut DrawnNumbers, family: OperandFamily, operand: Operand) -> f64 {
+fn drawn(numbers: &mut ChaCha8Rng, family: OperandFamily, operand: Operand) -> f64 {
     let (low, high) = operand.exponents();
     match family {
-        OperandFamily::Integers => f64::from(numbers.below(17)) - 8.0,
-        OperandFamily::Normal | OperandFamily::Cancelling => numbers.normal(),
+        OperandFamily::Integers => f64::from(numbers.random_range(-8..=8)),
+        OperandFamily::Normal | OperandFamily::Cancelling => normal(numbers),
         OperandFamily::Mixed => {
-            let exponent = low + numbers.below((high - low) as u32) as i32;
-            numbers.signed() * 2f64.powi(exponent)
+            let magnitude = 2f64.powi(numbers.random_range(low..high));
+            numbers.random_range(-magnitude..magnitude)
         }
-        OperandFamily::Subnormal if numbers.below(2) == 0 => {
-            f64::from(numbers.below(9)) * operand.subnormal()
+        OperandFamily::Subnormal if numbers.random() => {
+            f64::from(numbers.random_range(0..9)) * operand.subnormal()
         }
-        OperandFamily::Subnormal => numbers.normal(),
-        OperandFamily::Special => match numbers.below(64) {
+        OperandFamily::Subnormal => normal(numbers),
+        OperandFamily::Special => match numbers.random_range(0..64) {
             0 => f64::INFINITY,
             1 => f64::NEG_INFINITY,
             2 => f64::NAN,
             3 => 0.0,
-            _ => numbers.normal(),
+            _ => normal(numbers),
         },
     }
 }
@@ -243,7 +245,7 @@ struct Products {
 impl Products {
     /// Matrices of one family. `narrow` accumulators are fp16.
     fn draw(
-        numbers: &mut DrawnNumbers,
+        numbers: &mut ChaCha8Rng,
         family: OperandFamily,
         operand: Operand,
         (extents, narrow): (ProductExtents, bool),
@@ -260,7 +262,7 @@ impl Products {
             |value: f64| if narrow { f16::from_f64(value).to_f64() } else { f64::from(value as f32) };
         let c = (0..rows * columns * tiles)
             .map(|_| match family {
-                OperandFamily::Integers => f64::from(numbers.below(129)) - 64.0,
+                OperandFamily::Integers => f64::from(numbers.random_range(-64..=64)),
                 _ => rounded(drawn(numbers, family, Operand::Half)),
             })
             .collect();

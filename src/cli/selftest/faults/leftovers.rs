@@ -52,16 +52,15 @@ impl LeftoverWatch {
         if children.len() > CHILDREN_MAX {
             found.push(format!("{} child processes instead of {CHILDREN_MAX}", children.len()));
         }
-        found.extend(
-            children.iter().filter(|child| child.state == 'Z').map(|child| format!("zombie {}", child.pid)),
-        );
-        let leads = |group: u32| children.iter().any(|child| child.group == group);
+        let zombies = children.iter().filter(|child| child.state == 'Z');
+        found.extend(zombies.map(|zombie| format!("zombie {}", zombie.pid)));
         // What a dead worker started has its group, whoever is its parent now.
+        let is_led = |group: u32| children.iter().any(|child| child.group == group);
         let orphans =
-            all.iter().filter(|process| self.groups.contains(&process.group) && !leads(process.group));
+            all.iter().filter(|process| self.groups.contains(&process.group) && !is_led(process.group));
         found.extend(orphans.map(|orphan| format!("process {} of a dead worker", orphan.pid)));
-        self.groups
-            .extend(children.iter().map(|child| child.group).filter(|group| *group != own_group(&all, own)));
+        let own_group = all.iter().find(|process| process.pid == own).map_or(0, |process| process.group);
+        self.groups.extend(children.iter().map(|child| child.group).filter(|group| *group != own_group));
         found.extend(scratch(&self.cache).iter().map(|path| format!("`{}`", path.display())));
         let open = descriptors();
         if open > self.descriptors + DESCRIPTORS_MORE {
@@ -69,10 +68,6 @@ impl LeftoverWatch {
         }
         found
     }
-}
-
-fn own_group(all: &[ProcessLine], own: u32) -> u32 {
-    all.iter().find(|process| process.pid == own).map_or(0, |process| process.group)
 }
 
 /// A process, as `/proc/PID/stat` has it.

@@ -17,15 +17,15 @@ use evo_protocol::evaluation::Recovery;
 use evo_protocol::verdict::Verdict;
 use evo_protocol::worker::BinaryRef;
 use evo_space::genome::ContentHash;
+use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
-
 use serde_json::json;
 
 use self::leftovers::LeftoverWatch;
 use self::neighbor::GoodNeighbor;
 use self::rows::FaultOutcome::{Open, Passes};
-use self::rows::{FAULTS, FaultRow, FaultSetup, FaultWords, HEADS, OUTSIDE, SHORT_COMPILE, SMALL_COMPILE};
+use self::rows::{FAULTS, FaultRow, FaultSetup, FaultWords, HEADS, SHORT_COMPILE, SMALL_COMPILE};
 use super::bench::SelftestBench;
 use super::checks::{SelftestCheck, SelftestReport};
 use crate::cli::device_lane;
@@ -39,14 +39,13 @@ use crate::kernel::catalog;
 use crate::supervise::deadline::Deadlines;
 use crate::supervise::job::{Job, Standing};
 use crate::supervise::lane::LaneLimits;
-use crate::timing::stats::below;
 use crate::tool::FoundTool;
 
 pub use self::leftovers::{ProcessLine, processes, scratch};
 pub use self::sanitized::{FaultLook, SANITIZED, SanitizedFault, SanitizedRow, table};
 
 /// Spaces and their rows, in the order in which they are played.
-const SPACES: &[(&str, &[&[FaultWords]])] = &[("faults", &[FAULTS, OUTSIDE]), ("faults_heads", &[HEADS])];
+const SPACES: &[(&str, &[FaultWords])] = &[("faults", FAULTS), ("faults_heads", HEADS)];
 
 /// What a variant may print here; a sweep gives it sixteen times as much.
 const OUTPUT_MAX: u64 = 1 << 20;
@@ -83,12 +82,13 @@ pub fn run(
     let cache = tempfile::tempdir()?;
     let setup = staged(setup, &cache);
     let (mut info, mut report) = (None, SelftestReport::default());
-    for (space, lists) in SPACES {
-        let words = lists.iter().copied().flatten().filter(|(name, ..)| is_wanted(only, name));
-        let rows: Vec<FaultRow> = words.map(|words| FaultRow::of(*words)).collect();
+    for (space, faults) in SPACES {
+        let words = faults.iter().filter(|(name, ..)| is_wanted(only, name));
+        let mut rows: Vec<FaultRow> = words.map(|words| FaultRow::of(*words)).collect();
         if rows.is_empty() {
             continue;
         }
+        rows.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
         let file = catalog::open(space)?;
         let mut bench = SelftestBench::start(&file, &setup, seed, limits(setup.choice.kind))?;
         info = Some(bench.lane.info().clone());
@@ -97,8 +97,8 @@ pub fn run(
         let [median, fastest, slowest] = [median, fastest, slowest].map(|ns| format!("{:.2}", ns / 1e3));
         let message = format!("good variant: {median} µs (min {fastest}, max {slowest})");
         report.push(SelftestCheck::new(space, Some(true), message));
-        for row in shuffled(rows, seed) {
-            stage.play(&row, &mut report)?;
+        for row in &rows {
+            stage.play(row, &mut report)?;
         }
     }
     info.map(|info| (info, report)).ok_or_else(|| {
@@ -114,12 +114,11 @@ pub fn sanitize(
     setup: &DeviceSetup,
     only: Option<&str>,
     seed: u64,
-    told: impl FnMut(&SanitizedRow),
+    mut told: impl FnMut(&SanitizedRow),
 ) -> Result<(DeviceInfo, FoundTool, Vec<SanitizedRow>), CliError> {
     let kind = setup.choice.kind;
     let tool = tool_on(kind, None)?;
-    let faults = SANITIZED.iter().filter(|row| is_wanted(only, row.name));
-    let faults: Vec<SanitizedFault> = faults.copied().collect();
+    let faults: Vec<_> = SANITIZED.iter().filter(|fault| is_wanted(only, fault.name)).collect();
     if faults.is_empty() {
         let only = only.unwrap_or_default();
         return Err(CliError::usage(format!("no fault with `{only}` is looked at by compute-sanitizer"))
@@ -131,8 +130,12 @@ pub fn sanitize(
     let bench = SelftestBench::start(&file, &setup, seed, limits(kind))?;
     let options = device_lane::lane_options(&setup, None, Some(session::kernel_of(&file)?))?;
     let look = FaultLook { kind, tool: &tool, options: &options, limit: SANITIZE_LIMIT };
-    let job = |fault: &SanitizedFault| bench.job(&bench.with_fault(fault.name), false);
-    let rows = look.rows(&faults, job, told)?;
+    let mut rows = Vec::new();
+    for fault in faults {
+        let row = look.row(fault, bench.job(&bench.with_fault(fault.name), false)?);
+        told(&row);
+        rows.push(row);
+    }
     Ok((bench.lane.info().clone(), tool, rows))
 }
 
@@ -140,15 +143,6 @@ fn limits(kind: DeviceKind) -> LaneLimits {
     let short = Deadlines::tiny(kind).with_launched(HOST_LAUNCH);
     let deadlines = (kind == DeviceKind::Host).then_some(short);
     LaneLimits { deadlines, output_bytes_max: OUTPUT_MAX, ..LaneLimits::default() }
-}
-
-/// Rows in the order of a seed.
-fn shuffled(mut rows: Vec<FaultRow>, seed: u64) -> Vec<FaultRow> {
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    for last in (1..rows.len()).rev() {
-        rows.swap(last, below(&mut random, last + 1));
-    }
-    rows
 }
 
 /// A lane with a good variant that has shown what it is.
@@ -251,26 +245,21 @@ impl<'a, 'b> FaultStage<'a, 'b> {
             FaultSetup::Incumbent => self.good.standing.clone(),
             _ => Standing::default(),
         };
-        let mut recovery = None;
-        let mut verdict = match self.job(row, false)? {
-            Err(verdict) => *verdict,
-            Ok(job) => {
-                let result = self.bench.lane.evaluate(&job, &standing);
-                recovery = result.recovery;
-                result.verdict
-            }
-        };
-        if verdict.is_pass() && row.setup != FaultSetup::CompilerOnly {
-            verdict = match self.job(row, true)? {
-                Err(verdict) => *verdict,
+        let depths = if row.setup == FaultSetup::CompilerOnly { &[false][..] } else { &[false, true] };
+        let (mut verdict, mut recovery) = (Verdict::pass(), None);
+        for deep in depths {
+            match self.job(row, *deep)? {
+                Err(refused) => verdict = *refused,
                 Ok(job) => {
                     // An honest variant's time has been judged; seconds of more samples would add nothing.
-                    let job = if honest { job.gates_only() } else { job };
+                    let job = if *deep && honest { job.gates_only() } else { job };
                     let result = self.bench.lane.evaluate(&job, &standing);
-                    recovery = result.recovery;
-                    result.verdict
+                    (verdict, recovery) = (result.verdict, result.recovery);
                 }
-            };
+            }
+            if !verdict.is_pass() {
+                break;
+            }
         }
         Ok(Judged { verdict, recovery, took: began.elapsed() })
     }
@@ -342,7 +331,7 @@ mod tests {
     fn the_page_of_faults_is_played_or_says_why_not() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let page = fs::read_to_string(root.join("docs/FAULTS.md")).unwrap();
-        let words = SPACES.iter().flat_map(|(_, lists)| lists.iter().copied().flatten());
+        let words = SPACES.iter().flat_map(|(_, faults)| faults.iter());
         let names: BTreeSet<&str> = words.map(|words| FaultRow::of(*words).page.name).collect();
         assert_eq!(rows::page().map(|row| row.name).collect::<BTreeSet<_>>(), names);
         let mut numbers: BTreeSet<&str> = rows::page().map(|row| row.number).collect();
@@ -365,9 +354,9 @@ mod tests {
     /// A value that nobody plays would look tested.
     #[test]
     fn every_value_of_the_spaces_is_a_row() {
-        for (space, lists) in SPACES {
+        for (space, faults) in SPACES {
             let file = catalog::open(space).unwrap();
-            let inside = lists.iter().copied().flatten().filter(|(_, _, setup)| !setup.is_outside());
+            let inside = faults.iter().filter(|(_, _, setup)| !setup.is_outside());
             let mut named: BTreeSet<&str> = inside.map(|(name, ..)| *name).collect();
             named.insert("none");
             let parameter = file.space.parameters().iter().find(|one| &*one.name == "FAULT").unwrap();

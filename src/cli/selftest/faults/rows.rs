@@ -166,7 +166,7 @@ const REMEMBERS_SAYS: &[&str] = &[
     "changes with every call",
 ];
 
-/// Those of the space `faults`, in the order of its template.
+/// Those of the space `faults`, in the order of its template, and those that are played on its good variant.
 pub const FAULTS: &[FaultWords] = &[
     // Wrong answers.
     ("empty", &["never written"], Plain),
@@ -275,10 +275,7 @@ pub const FAULTS: &[FaultWords] = &[
     ("lock", &[], Plain),
     ("early_exit", &[], Plain),
     ("block_wait", &[], Plain),
-];
-
-/// Faults outside of the source.
-pub const OUTSIDE: &[FaultWords] = &[
+    // Outside of the source.
     ("stale_binary", &["hash"], StaleBinary),
     ("foreign_binary", &["image", "ELF", "the module: "], ForeignBinary),
     ("inflated_work", &["memory"], InflatedWork),

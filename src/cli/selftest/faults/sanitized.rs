@@ -166,11 +166,6 @@ impl SanitizedRow {
         SanitizedRow { fault: fault.name, expected, cells, passed, message, elapsed_ms }
     }
 
-    fn refused(fault: &SanitizedFault, verdict: &Verdict) -> SanitizedRow {
-        let message = format!("it does not come to a launch: {}: {}", verdict.label(), verdict.message);
-        SanitizedRow { passed: Some(false), message, ..SanitizedRow::of(fault, &[]) }
-    }
-
     fn line(&self) -> String {
         let cells: Vec<String> = self.cells.iter().map(|(_, cell)| format!("{:<9}", cell.shown())).collect();
         let mark = match self.passed {
@@ -192,38 +187,27 @@ pub struct FaultLook<'a> {
 }
 
 impl FaultLook<'_> {
-    /// Looks at each fault. `job` builds one, or says how it is refused; `told` hears of each row.
-    ///
-    /// # Errors
-    /// Those of `job`.
-    pub fn rows<E>(
-        &self,
-        faults: &[SanitizedFault],
-        mut job: impl FnMut(&SanitizedFault) -> Result<Result<Job, Box<Verdict>>, E>,
-        mut told: impl FnMut(&SanitizedRow),
-    ) -> Result<Vec<SanitizedRow>, E> {
-        let mut rows = Vec::new();
-        for fault in faults {
-            let row = match job(fault)? {
-                Err(verdict) => SanitizedRow::refused(fault, &verdict),
-                Ok(job) => {
-                    let order = LookOrder {
-                        kind: self.kind,
-                        tool: Ok(self.tool),
-                        checks: fault.checks,
-                        options: self.options,
-                        job: &job,
-                        small_only: false,
-                        limit: self.limit,
-                        within: None,
-                    };
-                    SanitizedRow::of(fault, &look(&order).outcomes)
-                }
-            };
-            told(&row);
-            rows.push(row);
-        }
-        Ok(rows)
+    /// Looks at a fault.
+    pub fn row(&self, fault: &SanitizedFault, job: Result<Job, Box<Verdict>>) -> SanitizedRow {
+        let job = match job {
+            Ok(job) => job,
+            Err(verdict) => {
+                let (label, why) = (verdict.label(), &verdict.message);
+                let message = format!("it does not come to a launch: {label}: {why}");
+                return SanitizedRow { passed: Some(false), message, ..SanitizedRow::of(fault, &[]) };
+            }
+        };
+        let order = LookOrder {
+            kind: self.kind,
+            tool: Ok(self.tool),
+            checks: fault.checks,
+            options: self.options,
+            job: &job,
+            small_only: false,
+            limit: self.limit,
+            within: None,
+        };
+        SanitizedRow::of(fault, &look(&order).outcomes)
     }
 }
 
