@@ -5,16 +5,17 @@
 //! which the gates use too, and nothing else of theirs.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use evo_device::device::{BoundArgument, BoundLaunch, BufferId, Device, ModuleId};
 use evo_device::open::open;
-use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{ArgumentRef, BufferPlan, Fill, LaunchPlan, ProblemPlan, Role};
 use half::f16;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use rand_chacha::rand_core::SeedableRng;
 use serde::{Deserialize, Serialize};
 
 use super::loops;
@@ -59,7 +60,7 @@ impl Agreement {
 pub fn serve(sandbox: bool, device: &str, support_cubin: Option<&Path>) -> Result<(), String> {
     let link = ParentLink::take_over(VERSION, Orphaned::Exits).map_err(|error| error.to_string())?;
     let rooms = rooms(sandbox).map_err(|error| error.to_string())?;
-    let device = open(device, support_cubin, rooms).map_err(text)?;
+    let device = open(device, support_cubin, rooms).map_err(|error| error.to_string())?;
     process::serve(&mut PlainWorker { link, device }).map_err(|error| error.to_string())
 }
 
@@ -77,26 +78,21 @@ impl RequestHandler for PlainWorker {
     }
 
     fn answer(&mut self, order: PlainOrder) -> Option<PlainReply> {
-        Some(judge(self.device.as_mut(), &order))
+        Some(judge(self.device.as_mut(), &order).map_err(|error| error.to_string()))
     }
 }
 
-fn judge(device: &mut dyn Device, order: &PlainOrder) -> PlainReply {
+fn judge(device: &mut dyn Device, order: &PlainOrder) -> Result<Agreement, Box<dyn Error>> {
     let PlainOrder { kernel, binary, entries, plans, seed } = order;
     let image = std::fs::read(binary).map_err(|error| format!("`{}`: {error}", binary.display()))?;
-    let module = device.load(&image, entries).map_err(text)?;
+    let module = device.load(&image, entries)?;
     let mut random = ChaCha8Rng::seed_from_u64(*seed);
     let mut all = Agreement::default();
-    let compared = plans.iter().try_for_each(|plan| {
-        all.add(run(device, module, kernel, plan, &mut random)?);
-        Ok(())
-    });
-    device.unload(module).map_err(text)?;
+    let compared = plans
+        .iter()
+        .try_for_each(|plan| run(device, module, kernel, plan, &mut random).map(|own| all.add(own)));
+    device.unload(module)?;
     compared.map(|()| all)
-}
-
-fn text(error: DeviceError) -> String {
-    error.to_string()
 }
 
 /// Runs one problem once and compares its output.
@@ -106,14 +102,14 @@ fn run(
     kernel: &str,
     plan: &ProblemPlan,
     random: &mut ChaCha8Rng,
-) -> PlainReply {
+) -> Result<Agreement, Box<dyn Error>> {
     let mut inputs: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     let mut buffers = Vec::new();
     for buffer in &plan.buffers {
         let (values, bytes) = contents(buffer, random)?;
-        let own = device.allocate(&buffer.name, bytes.len() as u64).map_err(text)?;
-        device.write(own, &bytes).map_err(text)?;
-        buffers.push(own);
+        let allocated = device.allocate(&buffer.name, bytes.len() as u64)?;
+        device.write(allocated, &bytes)?;
+        buffers.push(allocated);
         inputs.insert(&buffer.name, values);
     }
     let compared = launch(device, module, plan, &buffers).and_then(|()| {
@@ -121,13 +117,12 @@ fn run(
             .ok_or_else(|| format!("nobody wrote plain loops for the kernel `{kernel}`"))?;
         let output = plan.buffers.iter().position(|buffer| buffer.role == Role::Output);
         let output = output.ok_or_else(|| format!("`{}` has no output", plan.name))?;
-        let bytes = device.read(buffers[output]).map_err(text)?;
-        let own = &plan.buffers[output];
-        compare(&plan.name, &decode(&bytes[..own.bytes() as usize], own.dtype)?, &answer)
+        let bytes = device.read(buffers[output])?;
+        let output = &plan.buffers[output];
+        let actual = decode(&bytes[..output.bytes() as usize], output.dtype)?;
+        Ok(compare(&plan.name, &actual, &answer)?)
     });
-    for buffer in buffers {
-        device.free(buffer).map_err(text)?;
-    }
+    buffers.into_iter().try_for_each(|buffer| device.free(buffer))?;
     compared
 }
 
@@ -136,11 +131,11 @@ fn launch(
     module: ModuleId,
     plan: &ProblemPlan,
     buffers: &[BufferId],
-) -> Result<(), String> {
+) -> Result<(), Box<dyn Error>> {
     let launches: Result<Vec<BoundLaunch>, String> =
         plan.launches.iter().map(|launch| bound(launch, plan, buffers)).collect();
-    device.launch(module, &launches?).map_err(text)?;
-    device.synchronize().map_err(text)
+    device.launch(module, &launches?)?;
+    Ok(device.synchronize()?)
 }
 
 fn compare(name: &str, actual: &[f64], answer: &loops::PlainAnswer) -> PlainReply {
@@ -183,7 +178,7 @@ fn contents(buffer: &BufferPlan, random: &mut ChaCha8Rng) -> Result<(Vec<f64>, V
     let mut values = Vec::with_capacity(elements);
     let mut encoded = Vec::with_capacity(bytes);
     for _ in 0..elements {
-        let drawn = (random.next_u32() >> 8) as f32 / (1u32 << 23) as f32 - 0.5;
+        let drawn = random.random_range(-0.5f32..1.5);
         match buffer.dtype {
             DType::F32 => {
                 values.push(f64::from(drawn));
@@ -203,22 +198,15 @@ fn contents(buffer: &BufferPlan, random: &mut ChaCha8Rng) -> Result<(Vec<f64>, V
 
 fn decode(bytes: &[u8], dtype: DType) -> Result<Vec<f64>, String> {
     Ok(match dtype {
-        DType::F32 => bytes
-            .chunks_exact(4)
-            .map(|own| f64::from(f32::from_le_bytes([own[0], own[1], own[2], own[3]])))
-            .collect(),
-        DType::F16 => {
-            bytes.chunks_exact(2).map(|own| f16::from_le_bytes([own[0], own[1]]).to_f64()).collect()
-        }
+        DType::F32 => bytes.as_chunks().0.iter().map(|four| f64::from(f32::from_le_bytes(*four))).collect(),
+        DType::F16 => bytes.as_chunks().0.iter().map(|two| f16::from_le_bytes(*two).to_f64()).collect(),
         other => return Err(format!("no output of type `{}` is read here", other.as_str())),
     })
 }
 
 fn bound(launch: &LaunchPlan, plan: &ProblemPlan, buffers: &[BufferId]) -> Result<BoundLaunch, String> {
-    let three = |values: [i64; 3]| -> Result<[u32; 3], String> {
-        let narrow = |value: i64| u32::try_from(value).map_err(|_| format!("`{value}` is not an extent"));
-        Ok([narrow(values[0])?, narrow(values[1])?, narrow(values[2])?])
-    };
+    let narrow = |value: i64| u32::try_from(value).map_err(|_| format!("`{value}` is not an extent"));
+    let three = |[x, y, z]: [i64; 3]| Ok::<_, String>([narrow(x)?, narrow(y)?, narrow(z)?]);
     let argument = |argument: &ArgumentRef| match *argument {
         ArgumentRef::Buffer(position) => Ok(BoundArgument::Buffer(buffers[position])),
         ArgumentRef::Scalar(position) | ArgumentRef::Literal(position) => {
@@ -227,11 +215,12 @@ fn bound(launch: &LaunchPlan, plan: &ProblemPlan, buffers: &[BufferId]) -> Resul
                 _ => &plan.scalars[position],
             };
             match (scalar.dtype, scalar.integer) {
-                (DType::I32, Some(value)) => Ok(BoundArgument::Scalar((value as i32).to_le_bytes().to_vec())),
-                (DType::I64, Some(value)) => Ok(BoundArgument::Scalar(value.to_le_bytes().to_vec())),
-                (DType::F32, _) => Ok(BoundArgument::Scalar((scalar.value as f32).to_le_bytes().to_vec())),
+                (DType::I32, Some(value)) => Ok((value as i32).to_le_bytes().to_vec()),
+                (DType::I64, Some(value)) => Ok(value.to_le_bytes().to_vec()),
+                (DType::F32, _) => Ok((scalar.value as f32).to_le_bytes().to_vec()),
                 _ => Err(format!("no scalar of type `{}` is passed here", scalar.dtype.as_str())),
             }
+            .map(BoundArgument::Scalar)
         }
         ArgumentRef::TensorMap(position) => {
             let own = &plan.tensor_maps[position];

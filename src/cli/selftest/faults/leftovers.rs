@@ -59,7 +59,7 @@ impl LeftoverWatch {
         let orphans =
             all.iter().filter(|process| self.groups.contains(&process.group) && !is_led(process.group));
         found.extend(orphans.map(|orphan| format!("process {} of a dead worker", orphan.pid)));
-        let own_group = all.iter().find(|process| process.pid == own).map_or(0, |process| process.group);
+        let own_group = rustix::process::getpgrp().as_raw_pid() as u32;
         self.groups.extend(children.iter().map(|child| child.group).filter(|group| *group != own_group));
         found.extend(scratch(&self.cache).iter().map(|path| format!("`{}`", path.display())));
         let open = descriptors();
