@@ -95,10 +95,8 @@ impl Stop {
     }
 }
 
-/// Runs it; the rows, in the order of shapes, and whose they are.
-///
-/// # Errors
-/// What ended the run early; the rows that were finished have been kept.
+/// Runs it; the rows, in the order of shapes, and whose they are. Where it ends early, the rows that were finished have been
+/// kept.
 pub fn run<E: From<BenchError>>(
     order: BenchOrder<'_>,
     compile: &mut Compile<'_, E>,

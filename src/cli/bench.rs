@@ -8,7 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use evo_protocol::bench::{BenchRun, MeanRatio};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{EnvelopeStatus, ErrorCode};
@@ -58,8 +59,8 @@ pub struct BenchArgs {
     #[arg(long = "candidate", value_name = "WORDS", value_parser = named)]
     pub candidates: Vec<String>,
     /// A timing mode (repeatable) [default: those of the file, else hot and cold]
-    #[arg(long = "mode", value_enum, value_name = "MODE")]
-    pub modes: Vec<BenchMode>,
+    #[arg(long = "mode", value_parser = mode(), value_name = "MODE")]
+    pub modes: Vec<TimingMode>,
     /// Only these problems or points of the grid (repeatable)
     #[arg(long = "problem", value_name = "NAME")]
     pub problems: Vec<String>,
@@ -82,24 +83,18 @@ pub struct BenchArgs {
     pub run: RunArgs,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BenchMode {
-    /// Calls back to back
-    Hot,
-    /// Each call after the caches were flushed
-    Cold,
-    /// Each call with its launch
-    Eager,
-}
-
-impl BenchMode {
-    pub fn timing(self) -> TimingMode {
-        match self {
-            BenchMode::Hot => TimingMode::Hot,
-            BenchMode::Cold => TimingMode::Cold,
-            BenchMode::Eager => TimingMode::Eager,
-        }
-    }
+/// The words of timing modes, with their help.
+fn mode() -> impl TypedValueParser<Value = TimingMode> {
+    let modes = [
+        (TimingMode::Hot, "Calls back to back"),
+        (TimingMode::Cold, "Each call after the caches were flushed"),
+        (TimingMode::Eager, "Each call with its launch"),
+    ];
+    let words = modes.map(|(mode, help)| PossibleValue::new(mode.as_str()).help(help));
+    PossibleValuesParser::new(words).try_map(move |word| {
+        let named = modes.iter().find(|(mode, _)| mode.as_str() == word);
+        named.map(|(mode, _)| *mode).ok_or("it is not a mode")
+    })
 }
 
 /// Rounds of two blocks: twelve blocks give an interval, and six are the fewest of which one is claimed.
@@ -360,10 +355,9 @@ fn plan(arguments: &BenchArgs, setup: &DeviceSetup, seed: u64) -> Result<BenchPl
             CliError::usage(format!("`{own}` is a candidate and a peer")).with_hint("rename one of them")
         );
     }
-    let named: Vec<TimingMode> = arguments.modes.iter().map(|mode| mode.timing()).collect();
     let of_file = file.as_ref().map(|file| file.modes.clone()).unwrap_or_default();
     let usual = vec![TimingMode::Hot, TimingMode::Cold];
-    let lists = [named, of_file, usual];
+    let lists = [arguments.modes.clone(), of_file, usual];
     let mut modes = lists.into_iter().find(|modes| !modes.is_empty()).unwrap_or_default();
     let ranking = kernel.objective.ranking.timing();
     let ranking_mode = if modes.contains(&ranking) { ranking } else { modes[0] };

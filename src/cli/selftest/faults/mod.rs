@@ -280,7 +280,7 @@ impl<'a, 'b> FaultStage<'a, 'b> {
 
     /// The good variant with something wrong around it.
     fn tampered(&mut self, setup: FaultSetup) -> Result<Result<Job, Box<Verdict>>, CliError> {
-        let mut job = self.good.job();
+        let mut job = self.good.timed.clone();
         match setup {
             FaultSetup::StaleBinary => {
                 job.candidate.builds[0].variant_hash = ContentHash::of(b"another variant")
