@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use evo_protocol::envelope::LimitName;
-use evo_space::text::quote;
+use evo_protocol::envelope::{CommandEnvelope, EnvelopeStatus, LimitName};
+use evo_protocol::schema;
+use evo_space::text::{printable, quote};
 use serde_json::Value;
 
 use super::answer::{Answer, status_of};
@@ -15,7 +16,7 @@ use super::error::{CliError, CliErrorKind};
 use super::exit_code::ExitCode;
 use super::json_out::JsonOut;
 use super::output;
-use crate::report::envelope::{CallEnd, CallFacts, envelope};
+use crate::report::envelope::{CallFacts, explain_nulls};
 
 /// A watching thread waits this long for another one that writes; a reader that does not read must not hold up an end.
 const WRITER_PATIENCE: Duration = Duration::from_secs(2);
@@ -109,34 +110,23 @@ impl Call {
     }
 
     /// Writes one line of a stream.
-    ///
-    /// # Errors
-    /// stdout cannot be written; a broken pipe means that the reader has left.
     pub fn line(&self, value: &Value) -> io::Result<()> {
-        self.write(format!("{}\n", evo_space::text::printable(&value.to_string())).as_bytes())
+        self.write(format!("{}\n", printable(&value.to_string())).as_bytes())
     }
 
     /// The same, and nothing is held back.
-    ///
-    /// # Errors
-    /// As `line`.
     pub fn line_now(&self, value: &Value) -> io::Result<()> {
-        let text = format!("{}\n", evo_space::text::printable(&value.to_string()));
-        lock(&self.0.out).write_now(text.as_bytes())
+        let mut out = lock(&self.0.out);
+        out.write(format!("{}\n", printable(&value.to_string())).as_bytes())?;
+        out.flush()
     }
 
     /// Writes whole lines of a stream, or whole items of an open object.
-    ///
-    /// # Errors
-    /// As `line`.
     pub fn write(&self, text: &[u8]) -> io::Result<()> {
         lock(&self.0.out).write(text)
     }
 
     /// Begins an object that is written while it is made: see `JsonOut::open`.
-    ///
-    /// # Errors
-    /// As `line`.
     pub fn open(&self, head: &str, own: String, closer: &'static str) -> io::Result<()> {
         lock(&self.0.out).open(head, own, closer)
     }
@@ -205,10 +195,25 @@ impl Call {
 
     fn end(&self, out: &mut JsonOut, answer: Answer) -> ExitCode {
         let Answer { exit, status, error, own, result, allowed_not_run, reasons } = answer;
-        let error = error.map(|error| error.envelope());
-        let end = CallEnd { status, exit_code: exit as u8, error, result, allowed_not_run, reasons };
-        let facts = lock(&self.0.facts).clone();
-        match out.end(&envelope(&facts, end, self.0.began.elapsed()), &own) {
+        let CallFacts { command, candidate, device, conditions, limits, repro, .. } = self.facts();
+        let mut envelope = CommandEnvelope {
+            schema: format!("evo.{command}"),
+            version: schema::version(&command),
+            status,
+            exit_code: exit as u8,
+            error: error.map(|error| error.envelope()),
+            candidate,
+            device,
+            conditions,
+            limits,
+            elapsed_ms: self.0.began.elapsed().as_secs_f64() * 1e3,
+            repro,
+            result,
+            allowed_not_run,
+            reasons,
+        };
+        explain_nulls(&mut envelope);
+        match out.end(&envelope, &own) {
             Ok(()) => exit,
             Err(error) => {
                 output::say(&format!("error: cannot write to stdout: {error}"));
@@ -228,7 +233,7 @@ impl Answer {
     pub fn despite(mut self, error: CliError) -> Answer {
         self.exit = error.exit_code();
         self.status = match error.kind {
-            CliErrorKind::Limit | CliErrorKind::Tool => evo_protocol::envelope::EnvelopeStatus::NotRun,
+            CliErrorKind::Limit | CliErrorKind::Tool => EnvelopeStatus::NotRun,
             _ => status_of(self.exit),
         };
         self.error = Some(error);
@@ -264,19 +269,24 @@ mod tests {
 
     #[test]
     fn the_line_that_repeats_a_call_is_quoted() {
-        let words = ["space", "a b.toml", "--sample", "3"].map(String::from);
-        let call = Call::begin("space", &words, true);
-        assert_eq!(call.chose(None, 5), "evo space 'a b.toml' --sample 3 --seed 5");
-        let words = ["test", "gemm", "--device", "auto", "--seed=7", "--json"].map(String::from);
-        let call = Call::begin("test", &words, true);
-        assert_eq!(call.chose(Some("cuda:0"), 7), "evo test gemm --seed=7 --json --device cuda:0");
-        call.know(|facts| assert_eq!(facts.repro, "evo test gemm --seed=7 --json --device cuda:0"));
-        let words = ["sweep", "--device=host", "--", "softmax"].map(String::from);
-        let call = Call::begin("sweep", &words, true);
-        assert_eq!(call.chose(Some("host"), 5), "evo sweep --device=host --seed 5 -- softmax");
-        assert_eq!(
-            Call::begin("sweep", &["--device=auto".into()], true).chose(None, 5),
-            "evo --device=auto --seed 5"
-        );
+        for (words, device, expected) in [
+            (&["space", "a b.toml", "--sample", "3"][..], None, "evo space 'a b.toml' --sample 3 --seed 7"),
+            (
+                &["test", "gemm", "--device", "auto", "--seed=7", "--json"],
+                Some("cuda:0"),
+                "evo test gemm --seed=7 --json --device cuda:0",
+            ),
+            (
+                &["sweep", "--device=host", "--", "softmax"],
+                Some("host"),
+                "evo sweep --device=host --seed 7 -- softmax",
+            ),
+            (&["--device=auto"], None, "evo --device=auto --seed 7"),
+        ] {
+            let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
+            let call = Call::begin("test", &words, true);
+            assert_eq!(call.chose(device, 7), expected);
+            assert_eq!(call.facts().repro, expected);
+        }
     }
 }

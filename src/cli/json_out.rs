@@ -47,9 +47,6 @@ impl JsonOut {
     }
 
     /// Writes whole lines, or whole items of an open object; soon, not at once.
-    ///
-    /// # Errors
-    /// stdout cannot be written; a broken pipe means that the reader has left.
     pub fn write(&mut self, text: &[u8]) -> io::Result<()> {
         if self.has_ended() {
             return Ok(());
@@ -58,30 +55,15 @@ impl JsonOut {
         if self.pending.len() >= BUFFER || self.flushed.elapsed() > PATIENCE { self.flush() } else { Ok(()) }
     }
 
-    /// Writes whole lines at once.
-    ///
-    /// # Errors
-    /// As `write`.
-    pub fn write_now(&mut self, text: &[u8]) -> io::Result<()> {
-        self.pending.extend_from_slice(text);
-        self.flush()
-    }
-
     /// Begins an object that is written while it is made. `head` is its text so far, `own` a small object with the
     /// same keys, and `closer` what closes the value that stands open.
-    ///
-    /// # Errors
-    /// As `write`.
     pub fn open(&mut self, head: &str, own: String, closer: &'static str) -> io::Result<()> {
         self.write(printable(head).as_bytes())?;
         self.stage = OutStage::Open { own, closer };
         Ok(())
     }
 
-    /// Writes the object, unless one is out already.
-    ///
-    /// # Errors
-    /// stdout cannot be written. A reader that has left is not an error.
+    /// Writes the object, unless one is out already. A reader that has left is not an error.
     pub fn end(&mut self, facts: &CommandEnvelope, own: &str) -> io::Result<()> {
         let text = match std::mem::replace(&mut self.stage, OutStage::Ended) {
             OutStage::Ended => return Ok(()),
@@ -96,7 +78,7 @@ impl JsonOut {
         }
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    pub fn flush(&mut self) -> io::Result<()> {
         self.flushed = Instant::now();
         let pending = std::mem::take(&mut self.pending);
         if self.is_gone {

@@ -1,13 +1,12 @@
 //! `evo report --watch`: the page of a study, live, for this machine's own browser. It reads the journal and writes nothing.
 //!
 //! A thread for each connection, few of them, each with deadlines, understands as much of HTTP/1.1 (RFC 9112) as a server
-//! of one page has to.
+//! of one page has to. The page asks for itself again and names the version that it is (`ETag`).
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,24 +21,6 @@ use crate::journal::record::FORMAT;
 use crate::report::standing::Standing;
 use crate::report::study_report::{LoadedStudy, ReportMaterial, StudyModel, StudyView};
 
-/// Runs the command. A signal ends it (`guard`), because nothing here needs to be put in order first.
-pub fn run(chosen: ChosenStudy, port: u16) -> Result<Answer, CliError> {
-    let place = chosen.folder.path().display().to_string();
-    let mut follower = Follower::begin(chosen)?;
-    let listener = TcpListener::bind(("127.0.0.1", port)).map_err(|error| {
-        CliError::environment(format!("cannot listen on port {port} of 127.0.0.1: {error}"))
-            .with_hint("name another port, or none")
-    })?;
-    let trouble = |error: std::io::Error| CliError::harness(format!("cannot serve the page: {error}"));
-    let port = listener.local_addr().map_err(trouble)?.port();
-    let live = Arc::new(LivePage::new(follower.page()?));
-    let token = token()?;
-    PageServer { token: token.clone(), port, live: Arc::clone(&live) }.start(listener).map_err(trouble)?;
-    output::stdout(&format!("http://127.0.0.1:{port}/?token={token}\n"))?;
-    output::say(&format!("study: {place}; Ctrl-C ends this"));
-    follower.follow(&live)
-}
-
 /// How often the journal's length is looked at.
 const LOOK: Duration = Duration::from_millis(500);
 /// A page is rendered at most once in so many times of what rendering took: 5 % of one processor, so that a sweep on the
@@ -48,47 +29,33 @@ const REST: u32 = 20;
 /// And not more often than this.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// The page as it is now.
-#[derive(Debug)]
-struct LivePage {
-    state: Mutex<PageState>,
-    changed: Condvar,
-}
-
-#[derive(Debug)]
-struct PageState {
-    text: Arc<str>,
-    version: u64,
-}
-
-impl LivePage {
-    fn new(text: String) -> LivePage {
-        LivePage { state: Mutex::new(PageState { text: text.into(), version: 1 }), changed: Condvar::new() }
-    }
-
-    /// The page and its version.
-    fn now(&self) -> (Arc<str>, u64) {
-        let state = self.lock();
-        (Arc::clone(&state.text), state.version)
-    }
-
-    /// Waits until there is a newer version than `known`; gives the version there is after `patience` at the latest.
-    fn wait(&self, known: u64, patience: Duration) -> u64 {
-        let waited = self.changed.wait_timeout_while(self.lock(), patience, |state| state.version <= known);
-        waited.unwrap_or_else(PoisonError::into_inner).0.version
-    }
-
-    fn replace(&self, text: String) {
-        let mut state = self.lock();
-        if *state.text != *text {
-            state.text = text.into();
-            state.version += 1;
-            self.changed.notify_all();
+/// Runs the command. A signal ends it (`guard`), because nothing here needs to be put in order first.
+pub fn run(chosen: ChosenStudy, port: u16) -> Result<Answer, CliError> {
+    let place = chosen.folder.path().display().to_string();
+    let mut follower = Follower::begin(chosen)?;
+    let listener = TcpListener::bind(("127.0.0.1", port)).map_err(|error| {
+        CliError::environment(format!("cannot listen on port {port} of 127.0.0.1: {error}"))
+            .with_hint("name another port, or none")
+    })?;
+    let trouble = |error: io::Error| CliError::harness(format!("cannot serve the page: {error}"));
+    let port = listener.local_addr().map_err(trouble)?.port();
+    let token = token()?;
+    let page = LivePage { text: follower.page()?.into(), version: 1 };
+    let server = Arc::new(PageServer { token: token.clone(), port, page: Mutex::new(page) });
+    server.clone().start(listener).map_err(trouble)?;
+    output::stdout(&format!("http://127.0.0.1:{port}/?token={token}\n"))?;
+    output::say(&format!("study: {place}; Ctrl-C ends this"));
+    let (mut pending, mut rest_until) = (false, Instant::now());
+    loop {
+        thread::sleep(LOOK);
+        pending |= follower.catch_up()?;
+        if !pending || Instant::now() < rest_until {
+            continue;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, PageState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let began = Instant::now();
+        server.replace(follower.page()?);
+        pending = false;
+        rest_until = Instant::now() + (began.elapsed() * REST).max(LEAST);
     }
 }
 
@@ -153,33 +120,12 @@ impl Follower {
         let material = ReportMaterial { peers: self.peers.clone(), ..ReportMaterial::of(study) };
         report::rendered(&StudyModel::of(&material), StudyView::LivePage)
     }
-
-    /// Renders the page again whenever there is more, until a signal ends the process.
-    fn follow(&mut self, live: &LivePage) -> Result<Answer, CliError> {
-        let mut pending = false;
-        let mut rest_until = Instant::now();
-        loop {
-            std::thread::sleep(LOOK);
-            pending |= self.catch_up()?;
-            if !pending || Instant::now() < rest_until {
-                continue;
-            }
-            let began = Instant::now();
-            live.replace(self.page()?);
-            pending = false;
-            rest_until = Instant::now() + (began.elapsed() * REST).max(LEAST);
-        }
-    }
 }
 
 /// Connections at once; the next one is told to come again.
 const CONNECTIONS: usize = 32;
-/// Streams among them, so that a page can always be had.
-const STREAMS: usize = 16;
 /// A client that takes nothing for so long is left.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A stream says so often that it is alive, and notices so that its client has left.
-const PULSE: Duration = Duration::from_secs(15);
 
 const FIELDS: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nReferrer-Policy: \
 no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\nConnection: close\r\n";
@@ -192,40 +138,21 @@ fn token() -> Result<String, CliError> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-#[derive(Debug)]
 struct PageServer {
     token: String,
     port: u16,
-    live: Arc<LivePage>,
+    page: Mutex<LivePage>,
 }
 
-#[derive(Debug, Default)]
-struct Counts {
-    connections: AtomicUsize,
-    streams: AtomicUsize,
-}
-
-/// One of a limited number; given back when it is dropped.
-struct Place<'a>(&'a AtomicUsize);
-
-impl<'a> Place<'a> {
-    fn take(count: &'a AtomicUsize, most: usize) -> Option<Place<'a>> {
-        let taken =
-            count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |own| (own < most).then_some(own + 1));
-        taken.ok().map(|_| Place(count))
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
+/// The page as it is now.
+struct LivePage {
+    text: Arc<str>,
+    version: u64,
 }
 
 impl PageServer {
     /// Serves from now on, in a thread of its own.
-    fn start(self, listener: TcpListener) -> io::Result<()> {
-        let (server, counts) = (Arc::new(self), Arc::new(Counts::default()));
+    fn start(self: Arc<PageServer>, listener: TcpListener) -> io::Result<()> {
         thread::Builder::new().name("accept".into()).spawn(move || {
             for stream in listener.incoming() {
                 let Ok(stream) = stream else {
@@ -233,56 +160,53 @@ impl PageServer {
                     thread::sleep(Duration::from_millis(50));
                     continue;
                 };
-                let (server, counts) = (Arc::clone(&server), Arc::clone(&counts));
+                let server = Arc::clone(&self);
                 // A connection for which there is no thread is closed.
                 let _ = thread::Builder::new().name("client".into()).spawn(move || {
-                    let Some(_place) = Place::take(&counts.connections, CONNECTIONS) else {
-                        let _ = refuse(&stream, Refusal(503, "Service Unavailable"));
-                        return;
-                    };
-                    let _ = server.answer(stream, &counts);
+                    // One for this function's `self`, one for the page's keeper, and one for each connection.
+                    match Arc::strong_count(&server) > CONNECTIONS + 2 {
+                        true => refuse(&stream, Refusal(503, "Service Unavailable")),
+                        false => server.answer(stream),
+                    }
                 });
             }
         })?;
         Ok(())
     }
 
-    fn answer(&self, mut stream: TcpStream, counts: &Counts) -> io::Result<()> {
+    fn answer(&self, mut stream: TcpStream) -> io::Result<()> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let Some(head) = read_head(&mut stream) else {
             return refuse(&stream, Refusal(408, "Request Timeout"));
         };
-        match wanted(&head, self.port, &self.token) {
-            Err(refusal) => refuse(&stream, refusal),
-            Ok(Wanted::Page) => {
-                let (text, _) = self.live.now();
-                let head = format!(
-                    "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\n{FIELDS}\r\n",
-                    text.len()
-                );
-                stream.write_all(head.as_bytes())?;
-                stream.write_all(text.as_bytes())
-            }
-            Ok(Wanted::Events) => match Place::take(&counts.streams, STREAMS) {
-                None => refuse(&stream, Refusal(503, "Service Unavailable")),
-                Some(_place) => self.tell(&mut stream),
-            },
+        let known = match known_version(&head, self.port, &self.token) {
+            Ok(known) => known,
+            Err(refusal) => return refuse(&stream, refusal),
+        };
+        let (text, version) = {
+            let page = self.lock();
+            (Arc::clone(&page.text), format!("\"{}\"", page.version))
+        };
+        if known.as_ref() == Some(&version) {
+            return write!(stream, "HTTP/1.1 304 Not Modified\r\n{FIELDS}\r\n");
+        }
+        write!(
+            stream,
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\nETag: {version}\r\n{FIELDS}\r\n{text}",
+            text.len()
+        )
+    }
+
+    fn replace(&self, text: String) {
+        let mut page = self.lock();
+        if *page.text != *text {
+            *page = LivePage { text: text.into(), version: page.version + 1 };
         }
     }
 
-    /// Says whenever there is a newer page, until the client leaves.
-    fn tell(&self, stream: &mut TcpStream) -> io::Result<()> {
-        write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{FIELDS}\r\nretry: 2000\n\n")?;
-        let (_, mut known) = self.live.now();
-        loop {
-            let version = self.live.wait(known, PULSE);
-            match version > known {
-                true => write!(stream, "event: changed\ndata: {version}\n\n")?,
-                false => stream.write_all(b": alive\n\n")?,
-            }
-            known = version;
-        }
+    fn lock(&self) -> MutexGuard<'_, LivePage> {
+        self.page.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -299,14 +223,6 @@ fn refuse(mut stream: &TcpStream, Refusal(number, words): Refusal) -> io::Result
 const HEAD_MAX: usize = 16 << 10;
 /// A whole head has to arrive within this time.
 const HEAD_TIME: Duration = Duration::from_secs(5);
-
-/// What is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
-    Page,
-    /// The stream that says when the page has changed.
-    Events,
-}
 
 /// Why nothing is served: the status line's number and words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -328,9 +244,9 @@ fn read_head(stream: &mut impl Read) -> Option<Vec<u8>> {
     Some(head)
 }
 
-/// What a head asks for. The `Host` must be this server's own name, so that no other site's name that somebody lets
+/// Which version of the page the client has, where its head asks for the page. The `Host` must be this server's own name, so that no other site's name that somebody lets
 /// point to this machine (DNS rebinding) gets an answer, and the token must be right.
-fn wanted(head: &[u8], port: u16, token: &str) -> Result<Wanted, Refusal> {
+fn known_version(head: &[u8], port: u16, token: &str) -> Result<Option<String>, Refusal> {
     let head = std::str::from_utf8(head).map_err(|_| BAD)?;
     let mut lines = head.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
@@ -360,8 +276,7 @@ fn wanted(head: &[u8], port: u16, token: &str) -> Result<Wanted, Refusal> {
         return Err(Refusal(403, "Forbidden"));
     }
     match path {
-        "/" => Ok(Wanted::Page),
-        "/events" => Ok(Wanted::Events),
+        "/" => Ok(field("if-none-match").first().map(|version| version.to_string())),
         _ => Err(Refusal(404, "Not Found")),
     }
 }
@@ -375,30 +290,36 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn asked(line: &str, fields: &str) -> Result<Wanted, u16> {
-        let head = format!("{line}\r\n{fields}\r\n\r\n");
-        wanted(head.as_bytes(), 8080, "abc").map_err(|refusal| refusal.0)
-    }
-
     #[test]
-    fn only_the_page_and_its_stream_are_served() {
+    fn only_the_page_is_served() {
         let host = "Host: 127.0.0.1:8080";
-        assert_eq!(asked("GET /?token=abc HTTP/1.1", host), Ok(Wanted::Page));
-        assert_eq!(asked("GET /events?a=b&token=abc HTTP/1.1", "hOST:localhost:8080"), Ok(Wanted::Events));
-        assert_eq!(asked("GET /../etc/passwd?token=abc HTTP/1.1", host), Err(404));
-        assert_eq!(asked("POST /?token=abc HTTP/1.1", host), Err(405));
-        assert_eq!(asked("GET /?token=abd HTTP/1.1", host), Err(403));
-        assert_eq!(asked("GET /?token=ab HTTP/1.1", host), Err(403));
-        assert_eq!(asked("GET / HTTP/1.1", host), Err(403));
-        assert_eq!(asked("GET /?token=abc HTTP/1.1", "Host: evil.example:8080"), Err(421));
-        assert_eq!(asked("GET /?token=abc HTTP/1.1", "Host: 127.0.0.1"), Err(421));
-        assert_eq!(asked("GET /?token=abc HTTP/1.1", &format!("{host}\r\nHost: evil.example")), Err(400));
-        assert_eq!(asked("GET /?token=abc HTTP/1.1", "A: b"), Err(400));
-        assert_eq!(asked("GET /?token=abc HTTP/1.1", &format!("{host}\r\nOrigin: http://evil")), Err(403));
-        assert_eq!(asked("GET /?token=abc HTTP/1.1", &format!("{host}\r\nOrigin: null")), Err(403));
-        assert_eq!(asked("GET /?token=abc HTTP/1.0", host), Err(400));
-        assert_eq!(asked("", ""), Err(400));
-        assert_eq!(wanted(b"\xff\xfe\r\n\r\n", 1, "").map_err(|own| own.0), Err(400));
+        let other_origin = format!("{host}\r\nOrigin: http://evil");
+        for (line, fields, expected) in [
+            ("GET /?token=abc HTTP/1.1", host, Ok(None)),
+            (
+                "GET /?a=b&token=abc HTTP/1.1",
+                "hOST:localhost:8080\r\nIf-None-Match: \"3\"",
+                Ok(Some("\"3\"")),
+            ),
+            ("GET /../etc/passwd?token=abc HTTP/1.1", host, Err(404)),
+            ("POST /?token=abc HTTP/1.1", host, Err(405)),
+            ("GET /?token=abd HTTP/1.1", host, Err(403)),
+            ("GET /?token=ab HTTP/1.1", host, Err(403)),
+            ("GET / HTTP/1.1", host, Err(403)),
+            ("GET /?token=abc HTTP/1.1", "Host: evil.example:8080", Err(421)),
+            ("GET /?token=abc HTTP/1.1", "Host: 127.0.0.1", Err(421)),
+            ("GET /?token=abc HTTP/1.1", "Host: 127.0.0.1:8080\r\nHost: evil.example", Err(400)),
+            ("GET /?token=abc HTTP/1.1", "A: b", Err(400)),
+            ("GET /?token=abc HTTP/1.1", &other_origin, Err(403)),
+            ("GET /?token=abc HTTP/1.1", "Host: 127.0.0.1:8080\r\nOrigin: null", Err(403)),
+            ("GET /?token=abc HTTP/1.0", host, Err(400)),
+            ("", "", Err(400)),
+        ] {
+            let head = format!("{line}\r\n{fields}\r\n\r\n");
+            let known = known_version(head.as_bytes(), 8080, "abc").map_err(|refusal| refusal.0);
+            assert_eq!(known, expected.map(|known: Option<&str>| known.map(String::from)), "{head}");
+        }
+        assert_eq!(known_version(b"\xff\xfe\r\n\r\n", 1, "").map_err(|refusal| refusal.0), Err(400));
     }
 
     #[test]
@@ -406,6 +327,6 @@ mod tests {
         let endless = vec![b'a'; HEAD_MAX * 2];
         assert_eq!(read_head(&mut endless.as_slice()), None);
         assert_eq!(read_head(&mut b"GET /".as_slice()), None);
-        assert_eq!(read_head(&mut b"GET / HTTP/1.1\r\n\r\n".as_slice()).map(|own| own.len()), Some(18));
+        assert_eq!(read_head(&mut b"GET / HTTP/1.1\r\n\r\n".as_slice()).map(|head| head.len()), Some(18));
     }
 }

@@ -12,7 +12,7 @@ use evo_journal::record::{RunEnd, SanitizeTally, now};
 use evo_protocol::device::{DeviceKind, Telemetry};
 use evo_protocol::leaderboard::Throughput;
 use evo_protocol::verdict::{Verdict, VerdictKind};
-use evo_report::event::{Earlier, Event, Observer};
+use evo_report::event::{Earlier, Event, LaneLoad, Observer};
 use evo_report::study::{EarlierResults, Study};
 use evo_search::insight::Insight;
 use evo_search::strategy::Strategy;
@@ -438,7 +438,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         self.anchor_when_due();
         self.tell_lanes();
         let wall = self.time.clock.started.elapsed().as_secs_f64();
-        let event = Event::Lanes {
+        let load = LaneLoad {
             compile_busy: self.compilers.busy_seconds() / (self.compilers.jobs().max(1) as f64 * wall),
             device_busy: self.lanes.busy().as_secs_f64() / wall,
             compile_queue: self.flight.compiling + self.flight.waiting.len(),
@@ -447,7 +447,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
             confirm_seconds: self.time.wall.confirmation(self.options.finalists, true),
             left_seconds: self.time.wall.left().map(|left| left.as_secs_f64()),
         };
-        self.observer.observe(&event);
+        self.observer.observe(&Event::Lanes(load));
     }
 
     pub(super) fn note_verdict(&mut self) {

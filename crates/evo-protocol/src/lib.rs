@@ -29,7 +29,6 @@ pub mod sanitizer;
 pub mod schema;
 mod schema_forms;
 pub mod specialization;
-pub mod stream_schemas;
 pub mod tensor_map;
 pub mod verdict;
 pub mod view;

@@ -3,49 +3,9 @@
 use schemars::Schema;
 use serde_json::{Map, Value, json};
 
-use crate::bench::BenchReport;
-use crate::crosscheck::{CrosscheckLine, CrosscheckRequest, CrosscheckRow};
 use crate::envelope::{CommandEnvelope, ENVELOPE_VERSION};
-use crate::evaluation::Evaluation;
-use crate::export::ExportManifest;
-use crate::invert::InvertRow;
-use crate::leaderboard::Leaderboard;
-use crate::micro::MicroRanking;
-use crate::{request, stream_schemas};
 
 pub use crate::schema_forms::{ConfigurationObject, HashText, of};
-
-type MakeSchema = fn() -> Schema;
-
-/// What has a schema beside the objects of commands, with what gives it.
-const FILES: &[(&str, MakeSchema)] = &[
-    ("leaderboard-file", || of::<Leaderboard>("evo.leaderboard.v1", "evo leaderboard")),
-    ("evaluation", || of::<Evaluation>("evo.evaluation.v1", "evo evaluation")),
-    ("envelope", envelope),
-    ("invert-file", || of::<Vec<InvertRow>>("evo.invert.v1", "what harming a kernel costs it")),
-    ("crosscheck-file", || {
-        of::<Vec<CrosscheckRow>>("evo.crosscheck-file.v1", "what other clocks and checks say of a candidate")
-    }),
-    ("crosscheck-request", || of::<CrosscheckRequest>("evo.crosscheck-request.v1", "evo to a harness")),
-    ("crosscheck-line", || of::<CrosscheckLine>("evo.crosscheck-line.v1", "a harness to evo, a line")),
-    ("micro-best", || of::<MicroRanking>("evo.micro-best.v1", "evo micro ranking")),
-    ("export-manifest", || of::<ExportManifest>("evo.export-manifest.v1", "evo export manifest")),
-    ("evaluate-request", request::request),
-    ("evaluate-answer", request::answer),
-    ("bench-file", || of::<BenchReport>("evo.bench.file.v1", "bench.json of `evo bench`")),
-    ("sweep-event", stream_schemas::sweep_event),
-    ("study", stream_schemas::study),
-];
-
-/// Files and lines of streams that have a schema.
-pub fn files() -> impl Iterator<Item = &'static str> {
-    FILES.iter().map(|(name, _)| *name)
-}
-
-/// The schema of a file or of a line.
-pub fn file(name: &str) -> Option<Schema> {
-    FILES.iter().find(|(file, _)| *file == name).map(|(_, schema)| schema())
-}
 
 /// The version of a command's object.
 pub fn version(command: &str) -> u32 {
@@ -98,6 +58,6 @@ fn resolved<'a>(schema: &'a Value, definitions: &'a Map<String, Value>) -> &'a V
 }
 
 /// The schema of the fields that the object of every command has.
-pub(crate) fn envelope() -> Schema {
+pub fn envelope() -> Schema {
     of::<CommandEnvelope>("evo.envelope.v1", "evo envelope")
 }

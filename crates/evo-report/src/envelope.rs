@@ -2,10 +2,8 @@
 //! happens (`docs/json.md`). Pure: the caller knows the clock and the exit code.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use evo_protocol::envelope::{CommandEnvelope, EnvelopeError, EnvelopeStatus, LimitsReport};
-use evo_protocol::schema;
+use evo_protocol::envelope::{CommandEnvelope, LimitsReport};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -44,62 +42,31 @@ pub struct KnownSoFar {
     pub reasons: BTreeMap<String, String>,
 }
 
-#[derive(Clone, Debug)]
-pub struct CallEnd {
-    pub status: EnvelopeStatus,
-    pub exit_code: u8,
-    pub error: Option<EnvelopeError>,
-    pub result: Option<Value>,
-    /// Names that `--allow-not-run` let pass.
-    pub allowed_not_run: Vec<String>,
-    /// Why fields of the command's own are null, by dotted path.
-    pub reasons: BTreeMap<String, String>,
-}
-
-/// The envelope of a call. Fields that are null get their reasons.
-pub fn envelope(facts: &CallFacts, end: CallEnd, elapsed: Duration) -> CommandEnvelope {
-    let mut reasons = end.reasons;
-    let mut because = |path: &str, is_null: bool, reason: &str| {
-        if is_null {
-            reasons.entry(path.to_string()).or_insert_with(|| reason.to_string());
-        }
-    };
-    let ended_early = end.error.is_some();
+/// Gives fields of an envelope that are null their reasons, where they have none yet.
+pub fn explain_nulls(envelope: &mut CommandEnvelope) {
+    let ended_early = envelope.error.is_some();
     let absent = match ended_early {
         true => "the command ended before this was known",
         false => "this command has none",
     };
-    because("candidate", facts.candidate.is_none(), absent);
-    because("device", facts.device.is_none(), absent);
-    because("conditions", facts.conditions.is_none(), absent);
-    because("limits", facts.limits.is_none(), absent);
-    let whole = if ended_early { absent } else { "the command's own fields are the result" };
-    because("result", end.result.is_none(), whole);
-    if let Some(limits) = &facts.limits {
-        because(
-            "limits.compile_s",
-            limits.compile_s.is_none(),
-            "the command compiles nothing within a limit",
-        );
-        because("limits.device_s", limits.device_s.is_none(), "the command runs nothing within a limit");
-        because("limits.tool_s", limits.tool_s.is_none(), "the command runs no outside program");
-        because("limits.total_s", limits.total_s.is_none(), "off: `--limit-total` sets it");
+    let no_result = if ended_early { absent } else { "the command's own fields are the result" };
+    let mut nulls = vec![
+        ("candidate", envelope.candidate.is_none(), absent),
+        ("device", envelope.device.is_none(), absent),
+        ("conditions", envelope.conditions.is_none(), absent),
+        ("limits", envelope.limits.is_none(), absent),
+        ("result", envelope.result.is_none(), no_result),
+    ];
+    if let Some(limits) = &envelope.limits {
+        nulls.extend([
+            ("limits.compile_s", limits.compile_s.is_none(), "the command compiles nothing within a limit"),
+            ("limits.device_s", limits.device_s.is_none(), "the command runs nothing within a limit"),
+            ("limits.tool_s", limits.tool_s.is_none(), "the command runs no outside program"),
+            ("limits.total_s", limits.total_s.is_none(), "off: `--limit-total` sets it"),
+        ]);
     }
-    CommandEnvelope {
-        schema: format!("evo.{}", facts.command),
-        version: schema::version(&facts.command),
-        status: end.status,
-        exit_code: end.exit_code,
-        error: end.error,
-        candidate: facts.candidate.clone(),
-        device: facts.device.clone(),
-        conditions: facts.conditions.clone(),
-        limits: facts.limits.clone(),
-        elapsed_ms: elapsed.as_secs_f64() * 1e3,
-        repro: facts.repro.clone(),
-        result: end.result,
-        allowed_not_run: end.allowed_not_run,
-        reasons,
+    for (path, _, reason) in nulls.into_iter().filter(|(_, is_null, _)| *is_null) {
+        envelope.reasons.entry(path.to_string()).or_insert_with(|| reason.to_string());
     }
 }
 
@@ -108,9 +75,6 @@ const FIRST: [&str; 5] = ["schema", "version", "status", "exit_code", "error"];
 
 /// The object's text, without a final newline: the command's own fields, which is the text of a JSON object, with the
 /// envelope's around them. Where both have a field, the command's own stays, because programs read it already.
-///
-/// # Errors
-/// `own` is not a JSON object.
 pub fn object(envelope: &CommandEnvelope, own: &str) -> serde_json::Result<String> {
     // Read for its keys only: as text it keeps integers of any size.
     let keys: Map<String, Value> = serde_json::from_str(own)?;
@@ -122,9 +86,6 @@ pub fn object(envelope: &CommandEnvelope, own: &str) -> serde_json::Result<Strin
 
 /// The end of an object that is open: the text that closes what stands open in it, then the envelope. `own` has the
 /// fields that it has already.
-///
-/// # Errors
-/// `own` is not a JSON object.
 pub fn closing(envelope: &CommandEnvelope, own: &str, closer: &str) -> serde_json::Result<String> {
     let keys: Map<String, Value> = serde_json::from_str(own)?;
     let (mut all, last) = halves(envelope, &keys)?;
@@ -153,33 +114,36 @@ fn within(object: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use evo_protocol::envelope::ErrorCode;
+    use evo_protocol::envelope::{EnvelopeError, EnvelopeStatus, ErrorCode};
 
     use super::*;
 
     fn ended(error: Option<EnvelopeError>) -> CommandEnvelope {
-        let facts = CallFacts {
-            command: "space".into(),
-            limits: Some(LimitsReport {
-                compile_s: Some(120.0),
-                device_s: Some(300.0),
-                tool_s: Some(300.0),
-                total_s: None,
-                hit: None,
-            }),
-            repro: "evo space x.toml".into(),
-            ..CallFacts::default()
+        let limits = LimitsReport {
+            compile_s: Some(120.0),
+            device_s: Some(300.0),
+            tool_s: Some(300.0),
+            total_s: None,
+            hit: None,
         };
-        let status = if error.is_some() { EnvelopeStatus::Error } else { EnvelopeStatus::Pass };
-        let end = CallEnd {
-            status,
+        let mut envelope = CommandEnvelope {
+            schema: "evo.space".into(),
+            version: 1,
+            status: if error.is_some() { EnvelopeStatus::Error } else { EnvelopeStatus::Pass },
             exit_code: 0,
             error,
+            candidate: None,
+            device: None,
+            conditions: None,
+            limits: Some(limits),
+            elapsed_ms: 5.0,
+            repro: "evo space x.toml".into(),
             result: None,
             allowed_not_run: Vec::new(),
             reasons: BTreeMap::new(),
         };
-        envelope(&facts, end, Duration::from_millis(5))
+        explain_nulls(&mut envelope);
+        envelope
     }
 
     #[test]
