@@ -21,7 +21,6 @@ use evo::kernel::{catalog, signature};
 use evo::replay::Recording;
 use evo::report::text;
 use evo::request::answer::AnswerHead;
-use evo::request::lines::RequestLine;
 use evo::task::{TaskForm, definition, files, module, workloads};
 use evo_protocol::worker::{BufferSpan, Frame, Request, Response};
 use evo_space::diagnostic::Diagnostics;
@@ -215,7 +214,7 @@ pub fn recording(bytes: &[u8]) {
 /// A line of requests: one that is understood, or a mistake that is told without the text being trusted.
 pub fn request(bytes: &[u8]) {
     match evo::request::lines::whole(bytes.to_vec(), bytes.len()) {
-        RequestLine::Text(text) => match evo::request::read::request(&text) {
+        Ok(text) => match evo::request::read::request(&text) {
             Ok(request) => {
                 let id = &request.id;
                 assert!(id.is_null() || id.is_string() || id.is_i64() || id.is_u64(), "{id}");
@@ -228,7 +227,7 @@ pub fn request(bytes: &[u8]) {
                 assert!(answer["status"] == "rejected" && answer["scores"].is_null(), "{answer}");
             }
         },
-        RequestLine::Bad(bad) => assert!(!bad.message.is_empty(), "{bad:?}"),
+        Err(bad) => assert!(!bad.message.is_empty(), "{bad:?}"),
     }
 }
 

@@ -19,7 +19,6 @@ pub struct Answer {
     pub error: Option<CliError>,
     /// The text of a JSON object: the command's own fields.
     pub own: String,
-    /// The same in brief.
     pub result: Option<Value>,
     /// Names that `--allow-not-run` let pass.
     pub allowed_not_run: Vec<String>,

@@ -114,29 +114,24 @@ enum OneOf<A, B> {
     Other(B),
 }
 
-/// The commands that print JSON.
 pub fn commands() -> impl Iterator<Item = &'static str> {
     ANSWERS.iter().map(|(name, _)| *name)
 }
 
-/// Everything that has a schema.
 pub fn names() -> Vec<&'static str> {
     FILES.iter().map(|(name, _)| *name).chain(commands()).collect()
 }
 
-/// The schema of a command's object.
 pub fn command(name: &str) -> Option<Schema> {
     let typed = ANSWERS.iter().find(|(command, _)| *command == name);
     typed.map(|(name, fields)| schema::command(name, &fields()))
 }
 
-/// The schema of that name.
 pub fn named(name: &str) -> Option<Schema> {
     let file = FILES.iter().find(|(file, _)| *file == name);
     file.map(|(_, schema)| schema()).or_else(|| command(name))
 }
 
-/// Prints a schema.
 pub fn print(name: &str) -> Result<Answer, CliError> {
     let Some(schema) = named(name) else {
         let names = names();

@@ -53,27 +53,22 @@ impl Call {
         }))
     }
 
-    /// Whether stdout gets JSON.
     pub fn is_json(&self) -> bool {
         self.0.is_json.load(Ordering::SeqCst)
     }
 
-    /// Says whether stdout gets JSON, now that the command line has been read.
     pub fn settle(&self, is_json: bool) {
         self.0.is_json.store(is_json, Ordering::SeqCst);
     }
 
-    /// Notes something about the call for its object.
     pub fn know(&self, change: impl FnOnce(&mut CallFacts)) {
         change(&mut lock(&self.0.facts));
     }
 
-    /// What is known of the call.
     pub fn facts(&self) -> CallFacts {
         lock(&self.0.facts).clone()
     }
 
-    /// Notes that a limit was hit.
     pub fn hit(&self, limit: LimitName) {
         self.know(|facts| {
             if let Some(limits) = &mut facts.limits {
@@ -109,7 +104,6 @@ impl Call {
         repro
     }
 
-    /// Writes one line of a stream.
     pub fn line(&self, value: &Value) -> io::Result<()> {
         self.write(format!("{}\n", printable(&value.to_string())).as_bytes())
     }
@@ -136,7 +130,6 @@ impl Call {
         self.0.is_watched.store(to_others, Ordering::SeqCst);
     }
 
-    /// Whether somebody else watches for signals now.
     pub fn is_watched(&self) -> bool {
         self.0.is_watched.load(Ordering::SeqCst)
     }
@@ -246,7 +239,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The words behind `evo`, as a shell takes them.
 fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let words = words.into_iter().map(quote);
     std::iter::once("evo".into()).chain(words).collect::<Vec<_>>().join(" ")

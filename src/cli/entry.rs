@@ -84,7 +84,6 @@ fn parsed(words: &[String]) -> Result<(Command, bool), clap::Error> {
     Ok((read.command, json == Some(true)))
 }
 
-/// The candidate of a command that judges one.
 fn one_candidate(command: &mut Command) -> Option<&mut TestOneArgs> {
     match command {
         Command::TestOne(arguments) => Some(&mut arguments.judge.one),

@@ -17,7 +17,6 @@ use crate::report::width::{stdout_width, wrapped};
 
 const PAGE: &str = include_str!("../../docs/verdicts.md");
 
-/// Runs the command.
 pub fn run(arguments: &ExplainArgs) -> Result<Answer, CliError> {
     let Some(label) = &arguments.verdict else {
         output::stdout(&VerdictKind::ALL.iter().map(|kind| format!("{kind}\n")).collect::<String>())?;

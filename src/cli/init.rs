@@ -143,9 +143,6 @@ pub fn read(path: &Path) -> Result<String, CliError> {
 }
 
 /// The space file's path: what `--to` says, or the input's name with another ending.
-///
-/// # Errors
-/// It does not end in `.toml`.
 pub fn target(to: Option<&PathBuf>, input: &Path) -> Result<PathBuf, CliError> {
     let to = to.cloned().unwrap_or_else(|| input.with_extension("toml"));
     if to == input || to.extension().is_none_or(|own| own != "toml") {
@@ -155,23 +152,17 @@ pub fn target(to: Option<&PathBuf>, input: &Path) -> Result<PathBuf, CliError> {
     Ok(to)
 }
 
-/// The kernel's name on the leaderboard, from a file's.
 pub fn name_of(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
     stem.chars().map(plain).collect()
 }
 
-/// The folder of a file.
 pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|own| !own.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Writes the files, all of them or none.
-///
-/// # Errors
-/// One of them is there and `force` is not given, something that is not a file stands in its place, or the folder cannot be
-/// written.
 pub fn write(to: &Path, drawn: &KernelSketch, force: bool) -> Result<Vec<PathBuf>, CliError> {
     let folder = OwnFolder::open(folder_of(to)).map_err(|error| {
         CliError::bad_file(format!("cannot open `{}`: {error}", folder_of(to).display()), to)
@@ -198,11 +189,7 @@ pub fn write(to: &Path, drawn: &KernelSketch, force: bool) -> Result<Vec<PathBuf
         folder.replace(name, text.as_bytes(), true).map_err(|error| {
             let place = folder.place(name);
             let text = format!("cannot write `{}`: {error}", place.display());
-            match error.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => CliError::harness(text),
-                _ => CliError::bad_file(text, &place),
-            }
-            .with_hint("choose another place with `--to`")
+            CliError::unwritable(text, &place, error.kind()).with_hint("choose another place with `--to`")
         })?;
     }
     Ok(texts.iter().map(|(name, _)| folder.place(name)).collect())

@@ -41,7 +41,6 @@ impl JsonOut {
         JsonOut { stage: OutStage::Lines, pending: Vec::new(), flushed: Instant::now(), is_gone: false }
     }
 
-    /// Whether the object is out.
     pub fn has_ended(&self) -> bool {
         matches!(self.stage, OutStage::Ended)
     }

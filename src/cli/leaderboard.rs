@@ -18,7 +18,6 @@ use crate::journal::{champion, leaderboard_file};
 use crate::report::text;
 use crate::report::width::stdout_width;
 
-/// Runs the command.
 pub fn run(arguments: &LeaderboardArgs) -> Result<Answer, CliError> {
     if arguments.rebuild {
         rebuild(&arguments.out)?;

@@ -25,7 +25,6 @@ pub struct ManArgs {
     pub command: Vec<String>,
 }
 
-/// Prints a shell's completion script.
 pub fn completions(arguments: &CompletionsArgs) -> Result<ExitCode, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut Cli::command(), "evo", &mut script);
@@ -33,7 +32,6 @@ pub fn completions(arguments: &CompletionsArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::Done)
 }
 
-/// Prints the page as roff.
 pub fn run(arguments: &ManArgs) -> Result<ExitCode, CliError> {
     output::stdout(&page(&root(), &arguments.command)?)?;
     Ok(ExitCode::Done)

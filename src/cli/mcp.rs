@@ -1,10 +1,12 @@
-//! `evo serve --mcp` and `evo mcp`: the commands as tools for a program that speaks the Model Context Protocol.
+//! The options by which evo takes requests, and `evo serve --mcp` with `evo mcp`: the commands as tools for a program that
+//! speaks the Model Context Protocol.
 
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use evo_protocol::request::Visibility;
 
 use super::answer::Answer;
@@ -14,10 +16,9 @@ use super::evaluate::EvaluateArgs;
 use super::exit_code::ExitCode;
 use super::limits::duration;
 use super::output;
-use super::request_args::visibility;
 use crate::mcp::{self, ToolSettings};
+use crate::request::emit::EmitForm;
 
-/// Serves until stdin ends.
 pub fn run(arguments: &McpArgs) -> Result<Answer, CliError> {
     let harness = |error: io::Error| CliError::harness(format!("cannot serve: {error}"));
     let visibility = if arguments.visibility == Visibility::Owner { "owner" } else { "agent" };
@@ -63,4 +64,45 @@ pub struct ServeArgs {
     pub mcp: bool,
     #[command(flatten)]
     pub evaluate: EvaluateArgs,
+}
+
+/// Who reads answers, as a flag says it.
+pub fn visibility() -> impl TypedValueParser<Value = Visibility> {
+    let words = PossibleValuesParser::new(["agent", "owner"]);
+    words.map(|word| if word == "owner" { Visibility::Owner } else { Visibility::Agent })
+}
+
+/// Requests instead of a candidate in words and flags.
+#[derive(Clone, Debug, Default, Args)]
+pub struct RequestArgs {
+    /// Answer the JSON request in this file, or on stdin with `-`; exit code 0 means that an answer was given
+    #[arg(long, value_name = "FILE|-", help_heading = "Requests", conflicts_with_all = ["serve", "stdin"])]
+    pub request: Option<PathBuf>,
+    /// Answer a JSON request a line from stdin, and compile the next one ahead
+    #[arg(long, help_heading = "Requests", conflicts_with = "stdin")]
+    pub serve: bool,
+    /// Answer a JSON request a line from stdin, one after the other
+    #[arg(long, help_heading = "Requests")]
+    pub stdin: bool,
+    /// Go no further than all gates and a screening: nothing is compared side by side, and nothing is accepted
+    #[arg(long, help_heading = "Requests")]
+    pub quick: bool,
+    /// Who reads the answers [default: as a request says, else agent]; `agent` cannot be undone by a request
+    #[arg(
+        long,
+        value_parser = visibility(),
+        value_name = "agent|owner",
+        help_heading = "Requests",
+        hide_possible_values = true
+    )]
+    pub visibility: Option<Visibility>,
+    /// Write answers in the form of another program
+    #[arg(long, value_enum, value_name = "FORM", help_heading = "Requests")]
+    pub emit: Option<EmitForm>,
+}
+
+impl RequestArgs {
+    pub fn are_taken(&self) -> bool {
+        self.request.is_some() || self.serve || self.stdin
+    }
 }

@@ -1,7 +1,6 @@
 //! `evo preflight`: is everything here that a sweep on this device needs, and what else could be used? Looks, starts one
 //! worker, and writes nothing but a probe file in the cache, and with `--write` the answer.
 
-use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,7 +9,6 @@ use evo_device::probe::DeviceChoice;
 use evo_device::telemetry;
 use evo_protocol::binary::KernelSource;
 use evo_protocol::device::DeviceKind;
-use evo_protocol::envelope::{ErrorCode, ErrorPlace};
 use evo_protocol::specialization::Specialization;
 use evo_space::genome::ContentHash;
 use schemars::JsonSchema;
@@ -31,7 +29,6 @@ use crate::tool::{
     PERMISSION_HINT, ProfilingPermission, SurveyedTool, ToolPlaces, ToolState, profiling_permission, survey,
 };
 
-/// The file that `--write` makes.
 const TOOLCHAIN: &str = "toolchain.json";
 
 /// Runs the command: 0 when a sweep can start, 1 otherwise.
@@ -92,18 +89,9 @@ pub struct PreflightAnswer<'a> {
 fn keep(out: &Path, text: &str) -> Result<(), CliError> {
     let written = OwnFolder::create(out).and_then(|folder| folder.replace(TOOLCHAIN, text.as_bytes(), true));
     written.map_err(|error| {
-        let place = out.join(TOOLCHAIN).display().to_string();
-        let text = format!("cannot write `{place}`: {error}");
-        match error.kind() {
-            // Nothing that the caller got wrong.
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => CliError::harness(text),
-            _ => CliError::environment(text).with_code(ErrorCode::BadFile).at(ErrorPlace {
-                file: place,
-                line: None,
-                column: None,
-            }),
-        }
-        .with_hint("choose another folder with `--out`")
+        let place = out.join(TOOLCHAIN);
+        let text = format!("cannot write `{}`: {error}", place.display());
+        CliError::unwritable(text, &place, error.kind()).with_hint("choose another folder with `--out`")
     })
 }
 
@@ -154,7 +142,6 @@ const DISK_MIN: u64 = 128 << 20;
 /// Less than this may not hold a long one's.
 const DISK_AMPLE: u64 = 1 << 30;
 
-/// One thing that was looked for.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Finding {
     pub name: &'static str,

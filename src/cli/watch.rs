@@ -71,7 +71,6 @@ struct Follower {
 }
 
 impl Follower {
-    /// Reads what there is.
     fn begin(chosen: ChosenStudy) -> Result<Follower, CliError> {
         let material = report::gather(&chosen)?;
         let copy = serde_json::json!({ "header": material.study.header }).to_string();
@@ -144,14 +143,12 @@ struct PageServer {
     page: Mutex<LivePage>,
 }
 
-/// The page as it is now.
 struct LivePage {
     text: Arc<str>,
     version: u64,
 }
 
 impl PageServer {
-    /// Serves from now on, in a thread of its own.
     fn start(self: Arc<PageServer>, listener: TcpListener) -> io::Result<()> {
         thread::Builder::new().name("accept".into()).spawn(move || {
             for stream in listener.incoming() {

@@ -22,16 +22,6 @@ use crate::kernel::spec::SpaceFile;
 /// Values shown of a parameter with many.
 const SHOWN_VALUES: usize = 24;
 
-/// The space that the words name, and the full configuration with its genome. It may violate
-/// constraints.
-pub fn parse(words: &[String], access: SpaceAccess) -> Result<(SpaceFile, Configuration, Genome), CliError> {
-    let named = named_space(words);
-    let file = named.open(access)?;
-    let genome = named.genome(&file)?;
-    let configuration = file.space.configuration(&genome);
-    Ok((file, configuration, genome))
-}
-
 /// The space among some words, and the values behind it.
 #[derive(Clone, Copy, Debug)]
 pub struct SpaceWords<'a> {
@@ -40,7 +30,6 @@ pub struct SpaceWords<'a> {
     pub values: &'a [String],
 }
 
-/// Tells the space from the values.
 pub fn named_space(words: &[String]) -> SpaceWords<'_> {
     match words.first().filter(|word| is_space(word)) {
         Some(word) => SpaceWords { named: Some(word), values: &words[1..] },

@@ -46,9 +46,6 @@ const INSTRUCTIONS: &str = "evo finds the fastest CUDA kernel variant that still
     from evo; what a candidate claims decides nothing.";
 
 /// Serves until `input` ends or nobody reads `output`.
-///
-/// # Errors
-/// `input` cannot be read, or `output` cannot be written.
 pub fn serve(
     settings: ToolSettings,
     input: impl BufRead + Send + 'static,
@@ -81,13 +78,12 @@ impl McpServer {
     }
 
     fn take(self: &Arc<McpServer>, line: RequestLine) -> io::Result<()> {
-        let message = match line {
-            RequestLine::Text(text) => wire::read(&text),
-            RequestLine::Bad(bad) => {
+        let message = line
+            .map_err(|bad| {
                 let code = if bad.is_too_long { INVALID_REQUEST } else { PARSE_ERROR };
-                Err((bad.id, WireError::new(code, bad.message)))
-            }
-        };
+                (bad.id, WireError::new(code, bad.message))
+            })
+            .and_then(|text| wire::read(&text));
         let (id, answered) = match message {
             Ok(McpMessage::Request { id, method, params }) => {
                 let answered = Era::of(&params).and_then(|era| self.answer(&id, era, &method, &params));
@@ -242,7 +238,6 @@ fn answered(tool: &Tool, object: Value) -> Value {
     result
 }
 
-/// The result of a call that did not come to an object.
 fn failed(text: &str) -> Value {
     json!({ "content": [{ "type": "text", "text": text }], "isError": true })
 }
@@ -255,7 +250,6 @@ struct RunningCalls {
 }
 
 impl RunningCalls {
-    /// Puts a call on the list: what says that it is to stop.
     fn begin(&self, id: &Value) -> Result<Arc<AtomicBool>, String> {
         let mut stops = self.lock();
         if stops.contains_key(&id.to_string()) {
@@ -274,7 +268,6 @@ impl RunningCalls {
         self.ended.notify_all();
     }
 
-    /// Asks a call to stop, if it is under way.
     fn cancel(&self, id: &Value) {
         if let Some(stop) = self.lock().get(&id.to_string()) {
             stop.store(true, Ordering::SeqCst);
@@ -305,14 +298,12 @@ struct CallProgress {
 }
 
 impl CallProgress {
-    /// The progress of a call, where its request has a token for it.
     fn of(params: &Map<String, Value>) -> Option<CallProgress> {
         let token = params.get("_meta")?.get("progressToken").filter(|token| wire::is_id(token))?.clone();
         let (began, stage) = (Instant::now(), "running".to_string());
         Some(CallProgress { token, began, told: began, evaluations: 0, best_ns: None, stage })
     }
 
-    /// Takes an event of a sweep.
     fn hear(&mut self, event: &Value) {
         match event["event"].as_str() {
             Some("finished") => {

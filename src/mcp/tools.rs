@@ -12,7 +12,6 @@ use crate::request::read::{argument_mistake, space_beneath};
 
 /// What a tool that takes it has to be given.
 const REQUIRED: [&str; 2] = ["space", "verdict"];
-/// Arguments that are options of the same name.
 const OPTIONS: [&str; 8] = ["arch", "against", "hypothesis", "budget", "strategy", "seed", "problem", "set"];
 
 #[derive(Debug)]
@@ -21,7 +20,6 @@ pub struct Tool {
     title: &'static str,
     /// For the program that chooses a tool: what it does, what it costs, what to do with the answer.
     about: &'static str,
-    /// Of evo.
     command: &'static str,
     /// Options of the command that the server's settings decide.
     settings: &'static [&'static str],
@@ -36,11 +34,9 @@ pub struct Tool {
 /// What holds for all calls of a server: the person who starts it decides.
 #[derive(Clone, Debug)]
 pub struct ToolSettings {
-    /// evo itself.
     pub program: PathBuf,
     /// Options and their values: `device`, `out`, `visibility` and `time-limit`.
     pub options: Vec<(&'static str, String)>,
-    /// The schema of a command's object.
     pub schema_of: fn(&str) -> Option<Schema>,
 }
 
@@ -171,7 +167,6 @@ pub const TOOLS: &[Tool] = &[
     },
 ];
 
-/// The tools' names.
 pub fn names() -> impl Iterator<Item = &'static str> {
     TOOLS.iter().map(|tool| tool.name)
 }
@@ -280,7 +275,6 @@ impl Tool {
     }
 }
 
-/// The request that a call of `evaluate` is.
 fn asked(given: &Value) -> Result<Value, String> {
     let kind = match (given["source"].is_string(), given["template"] == true) {
         (false, true) => return Err("`template` needs a `source`".to_string()),
@@ -297,7 +291,6 @@ fn asked(given: &Value) -> Result<Value, String> {
     }))
 }
 
-/// The words of a candidate.
 fn candidate(given: &Value) -> Result<Vec<String>, String> {
     match (given["candidate"].as_str(), given["configuration"].as_object()) {
         (Some(_), Some(_)) => Err("name one of `candidate` and `configuration`".to_string()),

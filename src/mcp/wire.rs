@@ -27,7 +27,6 @@ const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 /// How long a client may keep what does not change while the program runs, milliseconds.
 const KEPT_MS: u64 = 3_600_000;
 
-/// A message from the client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum McpMessage {
     Request {
@@ -101,7 +100,6 @@ pub fn is_id(id: &Value) -> bool {
     id.is_string() || id.is_i64() || id.is_u64()
 }
 
-/// The answer to a request, or to a line that is none.
 pub fn response(id: &Value, answered: Result<Value, WireError>) -> Value {
     match answered {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
@@ -115,7 +113,6 @@ pub fn response(id: &Value, answered: Result<Value, WireError>) -> Value {
     }
 }
 
-/// Every revision that is served.
 pub fn versions() -> Vec<&'static str> {
     [MODERN, LEGACY].concat()
 }
@@ -125,7 +122,6 @@ pub fn session_version(asked: Option<&str>) -> &'static str {
     LEGACY.iter().find(|version| Some(**version) == asked).unwrap_or(&LEGACY[0])
 }
 
-/// Who answers.
 pub fn server_info() -> Value {
     json!({ "name": "evo", "title": "evo", "version": env!("CARGO_PKG_VERSION") })
 }
@@ -138,7 +134,6 @@ pub enum Era {
 }
 
 impl Era {
-    /// The era of a request.
     pub fn of(params: &Map<String, Value>) -> Result<Era, WireError> {
         let meta = params.get("_meta").and_then(Value::as_object);
         let Some(version) = meta.and_then(|meta| meta.get(VERSION)) else { return Ok(Era::Legacy) };

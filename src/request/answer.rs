@@ -11,8 +11,8 @@ use evo_protocol::request::{EvaluationLevel, Visibility};
 use evo_protocol::verdict::{Gate, GateReport, GateState, VerdictClass, VerdictKind};
 use serde_json::{Map, Value, json};
 
+use super::lines::RequestError;
 use super::own_lines::{self, CandidateText, CompilerHint};
-use super::read::RequestError;
 use super::visible;
 use crate::compile::instructions::InstructionUse;
 use crate::report::judged::EvaluatedProblem;
@@ -43,7 +43,6 @@ pub struct KnownTimes<'a> {
     pub problems: Vec<EvaluatedProblem<'a>>,
     /// What both sides of a paired comparison are called, where there was one.
     pub against: Option<String>,
-    /// Whether both were timed side by side.
     pub is_paired: bool,
     /// The machine code and the launches are the baseline's.
     pub is_same_code: bool,
@@ -68,7 +67,6 @@ pub struct JudgedRequest<'a> {
     pub times: KnownTimes<'a>,
     /// What was decided about a rival; null below the level `confirm`.
     pub acceptance: Value,
-    /// Bytes of feedback, at most.
     pub feedback_bytes: usize,
     /// What a profiler said, or why nothing is known of it.
     pub profile: Result<Value, String>,
@@ -82,7 +80,6 @@ pub struct JudgedRequest<'a> {
 }
 
 impl AnswerHead {
-    /// Says in an answer whose it is.
     pub fn put_on(&self, answer: &mut Value) {
         answer["id"] = self.id.clone();
         for (name, value) in [("line", self.line.map(Value::from)), ("tag", self.tag.clone())] {
@@ -94,7 +91,6 @@ impl AnswerHead {
     }
 }
 
-/// The answer on a candidate.
 pub fn judged(head: &AnswerHead, request: &JudgedRequest<'_>) -> Value {
     let evaluation = request.evaluation;
     let verdict = &evaluation.verdict;
@@ -238,7 +234,6 @@ fn explain<'r>(answer: &mut Value, reason: impl Fn(&str) -> &'r str) {
     answer["reasons"] = reasons.into();
 }
 
-/// The answer on a request with a mistake.
 pub fn refused(error: &RequestError, head: AnswerHead) -> Value {
     let place = error.place.map(|(line, column)| ErrorPlace {
         file: "request".into(),
@@ -269,7 +264,6 @@ fn reached(evaluation: &Evaluation, asked: EvaluationLevel, times: &KnownTimes<'
     }
 }
 
-/// The state of every gate.
 fn gates(evaluation: &Evaluation, request: &JudgedRequest<'_>) -> Value {
     let state = |gate: &Gate| match evaluation.gate(*gate) {
         _ if *gate == Gate::Confirmation && request.times.is_paired => GateState::Pass,
@@ -465,7 +459,6 @@ fn roofline_share(times: &KnownTimes<'_>) -> Option<f64> {
     geometric(parts.collect::<Option<Vec<_>>>()?)
 }
 
-/// A weighted geometric mean of numbers above 0.
 fn geometric(parts: Vec<(f64, f64)>) -> Option<f64> {
     let weights: f64 = parts.iter().map(|(weight, _)| weight).sum();
     let sum: f64 = parts.iter().map(|(weight, value)| weight * value.ln()).sum();

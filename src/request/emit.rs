@@ -3,7 +3,6 @@
 
 use serde_json::{Map, Value, json};
 
-/// A form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum EmitForm {
     /// Traces as FlashInfer-Bench keeps them, one a problem

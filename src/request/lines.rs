@@ -12,22 +12,21 @@ const AHEAD: usize = 4;
 /// Bytes of a line that is too long in which its `id` is looked for.
 const PREFIX: usize = 64 << 10;
 
+/// Why a request cannot be answered with a verdict: its author has to mend it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum RequestLine {
-    Text(String),
-    Bad(BadLine),
+pub struct RequestError {
+    /// What the request is told apart by, where that stands near its beginning; else null.
+    pub id: Value,
+    pub message: String,
+    pub hint: Option<String>,
+    /// Line and column in the request, from 1.
+    pub place: Option<(u32, u32)>,
+    /// It was not read.
+    pub is_too_long: bool,
 }
 
-/// A line that cannot be a message.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BadLine {
-    /// What the message is told apart by, where that stands near its beginning; else null.
-    pub id: Value,
-    /// Whether it is too long, and not something else than text.
-    pub is_too_long: bool,
-    pub message: String,
-    pub hint: &'static str,
-}
+/// The text of a line, or why it cannot be a message.
+pub type RequestLine = Result<String, Box<RequestError>>;
 
 type NumberedLine = io::Result<(u64, RequestLine)>;
 
@@ -62,7 +61,7 @@ fn next(input: &mut impl BufRead, number: &mut u64) -> io::Result<Option<(u64, R
             bytes += input.skip_until(b'\n')?.saturating_sub(1);
         }
         match whole(kept, bytes) {
-            RequestLine::Text(text) if text.trim().is_empty() => {}
+            Ok(text) if text.trim().is_empty() => {}
             line => return Ok(Some((*number, line))),
         }
     }
@@ -70,25 +69,19 @@ fn next(input: &mut impl BufRead, number: &mut u64) -> io::Result<Option<(u64, R
 
 /// What a line or a file of so many bytes is, of which these were kept.
 pub fn whole(kept: Vec<u8>, bytes: usize) -> RequestLine {
+    let bad = |id, is_too_long, message, hint: &str| {
+        Err(Box::new(RequestError { id, message, hint: Some(hint.to_string()), place: None, is_too_long }))
+    };
     if bytes > REQUEST_MAX {
         let id = id_of(&kept[..kept.len().min(PREFIX)]);
         let message = format!("the request has {bytes} bytes, and at most {REQUEST_MAX} are read");
-        return RequestLine::Bad(BadLine {
-            id,
-            is_too_long: true,
-            message,
-            hint: "a request holds one source",
-        });
+        return bad(id, true, message, "a request holds one source");
     }
-    match String::from_utf8(kept) {
-        Ok(text) => RequestLine::Text(text),
-        Err(error) => {
-            let id = id_of(error.as_bytes());
-            let message =
-                format!("the request is not UTF-8 from byte {} on", error.utf8_error().valid_up_to());
-            RequestLine::Bad(BadLine { id, is_too_long: false, message, hint: "JSON is a text in UTF-8" })
-        }
-    }
+    String::from_utf8(kept).or_else(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let message = format!("the request is not UTF-8 from byte {valid} on");
+        bad(id_of(error.as_bytes()), false, message, "JSON is a text in UTF-8")
+    })
 }
 
 /// The `id` of an object whose text is not whole or not sound, as far as it can be told: a text or an integer under the
@@ -130,7 +123,6 @@ fn end_of_text(text: &str, at: usize) -> Option<usize> {
     None
 }
 
-/// The text or integer that `text` begins with.
 fn scalar(text: &str) -> Value {
     let end = match text.starts_with('"') {
         true => end_of_text(text, 0),
@@ -156,10 +148,8 @@ mod tests {
         while let Some(line) = next(&mut reader, &mut number).unwrap() {
             found.push(line);
         }
-        let found = found.iter().map(|(number, line)| match line {
-            RequestLine::Text(text) => (*number, Ok(text.as_str())),
-            RequestLine::Bad(bad) => (*number, Err(bad.id.clone())),
-        });
+        let found =
+            found.iter().map(|(number, line)| (*number, line.as_deref().map_err(|error| error.id.clone())));
         assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 
@@ -176,10 +166,8 @@ mod tests {
         let longest = "z".repeat(REQUEST_MAX);
         check(longest.as_bytes(), &[(1, Ok(&longest))]);
         check(b"{\"id\": 7, \"b\": \"\xff\"}", &[(1, Err(json!(7)))]);
-        let RequestLine::Bad(bad) = whole(b"ab\xff".to_vec(), 3) else {
-            panic!("these bytes are not a text")
-        };
-        assert_eq!(bad.message, "the request is not UTF-8 from byte 2 on");
+        let error = whole(b"ab\xff".to_vec(), 3).unwrap_err();
+        assert_eq!(error.message, "the request is not UTF-8 from byte 2 on");
     }
 
     #[test]

@@ -20,7 +20,6 @@ pub struct CandidateText<'a> {
     pub is_template: bool,
 }
 
-/// One error of a compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompilerHint {
     /// From 1, in the candidate's own text; absent where it cannot be told.

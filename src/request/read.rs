@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use evo_protocol::request::{self, EvaluationRequest, RequestedBaseline, UNSERVED, Visibility};
+use evo_protocol::request::{self, EvaluationRequest, RequestedBaseline, UNSERVED};
 use evo_space::diagnostic::{Diagnostic, Diagnostics, nearest};
 use evo_space::document::{self, Data, Node};
 use serde_json::Value;
 
-use super::lines::id_of;
+use super::lines::{RequestError, id_of};
 use crate::kernel::access::open_beside;
 use crate::kernel::catalog;
 
@@ -18,20 +18,6 @@ const BYTES_MAX: [(&str, usize); 3] = [("id", 256), ("hypothesis", 4096), ("tag"
 /// A space file of this size is refused before it is read.
 const SPACE_MAX: u64 = 4 << 20;
 
-/// Why a request cannot be answered with a verdict: its author has to mend it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RequestError {
-    /// Null where it could not be read.
-    pub id: Value,
-    pub message: String,
-    pub hint: Option<String>,
-    /// Line and column in the request, from 1.
-    pub place: Option<(u32, u32)>,
-    /// The request's own, where it could be read.
-    pub visibility: Option<Visibility>,
-}
-
-/// Reads a request.
 pub fn request(text: &str) -> Result<EvaluationRequest, Box<RequestError>> {
     let mut found = Diagnostics::default();
     let body = text.trim_start_matches('\u{feff}').trim_start();
@@ -54,7 +40,6 @@ pub fn request(text: &str) -> Result<EvaluationRequest, Box<RequestError>> {
             Err(error) => found.error(0..0, error.to_string()),
         }
     }
-    let visibility = root.as_ref().and_then(|root| word(root, "visibility"));
     let mut list: Vec<&Diagnostic> = found.list().iter().collect();
     list.sort_by_key(|mistake| mistake.span.as_ref().map_or(usize::MAX, |span| span.start));
     let mut message = shortened(&list[0].message, 400);
@@ -66,7 +51,7 @@ pub fn request(text: &str) -> Result<EvaluationRequest, Box<RequestError>> {
         message,
         hint: list[0].hint.as_deref().map(|hint| shortened(hint, 400)),
         place: found.first_place(text),
-        visibility: visibility.and_then(|word| serde_json::from_value(word.into()).ok()),
+        is_too_long: false,
     }))
 }
 
@@ -345,7 +330,7 @@ fn kind(name: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use evo_protocol::request::{CandidateKind, EvaluationLevel};
+    use evo_protocol::request::{CandidateKind, EvaluationLevel, Visibility};
     use serde_json::json;
 
     use super::*;
@@ -427,8 +412,7 @@ mod tests {
         refused(r#"{"candidate":{"sources":7},"levle":1}"#, &["has no `kind`", "and 2 more", "template"]);
         let launches = r#"{"candidate":{"kind":"configuration","launches":[{"entry":"f","cluster":[2]},{"entry":"f"}]}}"#;
         refused(launches, &["`candidate.launches[0].cluster` is not served", "and 1 more"]);
-        let error = refused(r#"{"id":"b","visibility":"owner","candidate":[]}"#, &["expected an object"]);
-        assert_eq!((error.id, error.visibility), (json!("b"), Some(Visibility::Owner)));
+        assert_eq!(refused(r#"{"id":"b","candidate":[]}"#, &["expected an object"]).id, json!("b"));
     }
 
     #[test]

@@ -16,12 +16,10 @@ const CAUSES: &str = "
     protocol range rare regs scratch_not_reset shape shared smem spread symbol tail threads
     throttled block warp
 ";
-/// Input families.
 const FAMILIES: &[&str] = &["normal", "large", "small", "constant", "ramp", "spikes"];
 /// Letters of a message.
 const MESSAGE_MAX: usize = 2000;
 
-/// Cause, message and evidence of a verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VisibleVerdict {
     pub cause: Option<String>,

@@ -16,7 +16,6 @@ pub struct KernelSource {
     pub text: String,
     /// `-D` and other options, in order.
     pub options: Vec<String>,
-    /// Names of the entry points that launches use.
     pub entries: Vec<String>,
     /// A name for messages and logs, such as `attention_simt.cu`.
     pub file_name: String,
@@ -56,15 +55,12 @@ pub struct Binary {
     pub hash: ContentHash,
     /// Hash of the code sections alone: equal for configurations that compile to the same code.
     pub code_hash: ContentHash,
-    /// The file in the cache.
     pub path: PathBuf,
-    /// Resources of every entry, from the compiler.
     pub resources: Vec<EntryResources>,
     /// Compiler and version: `nvrtc 13.0`, `g++ 12.2.0`.
     pub toolchain: String,
     /// Time the compiler took, milliseconds (as first measured, when cached).
     pub compile_ms: f64,
-    /// Whether it came from the cache.
     #[serde(default)]
     pub cached: bool,
     /// Warnings, capped.
@@ -75,7 +71,6 @@ pub struct Binary {
 /// What one entry point uses, as the compiler reports it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EntryResources {
-    /// Name of the entry point.
     pub entry: String,
     /// Registers per thread.
     pub registers: Option<u32>,

@@ -27,7 +27,6 @@ pub struct Candidate {
     /// The task's kernels that derive inputs from inputs, and their entry points.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepare: Option<(BinaryRef, Vec<String>)>,
-    /// How its answers are judged.
     pub check: CheckPlan,
 }
 
@@ -59,7 +58,6 @@ impl Candidate {
     }
 }
 
-/// One binary of a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CandidateBuild {
     /// The problems that it serves.
@@ -67,9 +65,7 @@ pub struct CandidateBuild {
     pub constants: Specialization,
     /// Must be echoed by the module.
     pub variant_hash: ContentHash,
-    /// The compiled code.
     pub binary: BinaryRef,
-    /// Entry points that launches use.
     pub entries: Vec<String>,
     /// A second build in which the device sees every access, for variants that could enter the leaderboard.
     #[serde(default)]
@@ -93,11 +89,9 @@ impl CandidateBuild {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InstrumentedBuild {
-    /// It compiled.
     Binary(BinaryRef),
     /// It did not compile, which is not the variant's fault: the variant itself did.
     Failed {
-        /// What the compiler said.
         why: String,
     },
 }
@@ -105,7 +99,6 @@ pub enum InstrumentedBuild {
 /// A binary by hash, with the path under which a local worker finds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BinaryRef {
-    /// Hash of its bytes.
     pub hash: ContentHash,
     /// Where the parent keeps it.
     pub path: Option<PathBuf>,
@@ -121,11 +114,9 @@ impl BinaryRef {
 /// How answers are judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckPlan {
-    /// Where expected outputs come from.
     pub reference: ReferencePlan,
     /// The file's own absolute tolerance; it replaces the one derived from the answer's size.
     pub atol: Option<f64>,
-    /// The file's own relative tolerance.
     pub rtol: Option<f64>,
     /// How many times a trusted computation's error is allowed; 0 allows any.
     pub trusted_factor: f64,
@@ -170,7 +161,6 @@ pub struct CheckPlan {
 /// `atol + rtol * |expected|`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskTolerance {
-    /// Absolute.
     pub atol: f64,
     /// Relative to the expected element.
     pub rtol: f64,
@@ -203,10 +193,7 @@ pub enum SpecialValues {
 #[serde(rename_all = "snake_case")]
 pub enum ReferencePlan {
     /// A built-in fp64 function.
-    Builtin {
-        /// Its name.
-        name: String,
-    },
+    Builtin { name: String },
     /// `ProblemPlan::reference_launches` in the reference binary.
     Kernel,
     /// A command of the task's, which answers for any inputs.
@@ -228,7 +215,6 @@ impl ReferencePlan {
 /// A command that computes expected outputs: trusted code of the task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CommandReference {
-    /// The program and its arguments.
     pub command: Vec<String>,
     /// Where it runs: the space file's folder.
     pub folder: PathBuf,

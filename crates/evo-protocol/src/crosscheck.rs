@@ -29,7 +29,6 @@ pub struct CrosscheckRow {
     pub harness: String,
     /// As the harness names it; null where it did not.
     pub version: Option<String>,
-    /// The problem's name.
     pub problem: String,
     /// How the harness took its samples; null where it took none.
     pub mode: Option<TimingMode>,
@@ -60,17 +59,14 @@ pub struct CrosscheckRow {
 /// What a harness is asked: one kernel on several problems. It is a file, whose path is the harness's last argument.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CrosscheckRequest {
-    /// `evo.crosscheck.request`.
     pub schema: String,
     /// 1; raised by changes that an older harness would misread.
     pub version: u32,
-    /// The harness that is asked.
     pub harness: String,
     /// `candidate` or `baseline`: each is asked about in a call of its own.
     pub role: String,
     /// `host` or `cuda:0`.
     pub device: String,
-    /// The kernel's name.
     pub kernel: String,
     /// The built-in reference that says what is computed: `attention`, `gemm`; null where the task has another one.
     pub operator: Option<String>,
@@ -87,7 +83,6 @@ pub struct CrosscheckRequest {
 pub struct CrosscheckProblem {
     /// Its name, which the line repeats.
     pub problem: String,
-    /// Sizes, by name.
     pub sizes: BTreeMap<String, i64>,
     /// Scalars that the kernel takes, by name.
     pub scalars: BTreeMap<String, Value>,
@@ -102,25 +97,20 @@ pub struct CrosscheckProblem {
 /// An array in a `.npy` file.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CrosscheckArray {
-    /// The file.
     pub path: PathBuf,
     /// The element type that the kernel has: `bf16`.
     pub dtype: String,
     /// The element type in the file: `<f4`, because NumPy has no bf16 and answers are wider than outputs.
     pub npy: String,
-    /// Its extents.
     pub shape: Vec<u64>,
 }
 
 /// What a harness prints of one problem, a line of JSON on stdout. Fields that it does not know are left out or null.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct CrosscheckLine {
-    /// The problem's name.
     pub problem: String,
-    /// The harness's own version.
     #[serde(default)]
     pub version: Option<String>,
-    /// How samples were taken.
     #[serde(default)]
     pub mode: Option<TimingMode>,
     /// The middle of the samples, nanoseconds a call.

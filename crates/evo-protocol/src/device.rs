@@ -5,34 +5,20 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::verdict::{Verdict, VerdictKind};
+use crate::words::words;
 
-/// Which kind of device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum DeviceKind {
-    /// This machine's processor.
-    Host,
-    /// An NVIDIA GPU.
-    Cuda,
-    /// A recording that answers in a device's place; nothing is compiled, run or measured.
-    Replay,
-}
-
-impl DeviceKind {
-    /// The name in files and on the command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            DeviceKind::Host => "host",
-            DeviceKind::Cuda => "cuda",
-            DeviceKind::Replay => "replay",
-        }
+words! {
+    #[derive(Hash, JsonSchema)]
+    DeviceKind {
+        Host = "host",
+        Cuda = "cuda",
+        /// A recording that answers in a device's place; nothing is compiled, run or measured.
+        Replay = "replay",
     }
 }
 
-/// What a device is and what it allows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceInfo {
-    /// Which kind of device.
     pub kind: DeviceKind,
     /// `NVIDIA H200`, or the processor's model.
     pub name: String,
@@ -44,11 +30,9 @@ pub struct DeviceInfo {
     pub driver: String,
     /// Multiprocessors, or cores.
     pub multiprocessors: u32,
-    /// Launch limits.
     pub limits: DeviceLimits,
     /// Bytes of L2 (host: last-level) cache.
     pub l2_bytes: u64,
-    /// Bytes of device memory.
     pub memory_bytes: u64,
     /// Peak device memory bandwidth in bytes per second, if known.
     pub bandwidth: Option<f64>,
@@ -127,14 +111,11 @@ pub struct EntryAttributes {
     pub blocks_per_multiprocessor: Option<u32>,
 }
 
-/// Clocks, power and heat at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Telemetry {
     /// Clock of the multiprocessors, MHz.
     pub clock_sm_mhz: Option<u32>,
-    /// Memory clock, MHz.
     pub clock_memory_mhz: Option<u32>,
-    /// Temperature of the chip, °C.
     pub temperature_c: Option<u32>,
     /// Power drawn by the board, watts.
     pub power_w: Option<f64>,
@@ -163,7 +144,6 @@ pub struct DeviceError {
 }
 
 impl DeviceError {
-    /// An error that leaves the device usable.
     pub fn plain(kind: VerdictKind, message: impl Into<String>) -> DeviceError {
         DeviceError {
             kind,
@@ -175,19 +155,16 @@ impl DeviceError {
         }
     }
 
-    /// The same with a cause.
     pub fn with_cause(mut self, cause: &str) -> DeviceError {
         self.cause = Some(cause.to_string());
         self
     }
 
-    /// The same, demanding a new process.
     pub fn sticky(mut self) -> DeviceError {
         self.sticky = true;
         self
     }
 
-    /// What this error means for the variant at work.
     pub fn verdict(&self) -> Verdict {
         let mut verdict = Verdict::new(self.kind, self.message.clone());
         verdict.cause.clone_from(&self.cause);

@@ -8,8 +8,9 @@ use crate::binary::EntryResources;
 use crate::check::CheckSet;
 use crate::facts::Facts;
 use crate::measurement::Measurement;
-use crate::schema_forms::{ConfigurationObject, HashText};
+use crate::schema::{ConfigurationObject, HashText};
 use crate::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
+use crate::words::words;
 
 /// Everything that became known of one configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -18,7 +19,6 @@ pub struct Evaluation {
     pub number: u64,
     /// Bookkeeping slice of the search.
     pub generation: u32,
-    /// The value of each parameter.
     #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
     /// Names the configuration in binaries and files.
@@ -32,7 +32,6 @@ pub struct Evaluation {
     /// The timed problem that it was proposed for, where problems are searched apart; none where it was for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aimed_at: Option<String>,
-    /// What became of it.
     pub verdict: Verdict,
     /// One report a gate, in order; gates not reached are `not_run`.
     pub gates: Vec<GateReport>,
@@ -108,9 +107,7 @@ pub struct MeasurementKey {
 /// Where a result was measured that another study took over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TakenOver {
-    /// Name of the study.
     pub study: String,
-    /// The evaluation's number in that study.
     pub number: u64,
     /// When the run began that measured it: UTC, RFC 3339.
     pub at: String,
@@ -129,7 +126,6 @@ pub struct Expectation {
     pub risk: f64,
 }
 
-/// A recovery after a failure (`docs/design/supervision.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Recovery {
     /// How much was in doubt.
@@ -139,26 +135,17 @@ pub struct Recovery {
     pub elapsed_ms: f64,
 }
 
-/// How much was in doubt after a failure. The level that leaves the process alone, `R0`, is the absence
-/// of a recovery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum RecoveryLevel {
-    /// The process: it hung or died in host code.
-    R1,
-    /// The device: a launch did not end, an error was sticky, or the process broke the protocol.
-    R2,
-    /// The device is lost.
-    R3,
-}
-
-impl RecoveryLevel {
-    /// The name in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RecoveryLevel::R1 => "R1",
-            RecoveryLevel::R2 => "R2",
-            RecoveryLevel::R3 => "R3",
-        }
+words! {
+    /// How much was in doubt after a failure. The level that leaves the process alone, `R0`, is the absence
+    /// of a recovery.
+    #[derive(PartialOrd, Ord, Hash, JsonSchema)]
+    RecoveryLevel {
+        /// The process: it hung or died in host code.
+        R1 = "R1",
+        /// The device: a launch did not end, an error was sticky, or the process broke the protocol.
+        R2 = "R2",
+        /// The device is lost.
+        R3 = "R3",
     }
 }
 
@@ -176,7 +163,6 @@ impl Expectation {
 }
 
 impl Evaluation {
-    /// Whether it was proposed as the default configuration.
     pub fn is_default(&self) -> bool {
         self.origin == DEFAULT_ORIGIN
     }
@@ -197,7 +183,6 @@ impl Evaluation {
         self.verdict.is_pass() || self.is_raced()
     }
 
-    /// The report of one gate.
     pub fn gate(&self, gate: Gate) -> Option<&GateReport> {
         self.gates.iter().find(|report| report.gate == gate)
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::binary::EntryResources;
 use crate::leaderboard::ProblemResult;
-use crate::schema_forms::{ConfigurationObject, HashText};
+use crate::schema::{ConfigurationObject, HashText};
 use crate::specialization::Specialization;
 
 /// The [`ExportManifest::schema`] of this version.
@@ -18,20 +18,15 @@ pub const EXPORT_SCHEMA: &str = "evo.export-manifest";
 /// The file `manifest.json` of an exported variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExportManifest {
-    /// Always `evo.export-manifest`.
     #[schemars(extend("const" = "evo.export-manifest"))]
     pub schema: String,
     /// Raised by any change that an older reader would misread.
     #[schemars(extend("const" = 1))]
     pub version: u32,
-    /// Version of evo.
     pub evo: String,
-    /// The kernel's name.
     pub kernel: String,
-    /// The value of each parameter.
     #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
-    /// Hash of the configuration.
     #[schemars(with = "HashText")]
     pub configuration_hash: ContentHash,
     /// Sizes that are constants of this binary, with their values.
@@ -80,7 +75,6 @@ pub enum ExportJudgement {
     Unchecked,
 }
 
-/// Times of an exported variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExportNumbers {
     /// The study that confirmed them.
@@ -89,7 +83,6 @@ pub struct ExportNumbers {
     pub number: u64,
     /// The device's name.
     pub device: String,
-    /// Its driver.
     pub driver: String,
     /// When; UTC, RFC 3339.
     pub confirmed_at: String,
@@ -103,12 +96,9 @@ pub struct ExportNumbers {
     pub problems: Vec<ProblemResult>,
 }
 
-/// A file of an export.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExportedFile {
-    /// Hash of its bytes.
     #[schemars(with = "HashText")]
     pub hash: ContentHash,
-    /// How many there are.
     pub bytes: u64,
 }

@@ -28,14 +28,11 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// How many facts there are.
     pub const COUNT: usize = 6;
 
-    /// The names of the facts, in order.
     pub const NAMES: [&'static str; Facts::COUNT] =
         ["registers", "spill_bytes", "stack_bytes", "shared_bytes", "occupancy", "binary_bytes"];
 
-    /// The facts in the order of `NAMES`.
     pub fn values(&self) -> [Option<f64>; Facts::COUNT] {
         [
             self.registers,
@@ -47,7 +44,6 @@ impl Facts {
         ]
     }
 
-    /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
         self.values().iter().all(Option::is_none)
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::binary::EntryResources;
 use crate::device::{DeviceInfo, EntryAttributes, Telemetry};
 use crate::measurement::RankingMode;
-use crate::schema_forms::{ConfigurationObject, HashText};
+use crate::schema::{ConfigurationObject, HashText};
 use crate::verdict::GateState;
 
 /// Raised by any change that an older reader would misread.
@@ -27,7 +27,6 @@ pub const VERSION: u32 = 2;
 /// zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Leaderboard {
-    /// Always `evo.leaderboard`.
     #[schemars(extend("const" = "evo.leaderboard"))]
     pub schema: String,
     /// Raised by any change that an older reader would misread.
@@ -51,17 +50,14 @@ impl Leaderboard {
 /// champion so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LeaderboardSection {
-    /// The kernel's name.
     pub kernel: String,
     /// Hash of everything that decides what a variant is: see `StudySummary::space_hash`. Another space of the
     /// same kernel has another section.
     #[schemars(with = "HashText")]
     pub space_hash: ContentHash,
-    /// Names of the timed problems.
     pub problems: Vec<String>,
     /// The device that everything in this section was measured on.
     pub device: DeviceInfo,
-    /// The timing mode that ranks.
     pub ranking: RankingMode,
     /// The fastest by its paired ratio to the baseline, among those that are not slower than the baseline on
     /// any problem.
@@ -88,7 +84,6 @@ pub struct LeaderboardSection {
     pub warnings: Vec<String>,
     /// The search behind this section.
     pub study: StudySummary,
-    /// The conditions outside the device.
     pub environment: Environment,
     /// UTC, RFC 3339.
     #[schemars(extend("format" = "date-time"))]
@@ -108,11 +103,9 @@ pub struct Portfolio {
 /// The fastest configuration of a problem.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProblemChampion {
-    /// The problem's name.
     pub problem: String,
     /// Number of its evaluation in the study. The section's champion where the lead is within the noise floor.
     pub number: u64,
-    /// Its values.
     #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
     /// Baseline's time over this one's on the problem.
@@ -144,7 +137,6 @@ pub struct PortfolioSet {
 pub struct PortfolioMember {
     /// Number of its evaluation in the study.
     pub number: u64,
-    /// Its values.
     #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
     /// The problems that it is used for.
@@ -163,14 +155,12 @@ pub struct PortfolioStep {
 /// A variant that became the champion of its section.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChampionChange {
-    /// The study that confirmed it.
     pub study: String,
     /// When; UTC, RFC 3339.
     #[schemars(extend("format" = "date-time"))]
     pub at: String,
     /// Number of its evaluation in that study.
     pub number: u64,
-    /// Its values.
     #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
     /// Its `objective_ns` then.
@@ -185,18 +175,15 @@ pub struct ChampionChange {
 /// A problem on which an entry is slower than the baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TradedProblem {
-    /// The problem's name.
     pub problem: String,
     /// Its time over the baseline's, by the paired runs.
     pub ratio: f64,
 }
 
-/// The configuration that the finalists were compared with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Baseline {
     /// Number of its evaluation in the study.
     pub number: u64,
-    /// Its values.
     #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
     /// Whether it is the space's default configuration.
@@ -219,7 +206,6 @@ pub struct StudySummary {
     pub valid: String,
     /// Seed of the search and of the inputs.
     pub seed: u64,
-    /// The strategy's name.
     pub strategy: String,
     /// Evaluations, without variants that were compiled and passed over.
     pub evaluations: u64,
@@ -231,11 +217,9 @@ pub struct StudySummary {
     pub verdict_version: u32,
     /// How fast the last run was.
     pub throughput: Throughput,
-    /// Version of evo.
     pub evo: String,
 }
 
-/// The version of the verdict list in files that do not say it.
 pub fn first_verdict_version() -> u32 {
     1
 }
@@ -250,7 +234,6 @@ pub struct SectionKey {
 }
 
 impl LeaderboardSection {
-    /// The section's key. Devices of one kind, name and architecture are one class.
     pub fn key(&self) -> SectionKey {
         let device = &self.device;
         SectionKey {
@@ -261,7 +244,6 @@ impl LeaderboardSection {
         }
     }
 
-    /// The champion and the runners-up.
     pub fn entries(&self) -> impl Iterator<Item = &RankedEntry> {
         std::iter::once(&self.champion).chain(&self.runners_up)
     }
@@ -274,10 +256,8 @@ pub struct RankedEntry {
     pub rank: u32,
     /// Number of its evaluation in the study.
     pub number: u64,
-    /// Its values.
     #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
-    /// Hash of its values.
     #[schemars(with = "HashText")]
     pub configuration_hash: ContentHash,
     /// Weighted geometric mean over the timed problems, nanoseconds, from the samples of `results`. What ranks
@@ -309,12 +289,10 @@ pub struct RankedEntry {
     pub resources: Vec<EntryResources>,
     /// Attributes of each launch of the first problem, read back from the device.
     pub attributes: Vec<EntryAttributes>,
-    /// Compiler and version.
     pub toolchain: String,
     /// Hash of the rendered source and of the files that it includes.
     #[schemars(with = "Option<HashText>")]
     pub source_hash: Option<ContentHash>,
-    /// Hash of the binary.
     #[schemars(with = "Option<HashText>")]
     pub binary_hash: Option<ContentHash>,
     /// Hash of the code in the binary.
@@ -337,7 +315,6 @@ pub struct RankedEntry {
 pub struct SanitizerNote {
     /// `pass` or `not_run`.
     pub state: GateState,
-    /// The tool's name.
     pub tool: String,
     /// Its version; null where it was not there.
     pub version: Option<String>,
@@ -350,11 +327,8 @@ pub struct SanitizerNote {
 /// One problem of an entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProblemResult {
-    /// The problem's name.
     pub problem: String,
-    /// Its sizes, by name.
     pub sizes: BTreeMap<String, i64>,
-    /// Its weight in the objective.
     pub weight: f64,
     /// By mode: `hot`, `cold`, `eager`.
     pub modes: BTreeMap<String, ModeResult>,
@@ -375,17 +349,13 @@ pub struct ProblemResult {
 /// One timing mode of one problem.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModeResult {
-    /// Median.
     pub p50_ns: f64,
-    /// 90th percentile.
     pub p90_ns: f64,
     /// Lower end of the median's 95 % interval.
     pub ci_low_ns: f64,
     /// Upper end of the median's 95 % interval.
     pub ci_high_ns: f64,
-    /// Samples kept.
     pub samples: u32,
-    /// Calls per sample.
     pub batch: u32,
     /// Samples far from the median; counted, not deleted.
     pub outliers: u32,
@@ -412,13 +382,11 @@ pub enum PairedDecision {
 /// What a second device of the same class says of an entry's speed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RepeatedSpeed {
-    /// The second device.
     pub device_uuid: String,
     /// Baseline over entry, as `speedup` is.
     pub speedup: Option<f64>,
     /// Lower end of its 95 % interval.
     pub speedup_low: Option<f64>,
-    /// Upper end.
     pub speedup_high: Option<f64>,
     /// What its comparisons say together.
     pub decision: Option<PairedDecision>,
@@ -429,7 +397,6 @@ pub struct RepeatedSpeed {
 /// A finalist against the baseline on one problem.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PairedProblem {
-    /// The problem's name.
     pub problem: String,
     /// Median of finalist's time / baseline's time over all block pairs.
     pub ratio: f64,
@@ -439,9 +406,7 @@ pub struct PairedProblem {
     pub ratio_high: f64,
     /// Fresh processes in all.
     pub processes: u32,
-    /// Block pairs in all.
     pub pairs: u32,
-    /// How the comparison ended.
     pub decision: PairedDecision,
     /// Median of the baseline's blocks.
     pub baseline_ns: f64,
@@ -458,13 +423,11 @@ pub struct PairedProblem {
 pub struct Environment {
     /// Operating system and processor architecture.
     pub platform: String,
-    /// Logical processors.
     pub cores: u32,
     /// Commit of the folder in which evo was started; absent outside a repository.
     pub git_commit: Option<String>,
     /// Whether that folder had uncommitted changes.
     pub git_dirty: Option<bool>,
-    /// The command line.
     pub command: Vec<String>,
 }
 
@@ -487,6 +450,5 @@ pub struct Throughput {
     /// The same for the compile processes, over their number.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub compile_busy: f64,
-    /// Number of compile processes.
     pub compile_jobs: u32,
 }

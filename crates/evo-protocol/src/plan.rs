@@ -19,13 +19,9 @@ pub const SIZE_VARIABLE: &str = "evo_size_";
 pub struct ProblemPlan {
     /// The problem's name; tiny shapes are named by what they change (`tiny:S=33,causal=1`).
     pub name: String,
-    /// All sizes after overrides.
     pub sizes: BTreeMap<String, i64>,
-    /// Weight in the objective.
     pub weight: f64,
-    /// Buffers, in argument order.
     pub buffers: Vec<BufferPlan>,
-    /// Scalars, in argument order.
     pub scalars: Vec<ScalarPlan>,
     /// Tensor maps that launches receive, in argument order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -60,13 +56,9 @@ pub struct ProblemPlan {
 /// A buffer with its extents known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BufferPlan {
-    /// Argument name, for messages.
     pub name: String,
-    /// Type of an element.
     pub dtype: DType,
-    /// Extents, outermost first.
     pub shape: Vec<u64>,
-    /// What the kernel does with it.
     pub role: Role,
     /// What it holds before a call.
     pub fill: Fill,
@@ -80,12 +72,10 @@ pub struct BufferPlan {
 }
 
 impl BufferPlan {
-    /// Number of elements.
     pub fn elements(&self) -> u64 {
         self.shape.iter().product()
     }
 
-    /// Size in bytes.
     pub fn bytes(&self) -> u64 {
         self.elements() * self.dtype.bytes()
     }
@@ -121,30 +111,24 @@ impl BufferPlan {
 /// A scalar with its value known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScalarPlan {
-    /// Argument name, for messages.
     pub name: String,
-    /// Type in which it is passed.
     pub dtype: DType,
     /// The value; `integer` is exact where the type is an integer.
     pub value: f64,
-    /// The exact value of an integer scalar.
     pub integer: Option<i64>,
 }
 
 /// One launch with all numbers known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LaunchPlan {
-    /// Name of the entry point.
     pub entry: String,
     /// Blocks in x, y, z. Signed 64-bit so that a zero or an overflow is seen and refused.
     pub grid: [i64; 3],
-    /// Threads in x, y, z.
     pub block: [i64; 3],
     /// Dynamic shared memory, bytes.
     pub shared_bytes: i64,
     /// Cluster extents in blocks, where the launch asks for clusters.
     pub cluster: Option<[i64; 3]>,
-    /// Whether all blocks must be resident at once.
     pub cooperative: bool,
     /// Whether it may start before its predecessor ends (programmatic dependent launch).
     pub programmatic: bool,
@@ -214,15 +198,10 @@ pub enum Fill {
     /// families may go to every value of the data type.
     Unrestricted,
     /// Standard normal times `scale` for floats; the gates vary it by input family.
-    Normal {
-        /// Standard deviation.
-        scale: f64,
-    },
+    Normal { scale: f64 },
     /// Uniform between two ends. The range is hard: no input family leaves it.
     Uniform {
-        /// Lower end, included.
         low: f64,
-        /// Upper end.
         high: f64,
         /// Whether the upper end itself may occur.
         #[serde(default)]
@@ -230,26 +209,16 @@ pub enum Fill {
     },
     /// Every element the same; not varied by family. Also the way to ask for a zeroed scratch or
     /// output-accumulator buffer.
-    Constant {
-        /// The value of every element.
-        value: f64,
-    },
+    Constant { value: f64 },
     /// Zeros until `ProblemPlan::prepare_launches` derive it from other inputs.
     Prepared,
     /// Read from a `.npy` file; not varied by family.
-    Npy {
-        /// The file.
-        path: PathBuf,
-    },
+    Npy { path: PathBuf },
     /// Read from a file of nothing but the elements, little-endian, the last extent fastest; not varied by family.
-    Raw {
-        /// The file.
-        path: PathBuf,
-    },
+    Raw { path: PathBuf },
 }
 
 impl Fill {
-    /// The file that holds the contents.
     pub fn file(&self) -> Option<&Path> {
         match self {
             Fill::Npy { path } | Fill::Raw { path } => Some(path),

@@ -25,7 +25,6 @@ impl Specialization {
         self.0.is_empty()
     }
 
-    /// Names and values, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
     }

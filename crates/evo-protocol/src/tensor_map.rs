@@ -9,16 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
 
-/// Most dimensions of a tensor map.
 pub const RANK_MAX: usize = 5;
-/// Bytes of an encoded map.
 pub const TENSOR_MAP_BYTES: usize = 128;
 /// Alignment of the buffer that a map names, bytes.
 pub const BASE_ALIGNMENT: u64 = 16;
 
-/// Most elements of a box in a dimension.
 const BOX_MAX: i64 = 256;
-/// Most elements of a dimension.
 const DIM_MAX: i64 = 1 << 31;
 /// Strides are less than this, bytes.
 const STRIDE_END: i64 = 1 << 40;
@@ -28,11 +24,9 @@ const UNIT: i64 = 16;
 /// A tensor map among a plan's arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TensorMapPlan {
-    /// Argument name, for messages.
     pub name: String,
     /// Position of its buffer in `ProblemPlan::buffers`.
     pub of: usize,
-    /// The layout.
     pub map: TensorMap,
 }
 
@@ -40,9 +34,7 @@ pub struct TensorMapPlan {
 /// dimension to the outermost. Numbers are signed so that a zero, a negative one or an overflow is seen and refused.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TensorMap {
-    /// Type of the buffer's elements.
     pub dtype: DType,
-    /// Elements in each dimension.
     pub dims: Vec<i64>,
     /// Bytes from one element to the next in dimensions 1 and on. Elements of dimension 0 are neighbors.
     pub strides: Vec<i64>,
@@ -76,7 +68,6 @@ impl Swizzle {
     /// All, in the order of their numbers in an encoded map.
     pub const ALL: [Swizzle; 4] = [Swizzle::None, Swizzle::Span32, Swizzle::Span64, Swizzle::Span128];
 
-    /// The name in space files.
     pub fn as_str(self) -> &'static str {
         match self {
             Swizzle::None => "none",
@@ -119,13 +110,10 @@ pub struct BrokenRule {
 /// A part of a map that a rule speaks of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapPart {
-    /// An extent of the tensor, by dimension.
     Dim(usize),
     /// A stride, by its place in the list: `Stride(0)` is that of dimension 1.
     Stride(usize),
-    /// An extent of the box, by dimension.
     Box(usize),
-    /// The fill.
     Fill,
 }
 

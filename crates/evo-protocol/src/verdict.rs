@@ -9,6 +9,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::words::words;
+
 /// Version of the verdict list; a new kind or a changed meaning raises it.
 /// 2 added `passed_over`; 3 dropped `memory_leak`, which nothing ever gave; 4 added `sanitizer`.
 pub const VERDICT_VERSION: u32 = 4;
@@ -17,7 +19,6 @@ pub const VERDICT_VERSION: u32 = 4;
 // forgotten.
 macro_rules! verdict_kinds {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $class:ident;)*) => {
-        /// The closed list of outcomes.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
         pub enum VerdictKind { $($(#[$doc])* #[serde(rename = $text)] $name,)* }
 
@@ -25,12 +26,10 @@ macro_rules! verdict_kinds {
             /// Every kind, in the order in which an evaluation can meet them.
             pub const ALL: &'static [VerdictKind] = &[$(VerdictKind::$name,)*];
 
-            /// The name used in files and messages.
             pub fn as_str(self) -> &'static str {
                 match self { $(VerdictKind::$name => $text,)* }
             }
 
-            /// The group it belongs to.
             pub fn class(self) -> VerdictClass {
                 match self { $(VerdictKind::$name => VerdictClass::$class,)* }
             }
@@ -160,7 +159,6 @@ pub enum VerdictClass {
 /// A verdict with its cause and what was seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
-    /// The outcome.
     pub kind: VerdictKind,
     /// A closed word that narrows it, such as `smem` or `unwritten`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -179,28 +177,23 @@ impl Verdict {
     /// Names the evidence of a `too_slow` that was said because the variant is behind the best of each problem.
     pub const EVERYWHERE: &str = "everywhere";
 
-    /// A verdict with a message.
     pub fn new(kind: VerdictKind, message: impl Into<String>) -> Verdict {
         Verdict { kind, cause: None, message: message.into(), evidence: Evidence::default() }
     }
 
-    /// The passing verdict.
     pub fn pass() -> Verdict {
         Verdict::new(VerdictKind::Pass, "")
     }
 
-    /// Whether this is its cause.
     pub fn has_cause(&self, cause: Cause) -> bool {
         self.cause.as_deref() == Some(cause.as_str())
     }
 
-    /// The same verdict with a cause.
     pub fn with_cause(mut self, cause: impl Into<String>) -> Verdict {
         self.cause = Some(cause.into());
         self
     }
 
-    /// The same verdict with one more piece of evidence.
     pub fn with(mut self, name: &str, value: impl Into<serde_json::Value>) -> Verdict {
         self.evidence.insert(name, value);
         self
@@ -229,7 +222,6 @@ impl Verdict {
         self.evidence.get(Verdict::IN_DOUBT).is_some()
     }
 
-    /// Whether this is the passing verdict.
     pub fn is_pass(&self) -> bool {
         self.kind == VerdictKind::Pass
     }
@@ -243,78 +235,39 @@ impl Verdict {
     }
 }
 
-/// The causes by which evo itself decides something. Others (signals, exit codes, names of sizes) are
-/// for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// `wrong_answer`: errors that lean to one side, though each is small.
-    Bias,
-    /// `harness_error`: the cache of compiled variants cannot be written.
-    Cache,
-    /// `wrong_answer`: the same output for all elements or all inputs.
-    Constant,
-    /// `harness_error`: a process of evo's was killed by a signal that evo did not send.
-    Killed,
-    /// `harness_error`: a tool, a file or a folder that evo needs is missing or does not work.
-    Machine,
-    /// `wrong_answer`: NaN or infinity where the answer is finite.
-    NanInf,
-    /// `wrong_answer`: small errors only.
-    Precision,
-    /// Any verdict of a replay: the recording says that the configuration failed, and not how.
-    Recorded,
-    /// `wrong_answer`: wrong only where inputs are NaN, infinite, subnormal or huge.
-    SpecialValues,
-    /// `harness_error`: the space file's reference or inputs cannot be used.
-    Task,
-    /// `wrong_answer`: right at small shapes, grossly wrong at timed ones.
-    TimedShape,
-    /// `wrong_answer`: memory is read before it is written.
-    Uninitialized,
-    /// `wrong_answer`: elements that were never written.
-    Unwritten,
-    /// `wrong_answer`: errors as large as the answer.
-    Value,
-}
-
-impl Cause {
-    /// Every cause.
-    pub const ALL: &'static [Cause] = &[
-        Cause::Bias,
-        Cause::Cache,
-        Cause::Constant,
-        Cause::Killed,
-        Cause::Machine,
-        Cause::NanInf,
-        Cause::Precision,
-        Cause::Recorded,
-        Cause::SpecialValues,
-        Cause::Task,
-        Cause::TimedShape,
-        Cause::Uninitialized,
-        Cause::Unwritten,
-        Cause::Value,
-    ];
-
-    /// The name in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Cause::Bias => "bias",
-            Cause::Cache => "cache",
-            Cause::Constant => "constant",
-            Cause::Killed => "killed",
-            Cause::Machine => "machine",
-            Cause::NanInf => "nan_inf",
-            Cause::Precision => "precision",
-            Cause::Recorded => "recorded",
-            Cause::SpecialValues => "special_values",
-            Cause::Task => "task",
-            Cause::TimedShape => "timed_shape",
-            Cause::Uninitialized => "uninitialized",
-            Cause::Unwritten => "unwritten",
-            Cause::Value => "value",
-        }
+words! {
+    /// The causes by which evo itself decides something. Others (signals, exit codes, names of sizes) are
+    /// for people.
+    #[derive(Hash, JsonSchema)]
+    Cause {
+        /// `wrong_answer`: errors that lean to one side, though each is small.
+        Bias = "bias",
+        /// `harness_error`: the cache of compiled variants cannot be written.
+        Cache = "cache",
+        /// `wrong_answer`: the same output for all elements or all inputs.
+        Constant = "constant",
+        /// `harness_error`: a process of evo's was killed by a signal that evo did not send.
+        Killed = "killed",
+        /// `harness_error`: a tool, a file or a folder that evo needs is missing or does not work.
+        Machine = "machine",
+        /// `wrong_answer`: NaN or infinity where the answer is finite.
+        NanInf = "nan_inf",
+        /// `wrong_answer`: small errors only.
+        Precision = "precision",
+        /// Any verdict of a replay: the recording says that the configuration failed, and not how.
+        Recorded = "recorded",
+        /// `wrong_answer`: wrong only where inputs are NaN, infinite, subnormal or huge.
+        SpecialValues = "special_values",
+        /// `harness_error`: the space file's reference or inputs cannot be used.
+        Task = "task",
+        /// `wrong_answer`: right at small shapes, grossly wrong at timed ones.
+        TimedShape = "timed_shape",
+        /// `wrong_answer`: memory is read before it is written.
+        Uninitialized = "uninitialized",
+        /// `wrong_answer`: elements that were never written.
+        Unwritten = "unwritten",
+        /// `wrong_answer`: errors as large as the answer.
+        Value = "value",
     }
 }
 
@@ -330,82 +283,47 @@ impl From<Cause> for String {
 pub struct Evidence(serde_json::Map<String, serde_json::Value>);
 
 impl Evidence {
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Adds or replaces one piece.
     pub fn insert(&mut self, name: &str, value: impl Into<serde_json::Value>) {
         self.0.insert(name.to_string(), value.into());
     }
 
-    /// One piece.
     pub fn get(&self, name: &str) -> Option<&serde_json::Value> {
         self.0.get(name)
     }
 
-    /// All pieces.
     pub fn iter(&self) -> impl Iterator<Item = (&String, &serde_json::Value)> {
         self.0.iter()
     }
 }
 
-/// The gates of the pipeline, from cheap to expensive (`docs/design/gates.md`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Gate {
-    /// Limits known before compiling: threads, shared memory, grid, zero work.
-    StaticLimits,
-    /// Renders and compiles within its limits.
-    Compile,
-    /// Loads, carries its own hash, fits the device.
-    Launch,
-    /// Right on small shapes cut from the configuration's own tiles, under a short deadline.
-    TinyShapes,
-    /// Right on the full shapes, seeds and input families.
-    FullShapes,
-    /// Same input, same output.
-    Repeatability,
-    /// Measured, not abandoned.
-    Timing,
-    /// Not faster than the device can be; outputs of timed iterations right.
-    Honesty,
-    /// compute-sanitizer finds nothing. The one gate whose absence keeps nothing off the leaderboard.
-    Sanitize,
-    /// Paired comparison in fresh processes.
-    Confirmation,
-}
-
-impl Gate {
-    /// Every gate in order.
-    pub const ALL: &'static [Gate] = &[
-        Gate::StaticLimits,
-        Gate::Compile,
-        Gate::Launch,
-        Gate::TinyShapes,
-        Gate::FullShapes,
-        Gate::Repeatability,
-        Gate::Timing,
-        Gate::Honesty,
-        Gate::Sanitize,
-        Gate::Confirmation,
-    ];
-
-    /// The name in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Gate::StaticLimits => "static_limits",
-            Gate::Compile => "compile",
-            Gate::Launch => "launch",
-            Gate::TinyShapes => "tiny_shapes",
-            Gate::FullShapes => "full_shapes",
-            Gate::Repeatability => "repeatability",
-            Gate::Timing => "timing",
-            Gate::Honesty => "honesty",
-            Gate::Sanitize => "sanitize",
-            Gate::Confirmation => "confirmation",
-        }
+words! {
+    /// The gates of the pipeline, from cheap to expensive (`docs/design/gates.md`).
+    #[derive(Hash, PartialOrd, Ord, JsonSchema)]
+    Gate {
+        /// Limits known before compiling: threads, shared memory, grid, zero work.
+        StaticLimits = "static_limits",
+        /// Renders and compiles within its limits.
+        Compile = "compile",
+        /// Loads, carries its own hash, fits the device.
+        Launch = "launch",
+        /// Right on small shapes cut from the configuration's own tiles, under a short deadline.
+        TinyShapes = "tiny_shapes",
+        /// Right on the full shapes, seeds and input families.
+        FullShapes = "full_shapes",
+        /// Same input, same output.
+        Repeatability = "repeatability",
+        /// Measured, not abandoned.
+        Timing = "timing",
+        /// Not faster than the device can be; outputs of timed iterations right.
+        Honesty = "honesty",
+        /// compute-sanitizer finds nothing. The one gate whose absence keeps nothing off the leaderboard.
+        Sanitize = "sanitize",
+        /// Paired comparison in fresh processes.
+        Confirmation = "confirmation",
     }
 }
 
@@ -424,9 +342,7 @@ pub enum GateState {
 /// A gate's answer with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GateReport {
-    /// Which gate.
     pub gate: Gate,
-    /// Its answer.
     pub state: GateState,
     /// How many cases (shape × seed × input family, …) it looked at.
     #[serde(default)]
@@ -470,7 +386,6 @@ impl GateReport {
             && self.evidence.get(Self::TAILS).is_some_and(|value| value == Self::NOT_CHECKED)
     }
 
-    /// A gate that was not reached.
     pub fn not_run(gate: Gate, why: impl Into<String>) -> GateReport {
         GateReport {
             gate,
@@ -493,19 +408,5 @@ mod tests {
         assert!(!Verdict::new(VerdictKind::HarnessError, "").with_cause(Cause::Recorded).is_trouble());
         let crash = Verdict::new(VerdictKind::CompilerCrash, "");
         assert!(!crash.is_trouble() && !crash.is_in_doubt() && crash.in_doubt().is_in_doubt());
-    }
-
-    #[test]
-    fn names_in_files_are_the_names_in_messages() {
-        for kind in VerdictKind::ALL {
-            let text = serde_json::to_string(kind).unwrap();
-            assert_eq!(text, format!("\"{}\"", kind.as_str()));
-        }
-        for cause in Cause::ALL {
-            assert_eq!(serde_json::to_string(cause).unwrap(), format!("\"{}\"", cause.as_str()));
-        }
-        for gate in Gate::ALL {
-            assert_eq!(serde_json::to_string(gate).unwrap(), format!("\"{}\"", gate.as_str()));
-        }
     }
 }

@@ -16,9 +16,7 @@ pub struct OutputView {
 /// Positions along one axis: `first`, `first + step`, …, `count` of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AxisRange {
-    /// The first position.
     pub first: u64,
-    /// How many there are.
     pub count: u64,
     /// From each to the next.
     pub step: u64,

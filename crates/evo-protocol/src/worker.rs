@@ -25,23 +25,19 @@ pub const PROTOCOL_VERSION: u32 = 5;
 /// One line: version, request number, body. A response repeats its request's number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Frame<T> {
-    /// [`PROTOCOL_VERSION`] of the sender.
     pub v: u32,
     /// Number of the request, from 1.
     pub id: u64,
     /// The nonce of the lease under which a worker answers; none where it has no lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<String>,
-    /// The request or response itself.
     pub body: T,
 }
 
 /// A built-in reference as kernels of the device, compiled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReferenceKernels {
-    /// The reference.
     pub name: String,
-    /// The binary.
     pub path: PathBuf,
 }
 
@@ -75,7 +71,6 @@ pub enum Request {
         /// A built-in reference as kernels of the device; the processor computes it where this is absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reference_kernels: Option<ReferenceKernels>,
-        /// Asks for signs of life.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lease: Option<WorkerLease>,
     },
@@ -85,21 +80,18 @@ pub enum Request {
     Prepare {
         /// Whose reference it is.
         check: Box<CheckPlan>,
-        /// The problems.
         plans: Vec<ProblemPlan>,
     },
     /// Loads a candidate into a slot, replacing what was there.
     Load {
         /// 0 or 1.
         slot: u8,
-        /// What to load and how to judge it.
         candidate: Box<Candidate>,
     },
     /// Answers `Need`.
     Provide {
         /// Which binary this is.
         hash: ContentHash,
-        /// Its bytes in base64.
         data: String,
         /// Whether they are compressed; only under a lease.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -109,31 +101,23 @@ pub enum Request {
     Gate {
         /// Where the candidate was loaded.
         slot: u8,
-        /// Which gate.
         gate: Gate,
-        /// How deep it looks.
         depth: Depth,
-        /// The problems.
         plans: Vec<ProblemPlan>,
     },
     /// Times one problem.
     Measure {
         /// Where the candidate was loaded.
         slot: u8,
-        /// The problem.
         plan: Box<ProblemPlan>,
-        /// How samples are taken.
         mode: TimingMode,
-        /// When sampling stops.
         policy: SamplePolicy,
     },
-    /// Interleaves slots 0 and 1, A B B A, on the same problem.
     Pair {
         /// The problem as each slot's configuration resolves it.
         plans: Box<[ProblemPlan; 2]>,
         /// How samples are taken.
         mode: TimingMode,
-        /// How many times A B B A.
         blocks: u32,
         /// How long one block of samples lasts, milliseconds.
         block_ms: f64,
@@ -156,11 +140,8 @@ pub enum Request {
     Block {
         /// Where the candidate was loaded.
         slot: u8,
-        /// The problem.
         plan: Box<ProblemPlan>,
-        /// How samples are taken.
         mode: TimingMode,
-        /// How long the block lasts, milliseconds.
         block_ms: f64,
         /// Whether the outputs of its last calls are checked.
         check: bool,
@@ -169,9 +150,7 @@ pub enum Request {
     HandOut {
         /// Where a candidate was loaded; its task says what the inputs are.
         slot: u8,
-        /// The problem.
         plan: Box<ProblemPlan>,
-        /// Which seed of the problem.
         seed_index: u32,
         /// An empty folder.
         folder: PathBuf,
@@ -185,9 +164,7 @@ pub enum Request {
     JudgeForeign {
         /// As in `HandOut`.
         slot: u8,
-        /// The problem.
         plan: Box<ProblemPlan>,
-        /// Which seed of the problem.
         seed_index: u32,
         /// The folder that inputs were handed out in.
         folder: PathBuf,
@@ -196,7 +173,6 @@ pub enum Request {
     Canary,
     /// Clocks and power now.
     Telemetry,
-    /// Ends the process.
     Shutdown,
 }
 
@@ -205,9 +181,7 @@ pub enum Request {
 pub struct DescribedGpu {
     /// Product name.
     pub name: String,
-    /// Its UUID.
     pub uuid: String,
-    /// Compute capability, major and minor.
     pub capability: (u32, u32),
 }
 
@@ -215,13 +189,11 @@ pub struct DescribedGpu {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Response {
-    /// The device is open.
     Ready {
         /// [`PROTOCOL_VERSION`] of the worker.
         protocol: u32,
         /// Its process id, on its own machine.
         pid: u32,
-        /// What the device is.
         info: Box<DeviceInfo>,
         /// Which gates and which timing this worker has; empty in workers of before it was sent.
         #[serde(default)]
@@ -233,7 +205,6 @@ pub enum Response {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         host: String,
     },
-    /// The GPUs of its machine.
     Described {
         /// In NVML's order.
         gpus: Vec<DescribedGpu>,
@@ -242,21 +213,17 @@ pub enum Response {
     Beat,
     /// Where the child is inside the current request; not an answer. It starts that phase's deadline.
     Phase {
-        /// The phase that begins.
         phase: Phase,
         /// What it is about: shape, seed, iteration.
         detail: String,
     },
     /// The child lacks a binary; answered by `Provide`, then the request goes on.
     Need {
-        /// Which binary.
         hash: ContentHash,
     },
     /// The answers are there.
     Prepared,
-    /// The candidate is loaded.
     Loaded {
-        /// Milliseconds it took.
         load_ms: f64,
     },
     /// What a gate found.
@@ -279,24 +246,20 @@ pub enum Response {
     HandedOut,
     /// The health check passed.
     Alive {
-        /// How long it took, nanoseconds.
         canary_ns: f64,
         /// Free device memory, bytes.
         memory_free: Option<u64>,
     },
     /// Clocks and power.
     Clocks {
-        /// As the device says now.
         telemetry: Telemetry,
     },
     /// Last words of a dying worker, written from its fault handler.
     Fault {
-        /// What happened.
         error: Box<DeviceError>,
     },
     /// The request itself could not be served.
     Failed {
-        /// Why.
         error: Box<DeviceError>,
     },
 }
@@ -304,11 +267,8 @@ pub enum Response {
 /// Where a buffer lies in the device's memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferSpan {
-    /// The argument's name.
     pub name: String,
-    /// Of its first byte.
     pub address: u64,
-    /// Its size.
     pub bytes: u64,
 }
 
@@ -367,7 +327,6 @@ pub struct MeasureAnswer {
 }
 
 impl MeasureAnswer {
-    /// A measurement that an error of the device ended.
     pub fn failed(error: &DeviceError) -> MeasureAnswer {
         let verdict = Some(Box::new(error.verdict()));
         MeasureAnswer { verdict, sticky: error.sticky, ..MeasureAnswer::default() }
@@ -393,9 +352,7 @@ pub struct BlockAnswer {
 pub struct PairedTimes {
     /// Per block A B B A: two values of ln(time B / time A).
     pub log_ratios: Vec<f64>,
-    /// Medians of A's blocks, nanoseconds.
     pub a_ns: Vec<f64>,
-    /// Medians of B's blocks, nanoseconds.
     pub b_ns: Vec<f64>,
     /// Clocks, power and heat at the end.
     #[serde(default)]
@@ -415,9 +372,7 @@ impl PairedTimes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Opening the device.
     Opening,
-    /// Loading the binary.
     Loading,
     /// Generating inputs and fp64 references: our own work, not held against the variant.
     Preparing,
@@ -425,7 +380,6 @@ pub enum Phase {
     Launched,
     /// Device work done; comparing.
     Checking,
-    /// Taking samples.
     Timing,
 }
 
@@ -441,7 +395,6 @@ pub enum Depth {
     Deep,
 }
 
-/// When sampling stops.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SamplePolicy {
     /// Whether this is a screening, which takes few samples and keeps no raw data.

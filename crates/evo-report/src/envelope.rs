@@ -17,7 +17,6 @@ pub struct ResultAlone<R> {
 /// What is known of a call so far. An interrupted call tells as much of it as there is.
 #[derive(Clone, Debug, Default)]
 pub struct CallFacts {
-    /// The command's name, without `evo.`.
     pub command: String,
     /// Space, kernel and configuration that are judged.
     pub candidate: Option<Value>,
@@ -35,7 +34,6 @@ pub struct CallFacts {
 /// What is known before a command is done.
 #[derive(Clone, Debug)]
 pub struct KnownSoFar {
-    /// The command's own fields.
     pub own: Value,
     pub result: Value,
     /// Why some of them are null, by dotted path.
@@ -76,40 +74,31 @@ const FIRST: [&str; 5] = ["schema", "version", "status", "exit_code", "error"];
 /// The object's text, without a final newline: the command's own fields, which is the text of a JSON object, with the
 /// envelope's around them. Where both have a field, the command's own stays, because programs read it already.
 pub fn object(envelope: &CommandEnvelope, own: &str) -> serde_json::Result<String> {
-    // Read for its keys only: as text it keeps integers of any size.
-    let keys: Map<String, Value> = serde_json::from_str(own)?;
-    let (first, last) = halves(envelope, &keys)?;
-    let parts = [inside(&first)?, within(own), inside(&last)?];
-    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    Ok(format!("{{{}}}", parts.join(",")))
+    let (mut fields, last) = fields_beside(envelope, own)?;
+    let own = own.trim();
+    let own = own.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(own).trim();
+    fields.extend(Some(own.to_string()).filter(|own| !own.is_empty()));
+    fields.extend(last);
+    Ok(format!("{{{}}}", fields.join(",")))
 }
 
 /// The end of an object that is open: the text that closes what stands open in it, then the envelope. `own` has the
 /// fields that it has already.
 pub fn closing(envelope: &CommandEnvelope, own: &str, closer: &str) -> serde_json::Result<String> {
-    let keys: Map<String, Value> = serde_json::from_str(own)?;
-    let (mut all, last) = halves(envelope, &keys)?;
-    all.extend(last);
-    Ok(format!("{closer},{}}}", inside(&all)?))
+    let (first, last) = fields_beside(envelope, own)?;
+    Ok(format!("{closer},{}}}", [first, last].concat().join(",")))
 }
 
-fn halves(
-    envelope: &CommandEnvelope,
-    own: &Map<String, Value>,
-) -> serde_json::Result<(Map<String, Value>, Map<String, Value>)> {
-    let Value::Object(fields) = serde_json::to_value(envelope)? else { return Ok(Default::default()) };
-    let new = fields.into_iter().filter(|(name, _)| !own.contains_key(name));
-    Ok(new.partition(|(name, _)| FIRST.contains(&name.as_str())))
-}
-
-/// The text between an object's braces.
-fn inside(fields: &Map<String, Value>) -> serde_json::Result<String> {
-    Ok(within(&serde_json::to_string(fields)?))
-}
-
-fn within(object: &str) -> String {
-    let object = object.trim();
-    object.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(object).trim().to_string()
+/// The envelope's fields that `own` lacks, as text: those that come first, and the others.
+fn fields_beside(envelope: &CommandEnvelope, own: &str) -> serde_json::Result<(Vec<String>, Vec<String>)> {
+    // Read for its keys only: as text it keeps integers of any size.
+    let own: Map<String, Value> = serde_json::from_str(own)?;
+    let (mut first, mut last) = (Vec::new(), Vec::new());
+    for (name, value) in serde_json::to_value(envelope)?.as_object().into_iter().flatten() {
+        let half = if FIRST.contains(&name.as_str()) { &mut first } else { &mut last };
+        half.extend((!own.contains_key(name)).then(|| format!("{}:{value}", Value::from(name.as_str()))));
+    }
+    Ok((first, last))
 }
 
 #[cfg(test)]

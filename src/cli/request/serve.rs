@@ -9,7 +9,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use evo_protocol::envelope::{ErrorCode, ErrorPlace};
 use serde_json::Value;
 
 use super::judge::{Answered, RequestSession, out_of_time};
@@ -24,7 +23,7 @@ use crate::regular;
 use crate::request::answer::{AnswerHead, refused};
 use crate::request::emit::{EmitForm, emitted};
 use crate::request::lines::{self, REQUEST_MAX, RequestLine};
-use crate::request::read::{self, RequestError};
+use crate::request::read;
 
 /// What an orderly end gets beyond the limit.
 const GRACE: Duration = Duration::from_secs(10);
@@ -82,7 +81,7 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
             line.map_err(|error| CliError::harness(format!("cannot read stdin: {error}")))?;
         // The compilers would have nothing to do while the device judges.
         next = incoming.try_recv().ok();
-        if let Some(Ok((_, RequestLine::Text(text)))) = &next {
+        if let Some(Ok((_, Ok(text)))) = &next {
             session.compile_ahead(text);
         }
         let answered = answered(&mut session, line, Some(number), &writer);
@@ -98,24 +97,13 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
     Ok(Answer::from(ExitCode::Done))
 }
 
-/// The answer to a line of a stream or a whole file.
 fn answered(
     session: &mut RequestSession<'_>,
     line: RequestLine,
     number: Option<u64>,
     writer: &AnswerWriter,
 ) -> Answered {
-    let request = match line {
-        RequestLine::Text(text) => read::request(&text).map_err(|error| *error),
-        RequestLine::Bad(bad) => Err(RequestError {
-            id: bad.id,
-            message: bad.message,
-            hint: Some(bad.hint.to_string()),
-            place: None,
-            visibility: None,
-        }),
-    };
-    match request {
+    match line.and_then(|text| read::request(&text)) {
         Err(error) => {
             let head = AnswerHead { id: error.id.clone(), line: number, tag: None };
             writer.begin(&head, session.arguments.time_limit);
@@ -132,11 +120,8 @@ fn answered(
 /// A request in a file or on stdin, of which no more is kept than one may have.
 fn line_of(file: &Path) -> Result<RequestLine, CliError> {
     let unreadable = |error: io::Error| {
-        let place = ErrorPlace { file: file.display().to_string(), line: None, column: None };
-        CliError::usage(format!("cannot read the request `{}`: {error}", file.display()))
-            .with_code(ErrorCode::BadFile)
+        CliError::bad_file(format!("cannot read the request `{}`: {error}", file.display()), file)
             .with_hint("name a regular file, or `-` for stdin")
-            .at(place)
     };
     let mut input: Box<dyn Read> = match file.as_os_str() == "-" {
         true => Box::new(io::stdin()),
@@ -159,7 +144,6 @@ struct AnswerWriter {
     is_single: bool,
 }
 
-/// The request that is being answered.
 struct OpenRequest {
     head: AnswerHead,
     limit: Duration,
@@ -167,7 +151,6 @@ struct OpenRequest {
 }
 
 impl AnswerWriter {
-    /// Starts the watch.
     fn start(call: &Call, emit: Option<EmitForm>, is_single: bool) -> io::Result<AnswerWriter> {
         let writer = AnswerWriter { call: call.clone(), emit, open: Arc::default(), is_single };
         let watch = writer.clone();
