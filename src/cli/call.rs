@@ -3,12 +3,13 @@
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use evo_protocol::envelope::{CommandEnvelope, EnvelopeStatus, LimitName};
 use evo_protocol::schema;
 use evo_space::text::{printable, quote};
+use evo_system::lock;
 use serde_json::Value;
 
 use super::answer::{Answer, status_of};
@@ -232,11 +233,6 @@ impl Answer {
         self.error = Some(error);
         self
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A poisoned lock stays usable: no critical section leaves its value half changed.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {

@@ -1,5 +1,7 @@
-//! `evo man` and `evo completions`: what is made from the same definition as `--help`. Without a word the manual is one page
-//! with a section for each command, since most machines have no `evo-sweep(1)` to turn to.
+//! `evo man` and `evo completions`: what is made from the same definition as `--help`. A page has those of its commands behind
+//! it, since most machines have no `evo-sweep(1)` to turn to.
+
+use std::io;
 
 use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man;
@@ -58,38 +60,18 @@ fn page(root: &Command, words: &[String]) -> Result<String, CliError> {
         };
         command = found;
     }
-    let mut page = Vec::new();
-    Man::new(command.clone()).title(name_of(command).replace(' ', "-")).render(&mut page)?;
-    let mut text = String::from_utf8_lossy(&page).into_owned();
-    for command in documented(command) {
-        text += &section(command)?;
-    }
-    Ok(text)
+    let mut text = Vec::new();
+    write(command, &mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn write(command: &Command, to: &mut Vec<u8>) -> io::Result<()> {
+    Man::new(command.clone()).title(name_of(command).replace(' ', "-")).render(to)?;
+    documented(command).try_for_each(|below| write(below, to))
 }
 
 fn name_of(command: &Command) -> &str {
     command.get_bin_name().unwrap_or(command.get_name())
-}
-
-/// A command as a section of a longer page: what its own page calls sections are below it.
-fn section(command: &Command) -> Result<String, CliError> {
-    let man = Man::new(command.clone());
-    let mut body = Vec::new();
-    man.render_synopsis_section(&mut body)?;
-    man.render_description_section(&mut body)?;
-    if command.get_arguments().any(|argument| !argument.is_hide_set()) {
-        man.render_options_section(&mut body)?;
-    }
-    if command.get_after_help().is_some() || command.get_after_long_help().is_some() {
-        man.render_extra_section(&mut body)?;
-    }
-    // Each part of the body begins with the same two lines about quotes.
-    let body = String::from_utf8_lossy(&body).replace(".SH ", ".SS ");
-    let mut text = format!(".SH \"{}\"\n{body}", name_of(command).to_uppercase());
-    for below in documented(command) {
-        text += &section(below)?;
-    }
-    Ok(text)
 }
 
 /// The commands that `--help` lists.
@@ -102,18 +84,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_has_a_section_and_the_options_of_every_command() {
+    fn every_command_has_a_page_with_its_options() {
         let root = root();
-        let page = page(&root, &[]).unwrap();
+        let pages = page(&root, &[]).unwrap();
         for command in documented(&root) {
             let name = command.get_name();
-            let head = format!(".SH \"EVO {}\"\n", name.to_uppercase());
-            let at = page.find(&head).unwrap_or_else(|| panic!("no section of `{name}`"));
-            let own = page[at + head.len()..].split("\n.SH ").next().unwrap();
-            assert!(own.contains(".SS SYNOPSIS") && own.contains(".SS DESCRIPTION"), "{name}: {own}");
+            assert!(pages.contains(&format!("\n.TH evo-{name} 1 ")), "no page of `{name}`");
         }
-        assert!(page.contains("\\-\\-budget"), "{page}");
-        assert!(!page.contains("EVO WORKER"), "hidden commands stay hidden");
+        assert!(pages.contains("\\-\\-budget"), "{pages}");
+        assert!(!pages.contains("evo-worker"), "hidden commands stay hidden");
     }
 
     #[test]

@@ -6,9 +6,11 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use evo_system::lock;
 
 use super::answer::Answer;
 use super::error::CliError;
@@ -182,7 +184,7 @@ impl PageServer {
             Err(refusal) => return refuse(&stream, refusal),
         };
         let (text, version) = {
-            let page = self.lock();
+            let page = lock(&self.page);
             (Arc::clone(&page.text), format!("\"{}\"", page.version))
         };
         if known.as_ref() == Some(&version) {
@@ -196,14 +198,10 @@ impl PageServer {
     }
 
     fn replace(&self, text: String) {
-        let mut page = self.lock();
+        let mut page = lock(&self.page);
         if *page.text != *text {
             *page = LivePage { text: text.into(), version: page.version + 1 };
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, LivePage> {
-        self.page.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

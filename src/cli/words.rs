@@ -6,12 +6,13 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use evo_space::diagnostic::nearest;
 use evo_space::genome::{Configuration, Genome};
 use evo_space::space::{Parameter, SearchSpace};
 use evo_space::value::Value;
+use evo_system::lock;
 
 use super::error::CliError;
 use super::output;
@@ -198,7 +199,7 @@ pub fn space_name(named: Option<&str>) -> Result<String, CliError> {
 }
 
 fn say_once(note: String) {
-    if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(note.clone()) {
+    if lock(&SAID).insert(note.clone()) {
         output::say(&note);
     }
 }

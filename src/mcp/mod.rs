@@ -12,10 +12,11 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use evo_system::lock;
 use serde_json::{Map, Value, json};
 
 use crate::process::{FollowedLine, FollowedProgram};
@@ -71,7 +72,7 @@ struct McpServer {
 
 impl McpServer {
     fn send(&self, message: &Value) -> io::Result<()> {
-        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut output = lock(&self.output);
         // JSON escapes every line end inside a text.
         writeln!(output, "{message}")?;
         output.flush()
@@ -81,7 +82,7 @@ impl McpServer {
         let message = line
             .map_err(|bad| {
                 let code = if bad.is_too_long { INVALID_REQUEST } else { PARSE_ERROR };
-                (bad.id, WireError::new(code, bad.message))
+                (Value::Null, WireError::new(code, bad.message))
             })
             .and_then(|text| wire::read(&text));
         let (id, answered) = match message {
@@ -251,7 +252,7 @@ struct RunningCalls {
 
 impl RunningCalls {
     fn begin(&self, id: &Value) -> Result<Arc<AtomicBool>, String> {
-        let mut stops = self.lock();
+        let mut stops = lock(&self.stops);
         if stops.contains_key(&id.to_string()) {
             return Err(format!("a call with the id {id} is under way"));
         }
@@ -264,26 +265,22 @@ impl RunningCalls {
     }
 
     fn end(&self, id: &Value) {
-        self.lock().remove(&id.to_string());
+        lock(&self.stops).remove(&id.to_string());
         self.ended.notify_all();
     }
 
     fn cancel(&self, id: &Value) {
-        if let Some(stop) = self.lock().get(&id.to_string()) {
+        if let Some(stop) = lock(&self.stops).get(&id.to_string()) {
             stop.store(true, Ordering::SeqCst);
         }
     }
 
     /// Asks all calls to stop, and waits until they have, or for as long as `patience`.
     fn stop_all(&self, patience: Duration) {
-        let stops = self.lock();
+        let stops = lock(&self.stops);
         stops.values().for_each(|stop| stop.store(true, Ordering::SeqCst));
         // A poisoned lock stays usable, as everywhere here: the list is whole after each change.
         let _ = self.ended.wait_timeout_while(stops, patience, |stops| !stops.is_empty());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<AtomicBool>>> {
-        self.stops.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -356,7 +353,7 @@ mod tests {
         (2..=CALLS_MAX).for_each(|id| drop(calls.begin(&id.into()).unwrap()));
         assert!(calls.begin(&"late".into()).unwrap_err().contains("wait for one"));
         calls.stop_all(Duration::from_millis(1));
-        assert!(calls.lock().values().all(|stop| stop.load(Ordering::SeqCst)));
+        assert!(lock(&calls.stops).values().all(|stop| stop.load(Ordering::SeqCst)));
     }
 
     #[test]

@@ -24,7 +24,6 @@ pub struct BenchReport {
     pub command: String,
     /// `unfinished`, `pass`, `fail` or `not_run`.
     pub status: &'static str,
-    /// Why it is not `pass`.
     pub why: Vec<String>,
     pub implementations: Vec<Implementation>,
     pub rows: Vec<BenchRow>,
@@ -49,7 +48,6 @@ pub struct BenchRun {
     pub rounds: u32,
 }
 
-/// Whose an implementation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ImplementationKind {
@@ -89,9 +87,7 @@ pub struct RowTimes {
     pub p90_ns: f64,
     /// The 95 % interval of the median.
     pub ci_low_ns: f64,
-    /// Its upper end.
     pub ci_high_ns: f64,
-    /// Samples of all blocks.
     pub samples: u64,
 }
 
@@ -107,7 +103,6 @@ pub struct BenchRow {
     /// As it says itself, or the hash of a source.
     pub version: Option<String>,
     pub status: RowStatus,
-    /// Why it is not `pass`.
     pub reason: Option<String>,
     /// Unknown where it never answered.
     pub correct: Option<bool>,
@@ -131,7 +126,6 @@ pub struct BenchRow {
     pub ratio_to_best_peer: Option<f64>,
     /// Lower end of its 95 % interval.
     pub ratio_low: Option<f64>,
-    /// Upper end.
     pub ratio_high: Option<f64>,
     /// What the interval says, with the noise.
     pub decision: Option<PairedDecision>,
@@ -152,7 +146,6 @@ impl BenchRow {
     }
 }
 
-/// A geometric mean over problems.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MeanRatio {
     /// The candidate; null for the fastest of each problem.

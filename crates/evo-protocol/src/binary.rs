@@ -12,7 +12,6 @@ use crate::verdict::Verdict;
 /// The source that a compiler gets, with everything that decides its binary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KernelSource {
-    /// The full text, its header comment included.
     pub text: String,
     /// `-D` and other options, in order.
     pub options: Vec<String>,
@@ -48,7 +47,6 @@ impl KernelSource {
 /// Last line of the header that names configuration and hash.
 pub const HEADER_END: &str = "// ---- end of evo header ----\n";
 
-/// A compiled variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Binary {
     /// Hash of the file: its name in the cache and in the worker protocol.
@@ -63,7 +61,6 @@ pub struct Binary {
     pub compile_ms: f64,
     #[serde(default)]
     pub cached: bool,
-    /// Warnings, capped.
     #[serde(default)]
     pub log: String,
 }
@@ -72,7 +69,6 @@ pub struct Binary {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EntryResources {
     pub entry: String,
-    /// Registers per thread.
     pub registers: Option<u32>,
     /// Stack frame per thread, bytes.
     pub stack_bytes: Option<u64>,

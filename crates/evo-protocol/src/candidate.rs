@@ -60,7 +60,6 @@ impl Candidate {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CandidateBuild {
-    /// The problems that it serves.
     #[serde(default, skip_serializing_if = "Specialization::is_empty")]
     pub constants: Specialization,
     /// Must be echoed by the module.
@@ -111,7 +110,6 @@ impl BinaryRef {
     }
 }
 
-/// How answers are judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckPlan {
     pub reference: ReferencePlan,
@@ -188,7 +186,6 @@ pub enum SpecialValues {
     Ignore,
 }
 
-/// Where expected outputs come from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReferencePlan {

@@ -22,7 +22,6 @@ pub const SPREAD_MAX: f64 = 0.25;
 /// What a reason begins with where a harness did not time a problem.
 pub const NOT_RUN: &str = "not run: ";
 
-/// One harness on one problem.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CrosscheckRow {
     /// `nvbench`, `torch`, `kernelbench`, `cutlass` or `command`.
@@ -94,7 +93,6 @@ pub struct CrosscheckProblem {
     pub expected: BTreeMap<String, CrosscheckArray>,
 }
 
-/// An array in a `.npy` file.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CrosscheckArray {
     pub path: PathBuf,
@@ -309,7 +307,6 @@ impl CrosscheckRow {
         self.correct.zip(self.evo_correct).is_some_and(|(theirs, ours)| theirs != ours)
     }
 
-    /// Whether anything disagrees.
     pub fn disagrees(&self) -> bool {
         self.differs_in_answers() || self.agrees == Some(false) || self.sign_kept == Some(false)
     }

@@ -45,13 +45,11 @@ pub struct DeviceInfo {
 /// Launch limits, checked before compiling and again at launch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceLimits {
-    /// Most threads in a block.
     pub threads_per_block: u32,
     /// Most threads of a block in x, y, z.
     pub block: [u32; 3],
     /// Most blocks of a grid in x, y, z.
     pub grid: [u32; 3],
-    /// Static shared memory per block, bytes.
     pub shared_static_bytes: u64,
     /// Shared memory per block after opting in, bytes.
     pub shared_optin_bytes: u64,
@@ -101,7 +99,6 @@ pub fn static_limit(specific_target: bool, optin_bytes: u64) -> u64 {
 pub struct EntryAttributes {
     /// Registers per thread; null where the device has none to count, as the host has.
     pub registers: Option<u32>,
-    /// Static shared memory per block, bytes.
     pub shared_static_bytes: u64,
     /// Local memory per thread: stack and spills, bytes; null where that is not known.
     pub local_bytes: Option<u64>,
@@ -132,13 +129,11 @@ pub struct DeviceError {
     pub kind: VerdictKind,
     /// A closed word such as `smem`.
     pub cause: Option<String>,
-    /// One line for a person.
     pub message: String,
     /// The driver's error code, if there was one.
     pub code: Option<i32>,
     /// Whether the process must end before anything can be measured again.
     pub sticky: bool,
-    /// Numbers behind it.
     #[serde(default)]
     pub evidence: serde_json::Map<String, serde_json::Value>,
 }

@@ -46,7 +46,6 @@ pub struct CommandEnvelope {
     pub result: Option<Value>,
     /// Gates that did not run and were allowed not to by `--allow-not-run`.
     pub allowed_not_run: Vec<String>,
-    /// Why fields are null: dotted path to reason.
     pub reasons: BTreeMap<String, String>,
 }
 
@@ -104,7 +103,6 @@ words! {
     }
 }
 
-/// Why a command did not do what it was asked to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EnvelopeError {
     /// For programs.
@@ -128,13 +126,11 @@ pub struct ErrorPlace {
 }
 
 impl ErrorPlace {
-    /// A file or folder as a whole.
     pub fn file(path: &Path) -> ErrorPlace {
         ErrorPlace { file: path.display().to_string(), line: None, column: None }
     }
 }
 
-/// The limits of a command, seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitsReport {
     /// For compiling one variant.
@@ -149,7 +145,6 @@ pub struct LimitsReport {
     pub hit: Option<LimitName>,
 }
 
-/// One of the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitName {

@@ -47,13 +47,10 @@ pub struct Evaluation {
     /// The same in brief with what the launches add: what a search may learn from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<Facts>,
-    /// Hash of the rendered source.
     #[schemars(with = "Option<HashText>")]
     pub source_hash: Option<ContentHash>,
-    /// Hash of the compiled file.
     #[schemars(with = "Option<HashText>")]
     pub binary_hash: Option<ContentHash>,
-    /// Hash of the machine code in it.
     #[schemars(with = "Option<HashText>")]
     pub code_hash: Option<ContentHash>,
     /// The evaluation whose identical source or code answered for this one.
@@ -77,7 +74,6 @@ pub struct Evaluation {
     /// Which of the run's lanes judged it, from 0; none where there was one, and where no device saw it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane: Option<u32>,
-    /// The device of that lane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_uuid: Option<String>,
     /// What the times that this device measured were divided by: how many times as long it takes as the first lane's.
@@ -113,7 +109,6 @@ pub struct TakenOver {
     pub at: String,
 }
 
-/// What a strategy expected of a configuration when it proposed it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Expectation {
     /// Central value of the objective, in its unit: half of the outcomes are expected below.
@@ -128,7 +123,6 @@ pub struct Expectation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Recovery {
-    /// How much was in doubt.
     #[serde(rename = "code")]
     pub level: RecoveryLevel,
     /// Milliseconds from the failure to a worker that has passed its health check.
@@ -144,7 +138,6 @@ words! {
         R1 = "R1",
         /// The device: a launch did not end, an error was sticky, or the process broke the protocol.
         R2 = "R2",
-        /// The device is lost.
         R3 = "R3",
     }
 }

@@ -15,7 +15,6 @@ use crate::specialization::Specialization;
 /// The [`ExportManifest::schema`] of this version.
 pub const EXPORT_SCHEMA: &str = "evo.export-manifest";
 
-/// The file `manifest.json` of an exported variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExportManifest {
     #[schemars(extend("const" = "evo.export-manifest"))]
@@ -35,13 +34,11 @@ pub struct ExportManifest {
     /// Hash of the source that evo renders for this configuration, with the files that it includes.
     #[schemars(with = "Option<HashText>")]
     pub source_hash: Option<ContentHash>,
-    /// How it is known that the kernel is right.
     pub judged: ExportJudgement,
     /// The device on which it was judged; null where nobody looked.
     pub judged_on: Option<String>,
     /// The architecture of the cubin, where there is one.
     pub arch: Option<String>,
-    /// The compiler of the cubin.
     pub toolchain: Option<String>,
     /// Options with which the kernel was measured; `kernel.cu` needs them too.
     pub compiler_options: Vec<String>,
@@ -49,7 +46,6 @@ pub struct ExportManifest {
     pub arguments: Value,
     /// The launches of a call, in order.
     pub launches: Value,
-    /// Which sizes are supported.
     pub conditions: Value,
     /// Addresses of buffers are multiples of this.
     pub alignment_bytes: u64,
@@ -81,7 +77,6 @@ pub struct ExportNumbers {
     pub study: String,
     /// Number of the evaluation in that study.
     pub number: u64,
-    /// The device's name.
     pub device: String,
     pub driver: String,
     /// When; UTC, RFC 3339.
@@ -92,7 +87,6 @@ pub struct ExportNumbers {
     pub speedup: Option<f64>,
     /// Relative difference below which two times are a tie.
     pub noise_floor: Option<f64>,
-    /// Measurements, a timed problem each.
     pub problems: Vec<ProblemResult>,
 }
 

@@ -7,13 +7,11 @@ use serde::{Deserialize, Serialize};
 /// known, as most are on the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {
-    /// Registers per thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registers: Option<f64>,
     /// Bytes per thread spilled to local memory, stores and loads together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spill_bytes: Option<f64>,
-    /// Stack bytes per thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack_bytes: Option<f64>,
     /// Shared memory per block, static and dynamic, bytes.

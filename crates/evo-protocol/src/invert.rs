@@ -38,7 +38,6 @@ pub struct InvertRow {
 }
 
 words! {
-    /// Where a metric goes.
     #[derive(JsonSchema)]
     MetricDirection {
         Up = "up",
@@ -59,13 +58,10 @@ pub struct InvertMetric {
     pub name: String,
     /// Where the pathology moves it.
     pub direction: MetricDirection,
-    /// The unharmed kernel's.
     pub unharmed: f64,
-    /// The harmed copy's.
     pub harmed: f64,
     /// Whether it went there, beyond chance.
     pub moved: bool,
-    /// The dose that was looked at.
     pub dose: String,
     /// Whether the copy stores to as many sectors of global memory at least; null where that was not counted, as for
     /// kernels that store by asynchronous copies alone.
@@ -107,7 +103,6 @@ pub struct InvertDose {
     pub ratio: Option<f64>,
     /// Lower end of its 95 % interval.
     pub ratio_low: Option<f64>,
-    /// Upper end.
     pub ratio_high: Option<f64>,
     pub verdict: String,
     /// Whether machine code or launches differ from the unharmed kernel's; null for a copy that was never built.

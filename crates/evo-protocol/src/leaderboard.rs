@@ -40,7 +40,6 @@ pub struct Leaderboard {
 }
 
 impl Leaderboard {
-    /// A board without sections.
     pub fn empty(updated_at: String) -> Leaderboard {
         Leaderboard { schema: "evo.leaderboard".into(), version: VERSION, updated_at, sections: Vec::new() }
     }
@@ -56,7 +55,6 @@ pub struct LeaderboardSection {
     #[schemars(with = "HashText")]
     pub space_hash: ContentHash,
     pub problems: Vec<String>,
-    /// The device that everything in this section was measured on.
     pub device: DeviceInfo,
     pub ranking: RankingMode,
     /// The fastest by its paired ratio to the baseline, among those that are not slower than the baseline on
@@ -82,7 +80,6 @@ pub struct LeaderboardSection {
     /// example, hide swapped strides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The search behind this section.
     pub study: StudySummary,
     pub environment: Environment,
     /// UTC, RFC 3339.
@@ -100,7 +97,6 @@ pub struct Portfolio {
     pub sets: Vec<PortfolioSet>,
 }
 
-/// The fastest configuration of a problem.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProblemChampion {
     pub problem: String,
@@ -125,21 +121,18 @@ pub struct PortfolioSet {
     pub worst_factor: f64,
     /// The champion's time over the set's: geometric mean over the problems, by their weights.
     pub speedup_over_champion: f64,
-    /// The configurations.
     pub members: Vec<PortfolioMember>,
     /// Which one to use, by the sizes of a problem; null where problems of the same sizes need different ones. Between
     /// sizes of problems, nothing was measured.
     pub rule: Option<Vec<PortfolioStep>>,
 }
 
-/// A configuration of a set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PortfolioMember {
     /// Number of its evaluation in the study.
     pub number: u64,
     #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
-    /// The problems that it is used for.
     pub problems: Vec<String>,
 }
 
@@ -152,7 +145,6 @@ pub struct PortfolioStep {
     pub number: u64,
 }
 
-/// A variant that became the champion of its section.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChampionChange {
     pub study: String,
@@ -172,7 +164,6 @@ pub struct ChampionChange {
     pub ratio_to_previous: Option<f64>,
 }
 
-/// A problem on which an entry is slower than the baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TradedProblem {
     pub problem: String,
@@ -186,11 +177,9 @@ pub struct Baseline {
     pub number: u64,
     #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
-    /// Whether it is the space's default configuration.
     pub is_default: bool,
 }
 
-/// The search behind a section.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StudySummary {
     /// The study's folder in the evidence folder.
@@ -204,18 +193,15 @@ pub struct StudySummary {
     /// Valid points, in decimal; may exceed 64 bits.
     #[schemars(regex(pattern = r"^[0-9]+$"))]
     pub valid: String,
-    /// Seed of the search and of the inputs.
     pub seed: u64,
     pub strategy: String,
     /// Evaluations, without variants that were compiled and passed over.
     pub evaluations: u64,
-    /// How often each verdict was given.
     pub verdicts: BTreeMap<String, u64>,
     /// Version of the list of verdicts; files without it mean 1. Sections of different versions may share a
     /// board.
     #[serde(default = "first_verdict_version")]
     pub verdict_version: u32,
-    /// How fast the last run was.
     pub throughput: Throughput,
     pub evo: String,
 }
@@ -249,7 +235,6 @@ impl LeaderboardSection {
     }
 }
 
-/// One confirmed configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RankedEntry {
     /// From 1.
@@ -269,7 +254,6 @@ pub struct RankedEntry {
     pub speedup: Option<f64>,
     /// Lower end of the 95 % interval of `speedup`.
     pub speedup_low: Option<f64>,
-    /// Upper end of the 95 % interval of `speedup`.
     pub speedup_high: Option<f64>,
     /// How the comparison with the baseline ended, over all problems.
     pub decision: Option<PairedDecision>,
@@ -283,9 +267,7 @@ pub struct RankedEntry {
     pub traded: Vec<TradedProblem>,
     /// Measurements, a timed problem each.
     pub results: Vec<ProblemResult>,
-    /// Comparisons with the baseline, a timed problem each.
     pub pairs: Vec<PairedProblem>,
-    /// Resources of each entry point, as the compiler reports them.
     pub resources: Vec<EntryResources>,
     /// Attributes of each launch of the first problem, read back from the device.
     pub attributes: Vec<EntryAttributes>,
@@ -298,7 +280,6 @@ pub struct RankedEntry {
     /// Hash of the code in the binary.
     #[schemars(with = "Option<HashText>")]
     pub code_hash: Option<ContentHash>,
-    /// Each gate's state, by the gate's name.
     pub gates: BTreeMap<String, GateState>,
     /// What a sanitizer said of it; absent where nothing was asked, and on boards of before it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -324,7 +305,6 @@ pub struct SanitizerNote {
     pub message: String,
 }
 
-/// One problem of an entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProblemResult {
     pub problem: String,
@@ -338,7 +318,6 @@ pub struct ProblemResult {
     pub gigabytes_per_second: Option<f64>,
     /// Least time the device's peaks allow over measured time, 0 to 1.
     pub roofline_share: Option<f64>,
-    /// Blocks of the first launch.
     pub blocks: Option<i64>,
     /// Threads per block of the first launch.
     pub threads_per_block: Option<i64>,
@@ -346,20 +325,17 @@ pub struct ProblemResult {
     pub shared_bytes: Option<i64>,
 }
 
-/// One timing mode of one problem.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModeResult {
     pub p50_ns: f64,
     pub p90_ns: f64,
     /// Lower end of the median's 95 % interval.
     pub ci_low_ns: f64,
-    /// Upper end of the median's 95 % interval.
     pub ci_high_ns: f64,
     pub samples: u32,
     pub batch: u32,
     /// Samples far from the median; counted, not deleted.
     pub outliers: u32,
-    /// Samples dropped because the clock was throttled.
     pub dropped: u32,
     /// Clocks, power, temperature and throttle reasons at the end.
     pub telemetry: Telemetry,
@@ -402,7 +378,6 @@ pub struct PairedProblem {
     pub ratio: f64,
     /// Lower end of that ratio's 95 % interval.
     pub ratio_low: f64,
-    /// Upper end of that ratio's 95 % interval.
     pub ratio_high: f64,
     /// Fresh processes in all.
     pub processes: u32,
@@ -410,7 +385,6 @@ pub struct PairedProblem {
     pub decision: PairedDecision,
     /// Median of the baseline's blocks.
     pub baseline_ns: f64,
-    /// Median of the finalist's blocks.
     pub finalist_ns: f64,
     /// Relative difference between the baseline's first and second half of blocks in a process, the largest over processes;
     /// absent in files of version 1.
@@ -426,7 +400,6 @@ pub struct Environment {
     pub cores: u32,
     /// Commit of the folder in which evo was started; absent outside a repository.
     pub git_commit: Option<String>,
-    /// Whether that folder had uncommitted changes.
     pub git_dirty: Option<bool>,
     pub command: Vec<String>,
 }

@@ -14,23 +14,18 @@ pub struct Measurement {
     pub samples: u32,
     /// Calls per sample (hot mode averages over a batch).
     pub batch: u32,
-    /// 10th percentile of a call, nanoseconds.
     pub p10_ns: f64,
     /// Median of a call, nanoseconds.
     pub p50_ns: f64,
-    /// 90th percentile of a call, nanoseconds.
     pub p90_ns: f64,
-    /// Fastest sample, nanoseconds.
     pub min_ns: f64,
     /// Median absolute deviation.
     pub mad_ns: f64,
     /// 95 % interval of the median.
     pub ci_low_ns: f64,
-    /// Upper end of that interval, nanoseconds.
     pub ci_high_ns: f64,
     /// Samples beyond median + 5 × 1.4826 × MAD; counted, not deleted.
     pub outliers: u32,
-    /// Samples dropped because the clock was throttled; counted.
     pub dropped: u32,
     pub stop: StopRule,
     /// Clocks, power and heat at the end.
@@ -91,9 +86,7 @@ words! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RankingMode {
-    /// Back to back.
     Hot,
-    /// L2 flushed before each call.
     Cold,
 }
 

@@ -13,7 +13,6 @@ use crate::schema::{ConfigurationObject, HashText};
 /// The [`MicroRanking::schema`] of this version.
 pub const MICRO_SCHEMA: &str = "evo.micro";
 
-/// The file `micro_best.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MicroRanking {
     pub schema: String,
@@ -30,21 +29,17 @@ pub struct MicroRanking {
     pub ranked: Vec<MicroRow>,
 }
 
-/// A device as a ranking names it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MicroDevice {
     pub kind: DeviceKind,
     pub name: String,
     /// `sm_90a`, or the processor's architecture.
     pub arch: String,
-    /// Multiprocessors, or cores.
     pub multiprocessors: u32,
 }
 
-/// A configuration of a ranking.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MicroRow {
-    /// From 1.
     pub rank: u32,
     #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,

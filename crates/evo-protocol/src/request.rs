@@ -76,7 +76,6 @@ pub enum RequestedAnswer {
     Task,
 }
 
-/// What is to be judged.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct RequestedCandidate {
@@ -195,12 +194,10 @@ impl EvaluationRequest {
         self.ask.is_some()
     }
 
-    /// Bytes of feedback, at most.
     pub fn feedback_bytes(&self) -> usize {
         self.feedback.and_then(|feedback| feedback.bytes).unwrap_or(FEEDBACK_BYTES)
     }
 
-    /// Whether a profiler is asked.
     pub fn wants_profile(&self) -> bool {
         self.feedback.and_then(|feedback| feedback.profile).unwrap_or(false)
     }
@@ -295,7 +292,6 @@ pub fn tool_arguments() -> Schema {
     schema::of_read::<ToolArguments>("evo.tool-arguments.v1", "what tools take")
 }
 
-/// The schema of a request.
 pub fn request() -> Schema {
     let title = "A request to `evo serve` and `evo evaluate --request`, `--serve` and `--stdin`";
     schema::of_read::<EvaluationRequest>("evo.evaluate.request.v1", title)

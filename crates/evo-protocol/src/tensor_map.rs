@@ -21,7 +21,6 @@ const STRIDE_END: i64 = 1 << 40;
 /// What strides, and the inner dimension of a box, are multiples of, bytes.
 const UNIT: i64 = 16;
 
-/// A tensor map among a plan's arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TensorMapPlan {
     pub name: String,
@@ -43,23 +42,18 @@ pub struct TensorMap {
     pub extents: Vec<i64>,
     /// How rows of the box are permuted in shared memory.
     pub swizzle: Swizzle,
-    /// What elements outside of the tensor read as.
     pub fill: OutsideFill,
 }
 
 /// Permutation of 16-byte chunks within spans of shared memory, against bank conflicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Swizzle {
-    /// Rows lie as they are.
     #[serde(rename = "none")]
     None,
-    /// Within 32 bytes.
     #[serde(rename = "32B")]
     Span32,
-    /// Within 64 bytes.
     #[serde(rename = "64B")]
     Span64,
-    /// Within 128 bytes.
     #[serde(rename = "128B")]
     Span128,
 }
@@ -88,17 +82,14 @@ impl Swizzle {
     }
 }
 
-/// What elements outside of the tensor read as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutsideFill {
-    /// Zeros.
     Zero,
     /// A NaN that fused multiply-adds of tensor cores take for zero; floating-point types only.
     Nan,
 }
 
-/// A rule that a map breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenRule {
     /// Which list, and where in it.
@@ -107,7 +98,6 @@ pub struct BrokenRule {
     pub message: String,
 }
 
-/// A part of a map that a rule speaks of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapPart {
     Dim(usize),

@@ -15,12 +15,11 @@ use crate::words::words;
 /// 2 added `passed_over`; 3 dropped `memory_leak`, which nothing ever gave; 4 added `sanitizer`.
 pub const VERDICT_VERSION: u32 = 4;
 
-// One line per kind gives the variant, its name in files and its class, so that none of the three can be
-// forgotten.
+// One line per kind gives the variant, its name in files, its class and what it means, so that none can be forgotten.
 macro_rules! verdict_kinds {
-    ($($(#[$doc:meta])* $name:ident = $text:literal, $class:ident;)*) => {
+    ($($name:ident $text:literal $class:ident $sentence:literal)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-        pub enum VerdictKind { $($(#[$doc])* #[serde(rename = $text)] $name,)* }
+        pub enum VerdictKind { $(#[doc = $sentence] #[serde(rename = $text)] $name,)* }
 
         impl VerdictKind {
             /// Every kind, in the order in which an evaluation can meet them.
@@ -33,91 +32,56 @@ macro_rules! verdict_kinds {
             pub fn class(self) -> VerdictClass {
                 match self { $(VerdictKind::$name => VerdictClass::$class,)* }
             }
+
+            /// What it means, whatever was seen.
+            pub fn sentence(self) -> &'static str {
+                match self { $(VerdictKind::$name => $sentence,)* }
+            }
         }
     };
 }
 
 verdict_kinds! {
-    /// It passed every gate it was put through, and it has measurements.
-    Pass = "pass", Ok;
-    /// A constraint of the space forbids it.
-    RejectedConstraint = "rejected_constraint", Reject;
-    /// Known limits forbid the launch: threads, shared memory, grid, zero work (cause says which).
-    StaticReject = "static_reject", Reject;
-    /// The template did not render.
-    RenderError = "render_error", Compile;
-    /// The compiler refused the source.
-    CompileError = "compile_error", Compile;
-    /// The compiler did not finish before its deadline.
-    CompileTimeout = "compile_timeout", Compile;
-    /// The compiler ran into its memory limit.
-    CompileOom = "compile_oom", Compile;
-    /// The compiler died.
-    CompilerCrash = "compiler_crash", Compile;
-    /// The space's rule on spills forbids it.
-    SpillExcess = "spill_excess", Compile;
-    /// Compiled, and not run: the search expects too little of it. Says nothing about the variant.
-    PassedOver = "passed_over", PassedOver;
-    /// The device refused the binary.
-    LoadError = "load_error", Launch;
-    /// The loaded module does not carry the configuration's own hash.
-    StaleBinary = "stale_binary", Launch;
-    /// The launch was refused (cause: smem, threads, regs, cooperative, cluster, …).
-    LaunchFail = "launch_fail", Launch;
-    /// Device memory did not suffice; not sticky.
-    OutOfMemory = "out_of_memory", Launch;
-    /// No end at a shape where an honest kernel needs microseconds.
-    Hang = "hang", Hang;
-    /// Finished, or killed, too far behind the best; evidence holds the lower bound.
-    TooSlow = "too_slow", Slow;
-    /// Illegal address on the device.
-    CrashIllegalAddress = "crash_illegal_address", Crash;
-    /// Misaligned access.
-    CrashMisaligned = "crash_misaligned", Crash;
-    /// Illegal instruction.
-    CrashIllegalInstruction = "crash_illegal_instruction", Crash;
-    /// Trap.
-    CrashTrap = "crash_trap", Crash;
-    /// A device-side assertion.
-    CrashAssert = "crash_assert", Crash;
-    /// A thread's stack overflowed.
-    CrashStack = "crash_stack", Crash;
-    /// Another error of the sticky family.
-    CrashOther = "crash_other", Crash;
-    /// Threads of a block waited at different barriers, or some left while others waited.
-    DivergentBarrier = "divergent_barrier", Crash;
-    /// The worker process died without an answer.
-    WorkerDied = "worker_died", Crash;
-    /// The worker hung in host code.
-    WorkerHang = "worker_hang", Hang;
-    /// The device itself is gone.
-    DeviceLost = "device_lost", Harness;
-    /// A wrong answer (cause: unwritten, nan_inf, precision, tail, range, constant, timed_shape, …).
-    WrongAnswer = "wrong_answer", Wrong;
-    /// Wrote outside its buffers.
-    OobWrite = "oob_write", Wrong;
-    /// Read outside its buffers.
-    OobRead = "oob_read", Wrong;
-    /// Changed an input.
-    InputMutated = "input_mutated", Wrong;
-    /// Different answers to the same question.
-    Nondeterministic = "nondeterministic", Wrong;
-    /// Depends on an earlier launch.
-    Stateful = "stateful", Wrong;
-    /// Work escaped the timed region, or timed iterations gave other outputs.
-    TimingEscape = "timing_escape", Timing;
-    /// Faster than the device can be.
-    ImpossibleSpeed = "impossible_speed", Timing;
-    /// compute-sanitizer found something (cause: the check).
-    Sanitizer = "sanitizer", Wrong;
-    /// No stable number could be had.
-    Noisy = "noisy", Noisy;
-    /// Printed more than the cap.
-    OutputFlood = "output_flood", Crash;
-    /// The run was interrupted while it was in flight.
-    Interrupted = "interrupted", Harness;
-    /// Trouble of evo or of the machine; says nothing about the variant, so a journal keeps it as `not_final`.
-    HarnessError = "harness_error", Harness;
+    Pass "pass" Ok "it passed every gate that it was put through, and it has measurements"
+    RejectedConstraint "rejected_constraint" Reject "a constraint of the space forbids the configuration"
+    StaticReject "static_reject" Reject "limits of the device or the rules for sources forbid it"
+    RenderError "render_error" Compile "the template does not render"
+    CompileError "compile_error" Compile "the compiler refuses the source"
+    CompileTimeout "compile_timeout" Compile "the compiler did not finish in time"
+    CompileOom "compile_oom" Compile "the compiler ran out of memory"
+    CompilerCrash "compiler_crash" Compile "the compiler died"
+    SpillExcess "spill_excess" Compile "it spills more bytes than the space allows"
+    PassedOver "passed_over" PassedOver "it was not run"
+    LoadError "load_error" Launch "the device does not load the binary"
+    StaleBinary "stale_binary" Launch "the binary is not that of this candidate"
+    LaunchFail "launch_fail" Launch "a launch was refused"
+    OutOfMemory "out_of_memory" Launch "the device's memory does not suffice"
+    Hang "hang" Hang "it did not end in time"
+    TooSlow "too_slow" Slow "it is too slow to be measured"
+    CrashIllegalAddress "crash_illegal_address" Crash "it touched an illegal address"
+    CrashMisaligned "crash_misaligned" Crash "it made a misaligned access"
+    CrashIllegalInstruction "crash_illegal_instruction" Crash "it ran an illegal instruction"
+    CrashTrap "crash_trap" Crash "it trapped"
+    CrashAssert "crash_assert" Crash "an assertion of its own failed"
+    CrashStack "crash_stack" Crash "a thread's stack overflowed"
+    CrashOther "crash_other" Crash "it ended with an error of the device"
+    DivergentBarrier "divergent_barrier" Crash "threads of a block waited at different barriers, or left while others waited"
+    WorkerDied "worker_died" Crash "the process in which it ran died"
+    WorkerHang "worker_hang" Hang "it did not end in time"
+    DeviceLost "device_lost" Harness "the device is lost"
+    WrongAnswer "wrong_answer" Wrong "its answers are wrong"
+    OobWrite "oob_write" Wrong "it wrote outside of its buffers"
+    OobRead "oob_read" Wrong "it read outside of its buffers"
+    InputMutated "input_mutated" Wrong "it changed an input"
+    Nondeterministic "nondeterministic" Wrong "it gives different answers to the same question"
+    Stateful "stateful" Wrong "its answers depend on earlier calls"
+    TimingEscape "timing_escape" Timing "its timed calls did not do the work that they were timed for"
+    ImpossibleSpeed "impossible_speed" Timing "it is faster than the device can be"
+    Sanitizer "sanitizer" Wrong "compute-sanitizer found a fault"
+    Noisy "noisy" Noisy "no stable time could be had"
+    OutputFlood "output_flood" Crash "it printed more than it may"
+    Interrupted "interrupted" Harness "it was interrupted before there was a verdict"
+    HarnessError "harness_error" Harness "evo or the machine failed, which says nothing about the candidate"
 }
 
 impl fmt::Display for VerdictKind {
@@ -126,11 +90,9 @@ impl fmt::Display for VerdictKind {
     }
 }
 
-/// The group of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VerdictClass {
-    /// Correct and measured.
     Ok,
     /// Refused before any work.
     Reject,
@@ -144,9 +106,7 @@ pub enum VerdictClass {
     Hang,
     /// Correct as far as checked, but abandoned as a loser.
     Slow,
-    /// Crashed.
     Crash,
-    /// Wrong.
     Wrong,
     /// Its time cannot be believed.
     Timing,

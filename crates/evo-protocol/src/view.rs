@@ -23,21 +23,17 @@ pub struct AxisRange {
 }
 
 impl AxisRange {
-    /// Every position of an axis.
     pub fn all(extent: u64) -> AxisRange {
         AxisRange { first: 0, count: extent, step: 1 }
     }
 }
 
-/// What of some elements is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ComparedForm {
-    /// Each element, in its place.
     Elements,
     /// Each element, in ascending order: which place holds which one is free.
     Sorted,
-    /// Their sum.
     Sum,
 }
 

@@ -78,7 +78,6 @@ pub enum Request {
     Describe,
     /// Computes answers of the first case of each problem, before any candidate is there; answered by `Prepared`.
     Prepare {
-        /// Whose reference it is.
         check: Box<CheckPlan>,
         plans: Vec<ProblemPlan>,
     },
@@ -88,9 +87,7 @@ pub enum Request {
         slot: u8,
         candidate: Box<Candidate>,
     },
-    /// Answers `Need`.
     Provide {
-        /// Which binary this is.
         hash: ContentHash,
         data: String,
         /// Whether they are compressed; only under a lease.
@@ -99,15 +96,12 @@ pub enum Request {
     },
     /// Runs one gate over some problems.
     Gate {
-        /// Where the candidate was loaded.
         slot: u8,
         gate: Gate,
         depth: Depth,
         plans: Vec<ProblemPlan>,
     },
-    /// Times one problem.
     Measure {
-        /// Where the candidate was loaded.
         slot: u8,
         plan: Box<ProblemPlan>,
         mode: TimingMode,
@@ -116,7 +110,6 @@ pub enum Request {
     Pair {
         /// The problem as each slot's configuration resolves it.
         plans: Box<[ProblemPlan; 2]>,
-        /// How samples are taken.
         mode: TimingMode,
         blocks: u32,
         /// How long one block of samples lasts, milliseconds.
@@ -124,9 +117,7 @@ pub enum Request {
     },
     /// Launches a candidate on one problem, for a tool that watches: these launches and no gate. Nothing is compared.
     Run {
-        /// Where the candidate was loaded.
         slot: u8,
-        /// The problem.
         plan: Box<ProblemPlan>,
         /// How often all launches of the plan are made, after the warm-up.
         calls: u32,
@@ -138,7 +129,6 @@ pub enum Request {
     },
     /// Times one block of one problem; blocks of several implementations take turns, each in a process of its own.
     Block {
-        /// Where the candidate was loaded.
         slot: u8,
         plan: Box<ProblemPlan>,
         mode: TimingMode,
@@ -179,7 +169,6 @@ pub enum Request {
 /// A GPU that was not opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DescribedGpu {
-    /// Product name.
     pub name: String,
     pub uuid: String,
     pub capability: (u32, u32),
@@ -221,14 +210,11 @@ pub enum Response {
     Need {
         hash: ContentHash,
     },
-    /// The answers are there.
     Prepared,
     Loaded {
         load_ms: f64,
     },
-    /// What a gate found.
     GateDone(Box<GateAnswer>),
-    /// A measurement, or the verdict that prevented it.
     Measured(Box<MeasureAnswer>),
     /// Two candidates timed against each other.
     Paired(PairedTimes),
@@ -242,15 +228,12 @@ pub enum Response {
     },
     /// A block's samples, or the verdict that prevented them.
     Sampled(Box<BlockAnswer>),
-    /// The inputs are written.
     HandedOut,
-    /// The health check passed.
     Alive {
         canary_ns: f64,
         /// Free device memory, bytes.
         memory_free: Option<u64>,
     },
-    /// Clocks and power.
     Clocks {
         telemetry: Telemetry,
     },
@@ -275,7 +258,6 @@ pub struct BufferSpan {
 /// What a gate found. The same value travels from the judge in the child to the cascade in the parent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GateAnswer {
-    /// Its state, cases and evidence.
     pub report: GateReport,
     /// Set exactly when the gate failed.
     pub verdict: Option<Box<Verdict>>,
@@ -313,7 +295,6 @@ impl GateAnswer {
     }
 }
 
-/// A measurement, or the verdict that prevented it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MeasureAnswer {
     /// Absent only where a verdict prevented it.

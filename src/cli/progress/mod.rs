@@ -6,10 +6,11 @@ mod tally;
 
 use std::fmt;
 use std::io::{self, IsTerminal};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use evo_space::text::counted;
+use evo_system::lock;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use self::tally::Tally;
@@ -166,10 +167,6 @@ fn line_of(event: &Event) -> Option<String> {
         Event::Notice { message } => Some(format!("note: {message}")),
         _ => None,
     }
-}
-
-fn lock(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
-    tally.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn terminal_size() -> (usize, usize) {

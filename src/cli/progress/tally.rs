@@ -158,7 +158,7 @@ impl Tally {
     pub fn line(&self) -> String {
         let best = self.best.as_ref().map_or("none yet".to_string(), |best| time(best.objective_ns));
         let mix: Vec<String> = self.mix().iter().map(|(name, count)| format!("{name} {count}")).collect();
-        let lanes = self.lanes.map(line_of).unwrap_or_default();
+        let lanes = self.lanes.map(|load| format!("device {}", of_load(load))).unwrap_or_default();
         let parts = [self.count(), format!("best {best}{}", self.default_time()), mix.join(", "), lanes];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
     }
@@ -182,9 +182,10 @@ fn told(lane: &LaneProgress) -> String {
     format!("{}  {doing}  {}", account.place(), all.join(", "))
 }
 
-fn line_of(load: LaneLoad) -> String {
+/// `98 % busy, 2 queued · compile 35 % busy, 0 queued`.
+pub fn of_load(load: LaneLoad) -> String {
     format!(
-        "device {:.0} % busy, {} queued · compile {:.0} % busy, {} queued",
+        "{:.0} % busy, {} queued · compile {:.0} % busy, {} queued",
         percent(load.device_busy),
         load.device_queue,
         percent(load.compile_busy),
@@ -193,6 +194,6 @@ fn line_of(load: LaneLoad) -> String {
 }
 
 /// A share in percent: what is under way is counted as a whole, and may exceed the time that has passed.
-pub fn percent(share: f64) -> f64 {
+fn percent(share: f64) -> f64 {
     (share * 100.0).clamp(0.0, 100.0)
 }

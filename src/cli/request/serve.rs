@@ -6,9 +6,10 @@
 
 use std::io::{self, BufReader, Read};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use evo_system::lock;
 use serde_json::Value;
 
 use super::judge::{Answered, RequestSession, out_of_time};
@@ -161,12 +162,12 @@ impl AnswerWriter {
     /// Says which request is being answered now, and by when.
     fn begin(&self, head: &AnswerHead, limit: Duration) {
         let until = Instant::now() + limit;
-        *self.lock() = Some(OpenRequest { head: head.clone(), limit, until });
+        *lock(&self.open) = Some(OpenRequest { head: head.clone(), limit, until });
     }
 
     /// Writes the answer, unless the watch has done so. An error means that nobody reads any more.
     fn answer(&self, answered: &Answered) -> io::Result<()> {
-        match self.lock().take() {
+        match lock(&self.open).take() {
             Some(_) => self.write(&answered.answer, &answered.kernel),
             None => Ok(()),
         }
@@ -182,16 +183,12 @@ impl AnswerWriter {
     fn watch(&self) {
         loop {
             std::thread::sleep(PAUSE);
-            let late = self.lock().take_if(|open| Instant::now() >= open.until + GRACE);
+            let late = lock(&self.open).take_if(|open| Instant::now() >= open.until + GRACE);
             let Some(late) = late else { continue };
             let written = self.write(&out_of_time(&late.head, late.limit), "unknown");
             if self.is_single {
                 guard::leave(if written.is_ok() { ExitCode::Done } else { ExitCode::Harness });
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<OpenRequest>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! The panel of a search and of a confirmation at three widths, as snapshots.
+//! The panel of a search and of a confirmation at two widths, as snapshots.
 
 use evo_protocol::evaluation::{DEFAULT_ORIGIN, Evaluation};
 use evo_protocol::verdict::{Verdict, VerdictKind};
@@ -109,11 +109,6 @@ fn a_search_at_60_columns() {
 #[test]
 fn a_search_at_100_columns() {
     insta::assert_snapshot!(drawn(&searching(), seconds(12), 100));
-}
-
-#[test]
-fn a_search_at_160_columns() {
-    insta::assert_snapshot!(drawn(&searching(), seconds(12), 160));
 }
 
 #[test]
