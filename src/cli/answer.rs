@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::error::CliError;
 use super::exit_code::ExitCode;
 
-/// The end of a command that did its work.
 #[derive(Debug)]
 pub struct Answer {
     pub exit: ExitCode,
@@ -20,7 +19,6 @@ pub struct Answer {
     /// The text of a JSON object: the command's own fields.
     pub own: String,
     pub result: Option<Value>,
-    /// Names that `--allow-not-run` let pass.
     pub allowed_not_run: Vec<String>,
     /// Why own fields are null, by dotted path.
     pub reasons: BTreeMap<String, String>,

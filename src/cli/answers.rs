@@ -10,7 +10,7 @@ use evo_protocol::leaderboard::Leaderboard;
 use evo_protocol::micro::MicroRanking;
 use evo_protocol::request;
 use evo_protocol::schema::{self, of};
-use evo_space::diagnostic::nearest;
+use evo_space::document::suggestion;
 use schemars::{JsonSchema, Schema, json_schema};
 
 use super::answer::Answer;
@@ -135,10 +135,7 @@ pub fn named(name: &str) -> Option<Schema> {
 pub fn print(name: &str) -> Result<Answer, CliError> {
     let Some(schema) = named(name) else {
         let names = names();
-        let hint = match nearest(name, names.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", names.join(", ")),
-        };
+        let hint = suggestion(name, names.iter().copied(), || format!("there are {}", names.join(", ")));
         return Err(CliError::usage(format!("there is no schema `{name}`")).with_hint(hint));
     };
     output::stdout(&format!("{:#}\n", schema.as_value()))?;

@@ -62,7 +62,6 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// The conditions outside the device.
 pub fn look() -> Environment {
     let git = git_state(Path::new("."), &ToolPlaces::of_environment());
     let mut command: Vec<String> =

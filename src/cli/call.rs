@@ -218,7 +218,6 @@ impl Call {
 }
 
 impl Answer {
-    /// The answer of a command that ends with an error.
     pub fn failed(error: CliError) -> Answer {
         Answer::from(ExitCode::Done).despite(error)
     }

@@ -29,7 +29,6 @@ use crate::process::{keep_with, worker_program};
 /// The command that serves another process.
 const WORKER: &str = "worker";
 
-/// Parses the command line, runs the command and gives the process's exit code.
 pub fn main() -> process::ExitCode {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();

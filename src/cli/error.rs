@@ -30,7 +30,6 @@ pub struct CliError {
     hint: Option<String>,
     /// What it is, where that differs from what most errors of its kind are.
     code: Option<ErrorCode>,
-    /// Where it is, if it is in a file.
     place: Option<ErrorPlace>,
     /// Its text is about a request and tells nothing else of this machine.
     is_about_request: bool,
@@ -51,7 +50,6 @@ pub enum CliErrorKind {
     Usage,
     /// Something that evo needs is missing or in the way: a compiler, a GPU, a writable folder.
     Environment,
-    /// The device stopped answering.
     Device,
     /// evo's own trouble, and trouble with files while work is under way, such as a full disk.
     Harness,
@@ -106,13 +104,12 @@ impl CliError {
         CliError::new(CliErrorKind::Usage, text)
     }
 
-    /// A file or folder that cannot be used, with its place.
     pub fn bad_file(text: impl Into<String>, path: &Path) -> CliError {
         CliError::usage(text).with_code(ErrorCode::BadFile).at(ErrorPlace::file(path))
     }
 
-    /// A file that cannot be used where evo writes. A full disk is nothing that the caller got wrong, so it does not share the code of
-    /// wrong usage.
+    /// A file that cannot be used where evo writes. A full disk is nothing that the caller got wrong, so it does not share the
+    /// code of wrong usage.
     pub fn unwritable(text: impl Into<String>, path: &Path, why: io::ErrorKind) -> CliError {
         match why {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -122,7 +119,6 @@ impl CliError {
         }
     }
 
-    /// Something missing or in the way.
     pub fn environment(text: impl Into<String>) -> CliError {
         CliError::new(CliErrorKind::Environment, text)
     }
@@ -147,7 +143,6 @@ impl CliError {
         CliError::new(CliErrorKind::Interrupted, text)
     }
 
-    /// A bad input, from the error of whatever read it.
     pub fn bad_input(error: &dyn Error, hint: Option<String>) -> CliError {
         CliError { hint, ..CliError::usage(with_causes(error)) }
     }
@@ -173,7 +168,6 @@ impl CliError {
         self
     }
 
-    /// Whether whoever made the request may read its text.
     pub fn is_about_request(&self) -> bool {
         self.is_about_request
     }
@@ -196,7 +190,6 @@ impl CliError {
         self.code.unwrap_or(usual)
     }
 
-    /// The form in a command's object.
     pub fn envelope(&self) -> EnvelopeError {
         // The errors of a space file come rendered.
         let message = self.text.strip_prefix("error: ").unwrap_or(&self.text).to_string();
@@ -231,9 +224,7 @@ impl From<LoadError> for CliError {
     fn from(error: LoadError) -> CliError {
         let code = match &error {
             LoadError::Unknown { .. } => ErrorCode::Usage,
-            LoadError::Invalid { .. } | LoadError::Unreadable { .. } | LoadError::NotASpace { .. } => {
-                ErrorCode::BadFile
-            }
+            _ => ErrorCode::BadFile,
         };
         let bad = CliError::bad_input(&error, error.hint().map(String::from)).with_code(code);
         match error.place() {

@@ -6,6 +6,7 @@
 use clap::Args;
 use evo_protocol::verdict::{VerdictClass, VerdictKind};
 use evo_space::diagnostic::nearest;
+use evo_space::document::suggestion;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -36,7 +37,6 @@ pub struct Explained {
     verdict: VerdictKind,
     class: VerdictClass,
     cause: Option<String>,
-    /// What the page says of the cause, if it knows it.
     cause_text: Option<String>,
     causes: Vec<ExplainedCause>,
     seen: String,
@@ -57,10 +57,9 @@ fn explain(label: &str) -> Result<Explained, CliError> {
     let Some(kind) = VerdictKind::ALL.iter().copied().find(|kind| kind.as_str() == name) else {
         let names = VerdictKind::ALL.iter().map(|kind| kind.as_str());
         let of: Vec<String> = with_cause(name).map(|kind| format!("`{kind}:{name}`")).collect();
-        let hint = match nearest(name, names) {
-            _ if !of.is_empty() => format!("`{name}` is a cause: try {}", of.join(" or ")),
-            Some(near) => format!("did you mean `{near}`?"),
-            None => "`evo explain` lists all verdicts".to_string(),
+        let hint = match of.is_empty() {
+            true => suggestion(name, names, || "`evo explain` lists all verdicts".to_string()),
+            false => format!("`{name}` is a cause: try {}", of.join(" or ")),
         };
         return Err(CliError::usage(format!("there is no verdict `{name}`")).with_hint(hint));
     };

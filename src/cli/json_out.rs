@@ -15,14 +15,12 @@ const BUFFER: usize = 1 << 16;
 /// Lines are held back for no longer than this: often enough for a person, seldom enough for a fast stream.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What has been written so far.
 #[derive(Debug)]
 pub struct JsonOut {
     stage: OutStage,
     /// Whole lines, or whole items of an open object, that are not written yet.
     pending: Vec<u8>,
     flushed: Instant,
-    /// The reader has left.
     is_gone: bool,
 }
 
@@ -31,8 +29,10 @@ enum OutStage {
     /// Nothing, or lines of a stream.
     Lines,
     /// An object that is written while it is made: the fields that it has, and what closes the last of them.
-    Open { own: String, closer: &'static str },
-    /// The one object is out.
+    Open {
+        own: String,
+        closer: &'static str,
+    },
     Ended,
 }
 

@@ -5,7 +5,7 @@ use std::io;
 
 use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man;
-use evo_space::diagnostic::nearest;
+use evo_space::document::suggestion;
 
 use super::command_line::Cli;
 use super::error::CliError;
@@ -51,11 +51,8 @@ fn page(root: &Command, words: &[String]) -> Result<String, CliError> {
     let mut command = root;
     for word in words {
         let Some(found) = command.find_subcommand(word) else {
-            let near = nearest(word, documented(command).map(Command::get_name));
-            let hint = match near {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("`{} --help` lists the commands", name_of(command)),
-            };
+            let otherwise = || format!("`{} --help` lists the commands", name_of(command));
+            let hint = suggestion(word, documented(command).map(Command::get_name), otherwise);
             return Err(CliError::usage(format!("there is no command `{word}`")).with_hint(hint));
         };
         command = found;

@@ -134,12 +134,10 @@ fn text(setup: &DeviceSetup, ready: bool, findings: &[Finding], tools: &[Surveye
 /// Longest wait for the probe of the compiler, whose headers are compiled first.
 const PROBE_DEADLINE: Duration = Duration::from_secs(60);
 
-/// What to do about a compiler that does not compile.
 const CXX_HINT: &str = "install g++ (`apt install g++`) or let `CXX` name a C++ compiler";
 
 /// Less free disk than this, bytes, does not hold even a short sweep's cache and evidence.
 const DISK_MIN: u64 = 128 << 20;
-/// Less than this may not hold a long one's.
 const DISK_AMPLE: u64 = 1 << 30;
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -159,7 +157,6 @@ impl Finding {
     }
 }
 
-/// Everything that is looked for on the device.
 pub fn all(setup: &DeviceSetup) -> Vec<Finding> {
     let cuda = setup.choice.kind == DeviceKind::Cuda;
     vec![
@@ -250,7 +247,6 @@ fn worker(setup: &DeviceSetup) -> Result<String, String> {
     Ok(format!("{} ({}), {} multiprocessors", info.name, info.driver, info.multiprocessors))
 }
 
-/// Room for the cache.
 fn free_disk() -> Finding {
     let folder = cache::default_dir();
     let existing = folder.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));

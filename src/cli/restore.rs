@@ -26,7 +26,6 @@ const CONFIG: &str = "config.json";
 const SOURCE: &str = "kernel.cu";
 const LAUNCH: &str = "launch.json";
 
-/// A candidate of the past.
 struct Past<'a> {
     step: &'a LadderStep,
     /// As the record names it.
@@ -109,7 +108,6 @@ fn open(space: &str, arguments: &RestoreArgs) -> Result<crate::kernel::spec::Spa
     words::named_space(&[space.to_string()]).open(arguments.access.access())
 }
 
-/// What a name means.
 fn past<'a>(rung: &'a Rung, name: &str, device: DeviceKind) -> Result<Past<'a>, CliError> {
     let refused = |text: String, hint: &str| Err(CliError::usage(text).with_hint(hint));
     let word = name.strip_prefix('@').unwrap_or(name);
@@ -139,28 +137,17 @@ fn past<'a>(rung: &'a Rung, name: &str, device: DeviceKind) -> Result<Past<'a>, 
     };
     let is_evaluation = step.kind == StepKind::Evaluation;
     let iteration = rung.iterations.iter().find(|line| is_evaluation && line.number == step.number);
-    Ok(match iteration {
-        Some(line) => Past {
-            step,
-            space: line.space.clone(),
-            candidate: RestoreRequest {
-                configuration: &line.candidate.configuration,
-                source: line.candidate.source.as_deref(),
-                launch: line.candidate.launch.as_deref(),
-                source_hash: line.candidate.source_hash.as_ref(),
-                device,
-            },
-        },
-        None => Past {
-            step,
-            space: rung.section.as_ref().map(|section| section.study.space.clone()).unwrap_or_default(),
-            candidate: RestoreRequest {
-                configuration: &step.configuration,
-                source: None,
-                launch: None,
-                source_hash: step.source_hash.as_ref(),
-                device,
-            },
+    let section = rung.section.as_ref().map(|section| section.study.space.clone());
+    let candidate = iteration.map(|line| &line.candidate);
+    Ok(Past {
+        step,
+        space: iteration.map(|line| line.space.clone()).or(section).unwrap_or_default(),
+        candidate: RestoreRequest {
+            configuration: candidate.map_or(&step.configuration, |candidate| &candidate.configuration),
+            source: candidate.and_then(|candidate| candidate.source.as_deref()),
+            launch: candidate.and_then(|candidate| candidate.launch.as_deref()),
+            source_hash: candidate.map_or(&step.source_hash, |candidate| &candidate.source_hash).as_ref(),
+            device,
         },
     })
 }

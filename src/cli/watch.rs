@@ -3,7 +3,6 @@
 //! A thread for each connection, few of them, each with deadlines, understands as much of HTTP/1.1 (RFC 9112) as a server
 //! of one page has to. The page asks for itself again and names the version that it is (`ETag`).
 
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -16,9 +15,10 @@ use super::answer::Answer;
 use super::error::CliError;
 use super::output;
 use super::report::{self, ChosenStudy};
+use super::seed;
 use crate::journal::error::JournalError;
 use crate::journal::own_folder::OwnFolder;
-use crate::journal::reader::{self, JOURNAL, Journal};
+use crate::journal::reader::{self, JOURNAL};
 use crate::journal::record::FORMAT;
 use crate::report::standing::Standing;
 use crate::report::study_report::{LoadedStudy, ReportMaterial, StudyModel, StudyView};
@@ -28,7 +28,6 @@ const LOOK: Duration = Duration::from_millis(500);
 /// A page is rendered at most once in so many times of what rendering took: 5 % of one processor, so that a sweep on the
 /// host device beside it is not disturbed.
 const REST: u32 = 20;
-/// And not more often than this.
 const LEAST: Duration = Duration::from_secs(1);
 
 /// Runs the command. A signal ends it (`guard`), because nothing here needs to be put in order first.
@@ -41,32 +40,29 @@ pub fn run(chosen: ChosenStudy, port: u16) -> Result<Answer, CliError> {
     })?;
     let trouble = |error: io::Error| CliError::harness(format!("cannot serve the page: {error}"));
     let port = listener.local_addr().map_err(trouble)?.port();
-    let token = token()?;
+    let token = seed::drawn::<16>("a token")?.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let page = LivePage { text: follower.page()?.into(), version: 1 };
     let server = Arc::new(PageServer { token: token.clone(), port, page: Mutex::new(page) });
     server.clone().start(listener).map_err(trouble)?;
     output::stdout(&format!("http://127.0.0.1:{port}/?token={token}\n"))?;
     output::say(&format!("study: {place}; Ctrl-C ends this"));
-    let (mut pending, mut rest_until) = (false, Instant::now());
     loop {
         thread::sleep(LOOK);
-        pending |= follower.catch_up()?;
-        if !pending || Instant::now() < rest_until {
+        if follower.length()? == follower.shown {
             continue;
         }
         let began = Instant::now();
         server.replace(follower.page()?);
-        pending = false;
-        rest_until = Instant::now() + (began.elapsed() * REST).max(LEAST);
+        thread::sleep((began.elapsed() * REST).max(LEAST));
     }
 }
 
-/// Reads a journal as it grows.
+/// A journal that grows.
 #[derive(Debug)]
 struct Follower {
     folder: OwnFolder,
-    /// What was decoded, up to the last whole line.
-    journal: Journal,
+    /// Bytes that the page is of.
+    shown: u64,
     /// A copy of the header as `study.json` has it, for a journal that lacks its own.
     copy: String,
     peers: Option<Standing>,
@@ -76,47 +72,21 @@ impl Follower {
     fn begin(chosen: ChosenStudy) -> Result<Follower, CliError> {
         let material = report::gather(&chosen)?;
         let copy = serde_json::json!({ "header": material.study.header }).to_string();
-        let (folder, journal, peers) = (chosen.folder, Journal::default(), material.peers);
-        let mut follower = Follower { folder, journal, copy, peers };
-        follower.catch_up()?;
-        Ok(follower)
+        Ok(Follower { folder: chosen.folder, shown: 0, copy, peers: material.peers })
     }
 
-    /// Decodes the lines that are new; whether there are any.
-    fn catch_up(&mut self) -> Result<bool, JournalError> {
+    fn length(&self) -> Result<u64, JournalError> {
         JournalError::refuse_irregular(&self.folder, JOURNAL)?;
         let fail = |error| JournalError::io("read", &self.folder.place(JOURNAL), error);
-        let (_, length) = self.folder.age(JOURNAL).map_err(fail)?;
-        if length == self.journal.length {
-            return Ok(false);
-        }
-        let bytes = self.folder.read(JOURNAL).map_err(fail)?;
-        // Shorter than what is known: a resumed run has cut off a torn line, or it is another journal.
-        if (bytes.len() as u64) < self.journal.length {
-            self.journal = Journal::default();
-        }
-        let start = usize::try_from(self.journal.length).unwrap_or(usize::MAX).min(bytes.len());
-        // A last line without its newline is still being written.
-        let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(start, |at| (at + 1).max(start));
-        let fresh = reader::parse(&bytes[start..end]);
-        let is_new = end > start;
-        self.journal.records.extend(fresh.records);
-        self.journal.rejected.extend(fresh.rejected);
-        self.journal.length = end as u64;
-        Ok(is_new)
+        Ok(self.folder.age(JOURNAL).map_err(fail)?.1)
     }
 
-    /// The page as of what was read.
     fn page(&mut self) -> Result<String, CliError> {
-        let records = self.journal.records.clone();
-        let known = Journal { records, length: self.journal.length, ..Journal::default() };
-        let study = LoadedStudy::of(known, self.copy.as_bytes()).filter(|own| own.header.format <= FORMAT);
+        self.shown = self.length()?;
+        let study = LoadedStudy::of(reader::read_in(&self.folder)?, self.copy.as_bytes());
         let path = self.folder.place(JOURNAL);
+        let study = study.filter(|study| study.header.format <= FORMAT);
         let mut study = study.ok_or_else(|| CliError::from(JournalError::NoHeader { path }))?;
-        let damaged = self.journal.rejected.len();
-        if damaged > 0 {
-            study.damage.push(format!("{damaged} damaged lines of the journal are left out"));
-        }
         study.keep_insight(&self.folder);
         let material = ReportMaterial { peers: self.peers.clone(), ..ReportMaterial::of(study) };
         report::rendered(&StudyModel::of(&material), StudyView::LivePage)
@@ -130,14 +100,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 const FIELDS: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nReferrer-Policy: \
 no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\nConnection: close\r\n";
-
-/// 128 random bits, in hexadecimal digits.
-fn token() -> Result<String, CliError> {
-    let mut bytes = [0; 16];
-    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    read.map_err(|error| CliError::environment(format!("cannot draw a token from `/dev/urandom`: {error}")))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
 
 struct PageServer {
     token: String,
@@ -216,7 +178,6 @@ fn refuse(mut stream: &TcpStream, Refusal(number, words): Refusal) -> io::Result
 
 /// A request's head has some hundred bytes; cookies of other servers of this machine come along.
 const HEAD_MAX: usize = 16 << 10;
-/// A whole head has to arrive within this time.
 const HEAD_TIME: Duration = Duration::from_secs(5);
 
 /// Why nothing is served: the status line's number and words.
@@ -239,8 +200,9 @@ fn read_head(stream: &mut impl Read) -> Option<Vec<u8>> {
     Some(head)
 }
 
-/// Which version of the page the client has, where its head asks for the page. The `Host` must be this server's own name, so that no other site's name that somebody lets
-/// point to this machine (DNS rebinding) gets an answer, and the token must be right.
+/// Which version of the page the client has, where its head asks for the page. The `Host` must be this server's own name, so
+/// that no other site's name that somebody lets point to this machine (DNS rebinding) gets an answer, and the token must be
+/// right.
 fn known_version(head: &[u8], port: u16, token: &str) -> Result<Option<String>, Refusal> {
     let head = std::str::from_utf8(head).map_err(|_| BAD)?;
     let mut lines = head.split("\r\n");
@@ -249,16 +211,16 @@ fn known_version(head: &[u8], port: u16, token: &str) -> Result<Option<String>, 
     let (Some(method), Some(target), Some("HTTP/1.1")) = (method, target, version) else { return Err(BAD) };
     let field = |name: &str| {
         let all = head.split("\r\n").skip(1).filter_map(|line| line.split_once(':'));
-        all.filter(|(own, _)| own.eq_ignore_ascii_case(name))
+        all.filter(|(known, _)| known.eq_ignore_ascii_case(name))
             .map(|(_, value)| value.trim())
             .collect::<Vec<_>>()
     };
-    let own = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
+    let hosts = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
     let [host] = field("host")[..] else { return Err(BAD) };
-    if !own.iter().any(|name| name == host) {
+    if !hosts.iter().any(|name| name == host) {
         return Err(Refusal(421, "Misdirected Request"));
     }
-    let from_elsewhere = |origin: &&str| !own.iter().any(|name| format!("http://{name}") == **origin);
+    let from_elsewhere = |origin: &&str| !hosts.iter().any(|name| format!("http://{name}") == **origin);
     if field("origin").iter().any(from_elsewhere) {
         return Err(Refusal(403, "Forbidden"));
     }

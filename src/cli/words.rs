@@ -20,7 +20,6 @@ use crate::kernel::access::SpaceAccess;
 use crate::kernel::catalog;
 use crate::kernel::spec::SpaceFile;
 
-/// Values shown of a parameter with many.
 const SHOWN_VALUES: usize = 24;
 
 /// The space among some words, and the values behind it.
@@ -45,7 +44,6 @@ pub fn is_space(word: &str) -> bool {
 }
 
 impl SpaceWords<'_> {
-    /// The space: the named one, or the one that is meant without a name.
     pub fn space(&self) -> Result<String, CliError> {
         space_name(self.named)
     }

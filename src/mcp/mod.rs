@@ -226,7 +226,6 @@ impl McpServer {
     }
 }
 
-/// The result of a call whose command printed its object.
 fn answered(tool: &Tool, object: Value) -> Value {
     // A variant that fails is an answer. What has no answer is an error: that the program can mend the call.
     let is_error = object["error"].is_object()

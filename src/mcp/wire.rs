@@ -4,13 +4,9 @@
 
 use serde_json::{Map, Value, json};
 
-/// The text is not JSON.
 pub const PARSE_ERROR: i64 = -32700;
-/// The JSON is not a message.
 pub const INVALID_REQUEST: i64 = -32600;
-/// There is no such method.
 pub const METHOD_NOT_FOUND: i64 = -32601;
-/// The method does not take these parameters.
 pub const INVALID_PARAMS: i64 = -32602;
 /// The protocol's own: the request names a revision that is not served.
 const UNSUPPORTED_VERSION: i64 = -32022;
@@ -42,7 +38,6 @@ pub enum McpMessage {
     Response,
 }
 
-/// Why something is not answered with a result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WireError {
     pub code: i64,
@@ -126,7 +121,6 @@ pub fn server_info() -> Value {
     json!({ "name": "evo", "title": "evo", "version": env!("CARGO_PKG_VERSION") })
 }
 
-/// How a request is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Era {
     Legacy,

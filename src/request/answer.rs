@@ -20,7 +20,6 @@ use crate::report::parity;
 
 const HIDDEN: &str = "the candidate's author does not learn it";
 
-/// Whose answer it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AnswerHead {
     pub id: Value,
@@ -37,7 +36,6 @@ pub struct BaselineTime {
     pub objective_ns: f64,
 }
 
-/// What is known of a candidate's speed.
 #[derive(Debug, Default)]
 pub struct KnownTimes<'a> {
     pub problems: Vec<EvaluatedProblem<'a>>,
@@ -48,7 +46,6 @@ pub struct KnownTimes<'a> {
     pub is_same_code: bool,
     /// Relative difference between the baseline and itself.
     pub noise_floor: Option<f64>,
-    /// Where nothing was compared side by side.
     pub baseline: Option<BaselineTime>,
     /// Why there is neither.
     pub not_compared: String,
@@ -74,7 +71,6 @@ pub struct JudgedRequest<'a> {
     /// Which units its machine code uses, where that can be read.
     pub instructions: Option<InstructionUse>,
     pub seed: u64,
-    /// A command line that does the same again.
     pub repro: String,
     pub wall_ms: f64,
 }
@@ -340,7 +336,6 @@ fn provenance(request: &JudgedRequest<'_>) -> Value {
     })
 }
 
-/// What helps to write the next candidate.
 fn feedback(request: &JudgedRequest<'_>, errors: &[CompilerHint], message: &str) -> Value {
     let evaluation = request.evaluation;
     let compiler =
@@ -369,7 +364,6 @@ fn feedback(request: &JudgedRequest<'_>, errors: &[CompilerHint], message: &str)
     })
 }
 
-/// How fast a candidate that passed is, and what that is relative to.
 fn performance(evaluation: &Evaluation, times: &KnownTimes<'_>, speedup: Option<MeasuredSpeedup>) -> Value {
     let bound = |end: fn(&EvaluatedProblem<'_>) -> Option<f64>| {
         let parts = times.problems.iter().map(|problem| Some((problem.plan.weight, end(problem)?)));
@@ -403,7 +397,6 @@ fn performance(evaluation: &Evaluation, times: &KnownTimes<'_>, speedup: Option<
     })
 }
 
-/// A speed-up and how it was measured.
 #[derive(Clone, Copy)]
 struct MeasuredSpeedup {
     value: f64,
@@ -453,7 +446,6 @@ fn decision(times: &KnownTimes<'_>) -> Option<&'static str> {
     })
 }
 
-/// The share of the least possible time, over the timed problems.
 fn roofline_share(times: &KnownTimes<'_>) -> Option<f64> {
     let parts = times.problems.iter().map(|problem| Some((problem.plan.weight, problem.roofline_ratio?)));
     geometric(parts.collect::<Option<Vec<_>>>()?)

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use evo_protocol::request::{self, EvaluationRequest, RequestedBaseline, UNSERVED};
-use evo_space::diagnostic::{Diagnostic, Diagnostics, nearest};
-use evo_space::document::{self, Data, Node};
+use evo_space::diagnostic::{Diagnostic, Diagnostics};
+use evo_space::document::{self, Data, Node, suggestion};
 use serde_json::Value;
 
 use super::lines::RequestError;
@@ -166,7 +166,6 @@ fn rules(root: &Node, found: &mut Diagnostics) {
 struct SchemaReader<'f> {
     /// What the outermost object is called; nothing where it goes without saying.
     root: &'static str,
-    /// What its parts are called.
     noun: &'static str,
     found: &'f mut Diagnostics,
 }
@@ -202,7 +201,8 @@ impl SchemaReader<'_> {
         let words = words_of(&schema["enum"]);
         match &node.data {
             Data::Text(word) if !words.is_empty() && !words.contains(&word.as_str()) => {
-                let hint = near_or(word, "one of", &words);
+                let hint =
+                    suggestion(word, words.iter().copied(), || format!("one of: {}", words.join(", ")));
                 let message = format!("`{path}` is `{}`, which is unknown", shortened(word, 80));
                 self.wrong(node, message, Some(&hint));
             }
@@ -255,7 +255,8 @@ impl SchemaReader<'_> {
                     }
                     let known: Vec<&str> =
                         known.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
-                    let hint = near_or(key, "known", &known);
+                    let hint =
+                        suggestion(key, known.iter().copied(), || format!("known: {}", known.join(", ")));
                     let place = if name.is_empty() { String::new() } else { format!(" in `{name}`") };
                     let message = format!("unknown {} `{}`{place}", self.noun, shortened(key, 80));
                     self.found.error_with_hint(entry.key_span.clone(), message, hint);
@@ -288,19 +289,10 @@ fn says_nothing(node: &Node) -> bool {
     }
 }
 
-/// The texts of a list, or the one text.
 fn words_of(rule: &Value) -> Vec<&str> {
     match rule {
         Value::Array(words) => words.iter().filter_map(Value::as_str).collect(),
         word => word.as_str().into_iter().collect(),
-    }
-}
-
-/// The name that was probably meant, or all of them.
-fn near_or(name: &str, lead: &str, known: &[&str]) -> String {
-    match nearest(name, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("{lead}: {}", known.join(", ")),
     }
 }
 

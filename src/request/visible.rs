@@ -17,7 +17,6 @@ const CAUSES: &str = "
     throttled block warp
 ";
 const FAMILIES: &[&str] = &["normal", "large", "small", "constant", "ramp", "spikes"];
-/// Letters of a message.
 const MESSAGE_MAX: usize = 2000;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -29,27 +28,28 @@ pub struct VisibleVerdict {
 
 /// What of an evaluation's verdict the reader may know.
 pub fn verdict(evaluation: &Evaluation, errors: &[CompilerHint], visibility: Visibility) -> VisibleVerdict {
-    let own = &evaluation.verdict;
+    let verdict = &evaluation.verdict;
     if visibility == Visibility::Owner {
-        let (cause, message) = (own.cause.clone(), own.message.clone());
-        return VisibleVerdict { cause, message, evidence: json!(own.evidence) };
+        let (cause, message) = (verdict.cause.clone(), verdict.message.clone());
+        return VisibleVerdict { cause, message, evidence: json!(verdict.evidence) };
     }
-    let cause = own.cause.clone().filter(|cause| is_known(cause));
+    let cause = verdict.cause.clone().filter(|cause| is_known(cause));
     let failed =
         evaluation.gates.iter().find(|report| report.state == evo_protocol::verdict::GateState::Fail);
     let mut evidence = json!({});
     if let Some(gate) = failed {
         evidence["gate"] = gate.gate.as_str().into();
     }
-    let family = own.evidence.get("family").and_then(Value::as_str);
+    let family = verdict.evidence.get("family").and_then(Value::as_str);
     if let Some(family) = family.filter(|family| FAMILIES.contains(family)) {
         evidence["family"] = family.into();
     }
-    VisibleVerdict { cause, message: message(own, errors), evidence }
+    VisibleVerdict { cause, message: message(verdict, errors), evidence }
 }
 
 fn is_known(cause: &str) -> bool {
-    Cause::ALL.iter().any(|own| own.as_str() == cause) || CAUSES.split_whitespace().any(|own| own == cause)
+    Cause::ALL.iter().any(|known| known.as_str() == cause)
+        || CAUSES.split_whitespace().any(|known| known == cause)
 }
 
 /// One that names nothing of the run: the compiler's own words on the candidate's text, else a sentence for the kind.

@@ -210,24 +210,11 @@ pub fn first_verdict_version() -> u32 {
     1
 }
 
-/// What makes a section: studies with equal keys compete for one champion.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SectionKey {
-    kernel: String,
-    space_hash: String,
-    problems: Vec<String>,
-    device: (String, String, String),
-}
-
 impl LeaderboardSection {
-    pub fn key(&self) -> SectionKey {
-        let device = &self.device;
-        SectionKey {
-            kernel: self.kernel.clone(),
-            space_hash: self.space_hash.to_string(),
-            problems: self.problems.clone(),
-            device: (device.kind.as_str().to_string(), device.name.clone(), device.arch.clone()),
-        }
+    /// What makes a section: studies with equal keys compete for one champion.
+    pub fn key(&self) -> impl Ord + use<> {
+        let DeviceInfo { kind, name, arch, .. } = self.device.clone();
+        (self.kernel.clone(), self.space_hash.to_string(), self.problems.clone(), kind.as_str(), name, arch)
     }
 
     pub fn entries(&self) -> impl Iterator<Item = &RankedEntry> {

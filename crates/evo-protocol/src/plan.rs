@@ -53,14 +53,12 @@ pub struct ProblemPlan {
     pub bytes: Option<f64>,
 }
 
-/// A buffer with its extents known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BufferPlan {
     pub name: String,
     pub dtype: DType,
     pub shape: Vec<u64>,
     pub role: Role,
-    /// What it holds before a call.
     pub fill: Fill,
     /// The variable of the module that holds it during a call (`__constant__`, `__device__`); without one, entry points
     /// take it as a pointer.
@@ -85,7 +83,6 @@ impl BufferPlan {
         self.view.as_ref().map_or_else(|| self.shape.clone(), OutputView::shape)
     }
 
-    /// Number of values that are compared.
     pub fn compared_elements(&self) -> u64 {
         self.compared_shape().iter().product()
     }
@@ -102,13 +99,11 @@ impl BufferPlan {
         self.view.as_ref().map(|view| view.places(&self.shape))
     }
 
-    /// Coordinates of one of the compared values.
     pub fn compared_at(&self, index: u64) -> Vec<u64> {
         self.view.as_ref().map_or_else(|| coordinates(index, &self.shape), |view| view.at(index))
     }
 }
 
-/// A scalar with its value known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScalarPlan {
     pub name: String,
@@ -118,14 +113,12 @@ pub struct ScalarPlan {
     pub integer: Option<i64>,
 }
 
-/// One launch with all numbers known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LaunchPlan {
     pub entry: String,
     /// Blocks in x, y, z. Signed 64-bit so that a zero or an overflow is seen and refused.
     pub grid: [i64; 3],
     pub block: [i64; 3],
-    /// Dynamic shared memory, bytes.
     pub shared_bytes: i64,
     /// Cluster extents in blocks, where the launch asks for clusters.
     pub cluster: Option<[i64; 3]>,
@@ -135,7 +128,6 @@ pub struct LaunchPlan {
     /// The buffer that the L2 cache is to keep during the launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub l2_persist: Option<L2Persist>,
-    /// What the entry point receives, in order.
     pub arguments: Vec<ArgumentRef>,
 }
 
@@ -154,15 +146,11 @@ pub struct L2Persist {
 pub enum ArgumentRef {
     /// Position in `ProblemPlan::buffers`.
     Buffer(usize),
-    /// Position in `ProblemPlan::scalars`.
     Scalar(usize),
-    /// Position in `ProblemPlan::tensor_maps`.
     TensorMap(usize),
-    /// Position in `ProblemPlan::literals`.
     Literal(usize),
 }
 
-/// What a kernel does with a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -190,7 +178,6 @@ impl Role {
     }
 }
 
-/// How an input is filled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fill {

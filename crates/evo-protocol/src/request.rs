@@ -167,7 +167,6 @@ pub struct RequestLimits {
     pub total_s: Option<f64>,
 }
 
-/// What is told beside the verdict.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(deny_unknown_fields)]
@@ -189,7 +188,6 @@ pub enum Visibility {
 }
 
 impl EvaluationRequest {
-    /// Whether the task is asked for, and no verdict.
     pub fn asks_task(&self) -> bool {
         self.ask.is_some()
     }
@@ -204,7 +202,6 @@ impl EvaluationRequest {
 }
 
 impl RequestedCandidate {
-    /// A source of its own.
     pub fn source(&self) -> Option<&str> {
         self.sources.as_ref()?.first().map(|source| source.content.as_str())
     }
@@ -223,7 +220,6 @@ impl RequestedCandidate {
 }
 
 impl EvaluationLevel {
-    /// Whether it takes a time.
     pub fn is_timed(self) -> bool {
         self >= EvaluationLevel::Quick
     }
@@ -287,7 +283,6 @@ pub struct ToolArguments {
     pub verdict: Option<String>,
 }
 
-/// The schema of everything that tools take.
 pub fn tool_arguments() -> Schema {
     schema::of_read::<ToolArguments>("evo.tool-arguments.v1", "what tools take")
 }

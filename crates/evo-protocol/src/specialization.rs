@@ -20,7 +20,6 @@ impl Specialization {
         Specialization(names.iter().filter_map(pair).collect())
     }
 
-    /// Whether one binary serves every problem.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -29,7 +28,6 @@ impl Specialization {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
-    /// Whether code with these constants computes a problem of these sizes.
     pub fn serves(&self, sizes: &BTreeMap<String, i64>) -> bool {
         self.0.iter().all(|(name, value)| sizes.get(name) == Some(value))
     }

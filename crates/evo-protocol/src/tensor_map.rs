@@ -16,7 +16,6 @@ pub const BASE_ALIGNMENT: u64 = 16;
 
 const BOX_MAX: i64 = 256;
 const DIM_MAX: i64 = 1 << 31;
-/// Strides are less than this, bytes.
 const STRIDE_END: i64 = 1 << 40;
 /// What strides, and the inner dimension of a box, are multiples of, bytes.
 const UNIT: i64 = 16;
@@ -40,7 +39,6 @@ pub struct TensorMap {
     /// Elements of the box that one copy moves, in each dimension.
     #[serde(rename = "box")]
     pub extents: Vec<i64>,
-    /// How rows of the box are permuted in shared memory.
     pub swizzle: Swizzle,
     pub fill: OutsideFill,
 }
@@ -94,7 +92,6 @@ pub enum OutsideFill {
 pub struct BrokenRule {
     /// Which list, and where in it.
     pub part: MapPart,
-    /// What is wrong, and the rule.
     pub message: String,
 }
 
@@ -156,7 +153,6 @@ impl TensorMap {
         broken_unless(fits, MapPart::Stride(place), format!("{shown}: {rule}"))
     }
 
-    /// The inner dimension of the box, in bytes.
     fn check_row(&self) -> Result<(), BrokenRule> {
         let (elements, bytes) = (self.extents[0], self.extents[0] * self.dtype.bytes() as i64);
         let shown = format!("is {elements} elements of `{}` ({bytes} bytes)", self.dtype.as_str());

@@ -94,15 +94,11 @@ impl fmt::Display for VerdictKind {
 #[serde(rename_all = "snake_case")]
 pub enum VerdictClass {
     Ok,
-    /// Refused before any work.
     Reject,
-    /// Rendering or compiling failed.
     Compile,
     /// Not run, by choice: neither a failure nor measured.
     PassedOver,
-    /// Could not be launched.
     Launch,
-    /// Did not end.
     Hang,
     /// Correct as far as checked, but abandoned as a loser.
     Slow,
@@ -110,13 +106,11 @@ pub enum VerdictClass {
     Wrong,
     /// Its time cannot be believed.
     Timing,
-    /// Its time is not stable.
     Noisy,
     /// Our own trouble.
     Harness,
 }
 
-/// A verdict with its cause and what was seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     pub kind: VerdictKind,
@@ -177,7 +171,6 @@ impl Verdict {
         self.with(Verdict::IN_DOUBT, true)
     }
 
-    /// Whether it has to be seen again before it counts.
     pub fn is_in_doubt(&self) -> bool {
         self.evidence.get(Verdict::IN_DOUBT).is_some()
     }
@@ -287,7 +280,6 @@ words! {
     }
 }
 
-/// What one gate answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GateState {
@@ -299,7 +291,6 @@ pub enum GateState {
     NotRun,
 }
 
-/// A gate's answer with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GateReport {
     pub gate: Gate,
@@ -310,10 +301,8 @@ pub struct GateReport {
     /// One line: what was checked, or why it did not run.
     #[serde(default)]
     pub message: String,
-    /// Numbers behind it.
     #[serde(default, skip_serializing_if = "Evidence::is_empty")]
     pub evidence: Evidence,
-    /// Wall time it took, milliseconds.
     #[serde(default)]
     pub elapsed_ms: f64,
 }
@@ -321,7 +310,6 @@ pub struct GateReport {
 impl GateReport {
     /// The evidence by which `tiny_shapes` says that there was no shape to run, with [`Self::NOT_CHECKED`].
     pub const TAILS: &'static str = "tails";
-    /// See [`Self::TAILS`].
     pub const NOT_CHECKED: &'static str = "not_checked";
     /// The evidence that names derived shapes which the reference does not take.
     pub const NOT_TAKEN: &'static str = "shapes_not_taken";

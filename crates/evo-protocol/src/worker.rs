@@ -34,7 +34,6 @@ pub struct Frame<T> {
     pub body: T,
 }
 
-/// A built-in reference as kernels of the device, compiled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReferenceKernels {
     pub name: String,
@@ -166,7 +165,6 @@ pub enum Request {
     Shutdown,
 }
 
-/// A GPU that was not opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DescribedGpu {
     pub name: String,
@@ -216,7 +214,6 @@ pub enum Response {
     },
     GateDone(Box<GateAnswer>),
     Measured(Box<MeasureAnswer>),
-    /// Two candidates timed against each other.
     Paired(PairedTimes),
     /// The launches were made and have ended without an error.
     Ran {
@@ -314,7 +311,6 @@ impl MeasureAnswer {
     }
 }
 
-/// One block of samples, or the verdict that prevented it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BlockAnswer {
     /// Nanoseconds a call, in the order in which they were taken.

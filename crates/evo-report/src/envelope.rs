@@ -20,18 +20,15 @@ pub struct CallFacts {
     pub command: String,
     /// Space, kernel and configuration that are judged.
     pub candidate: Option<Value>,
-    /// The device's name.
     pub device: Option<String>,
     /// Device, driver, seed and problems.
     pub conditions: Option<Value>,
     pub limits: Option<LimitsReport>,
-    /// A command line that does the same again.
     pub repro: String,
     /// What the object of a call that is cut off has all the same.
     pub so_far: Option<KnownSoFar>,
 }
 
-/// What is known before a command is done.
 #[derive(Clone, Debug)]
 pub struct KnownSoFar {
     pub own: Value,

@@ -101,7 +101,6 @@ impl Talk {
         }
     }
 
-    /// Where the run stands, for logs.
     fn say_progress(&mut self) {
         let line = lock(&self.tally).line();
         self.say(&line);

@@ -14,7 +14,6 @@ use crate::report::text::time;
 /// Verdicts by which the rate is measured: enough to be steady, few enough to follow a change.
 const WINDOW: usize = 32;
 
-/// Verdicts before a rate means anything.
 const RATE_LEAST: usize = 3;
 
 #[derive(Clone, Debug)]
