@@ -3,7 +3,7 @@
 // Comments here are help texts, in which `[SPACE]` is an optional argument and not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 use super::args::{
     BuildArgs, CacheArgs, CompileArgs, LeaderboardArgs, PreflightArgs, RenderArgs, SelftestArgs, SweepArgs,
@@ -19,7 +19,7 @@ use super::history::{HistoryArgs, RestoreArgs};
 use super::init::{ImportArgs, InitArgs};
 use super::invert::InvertArgs;
 use super::man::{CompletionsArgs, ManArgs};
-use super::mcp::{McpArgs, ServeArgs};
+use super::mcp::McpArgs;
 use super::micro::MicroArgs;
 use super::one_args::TestOneArgs;
 use super::profile::ProfileArgs;
@@ -40,6 +40,16 @@ use super::test_one::{JudgeArgs, LevelArgs};
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// `evo serve`
+#[derive(Clone, Debug, Args)]
+pub struct ServeArgs {
+    /// Speak the Model Context Protocol: evo's commands as tools, for which `--device`, `--out`, `--visibility` and `--time-limit` hold
+    #[arg(long, conflicts_with_all = ["words", "space", "request", "serve", "stdin", "quick", "emit", "json"])]
+    pub mcp: bool,
+    #[command(flatten)]
+    pub evaluate: EvaluateArgs,
 }
 
 /// The commands.

@@ -11,11 +11,11 @@ use super::answer::Answer;
 use super::answers::{self, UNKNOWN};
 use super::args::BuildArgs;
 use super::call::Call;
-use super::command_line::{Cli, Command};
+use super::command_line::{Cli, Command, ServeArgs};
 use super::error::CliError;
 use super::evaluate::EvaluateArgs;
 use super::exit_code::ExitCode;
-use super::mcp::{McpArgs, ServeArgs};
+use super::mcp::McpArgs;
 use super::one_args::{RunArgs, TestOneArgs};
 use super::report::{ReportArgs, WatchArgs};
 use super::test_one::{Level, LevelArgs, SanitizeCandidate};
@@ -56,7 +56,7 @@ pub fn main() -> process::ExitCode {
             dispatch(&command, &call)
         }
         Err(error) => {
-            misread_as = Some(misread(&call, &error));
+            misread_as = Some(misread(&call, &error, &words));
             Ok(Answer::from(ExitCode::Done))
         }
     });
@@ -108,7 +108,7 @@ fn command_name(words: &[String]) -> String {
 }
 
 /// What a command line comes to that runs nothing: help and version on stdout, or what is wrong with it.
-fn misread(call: &Call, error: &clap::Error) -> ExitCode {
+fn misread(call: &Call, error: &clap::Error, words: &[String]) -> ExitCode {
     // `--help` and `--version` come as errors too, and their text goes to stdout.
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match output::written(error.print().and_then(|()| io::stdout().flush())) {
@@ -120,10 +120,26 @@ fn misread(call: &Call, error: &clap::Error) -> ExitCode {
         };
     }
     let _ = error.print();
+    if let Some(hint) = moved(words) {
+        output::say(&format!("hint: {hint}"));
+    }
     if call.is_json() {
         call.finish_quietly(usage(error, &call.facts().command));
     }
     ExitCode::Usage
+}
+
+/// Where something is that was here in earlier versions.
+fn moved(words: &[String]) -> Option<&'static str> {
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["bench-search", ..] => {
+            Some("bench-search is a command of the lab: cargo run --release -p evo-lab -- bench-search")
+        }
+        ["selftest", "alarms" | "crash" | "gates" | "latency" | "ptx" | "references", ..] => {
+            Some("tests of the judge have a program of their own: cargo run --release -p evo-selftest --")
+        }
+        _ => None,
+    }
 }
 
 /// The same as an error of a command: its message, and the lines that help.
@@ -167,12 +183,13 @@ fn served(arguments: &ServeArgs, call: &Call) -> Result<Answer, CliError> {
         evaluate.requests.serve = true;
         return evaluated(&evaluate, call);
     }
-    mcp::run(&McpArgs {
+    let settings = McpArgs {
         device: evaluate.one.run.device,
         out: evaluate.one.candidate.out,
         visibility: evaluate.requests.visibility.unwrap_or(Visibility::Agent),
         time_limit: evaluate.time_limit,
-    })
+    };
+    mcp::run(&settings, answers::command)
 }
 
 /// What `evo test-one` with these options is short for: a preset of the same judge, with its own usual values.
@@ -261,9 +278,9 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Selftest(arguments) => selftest::run(arguments, call),
         Command::Cache(arguments) => cache::run(arguments),
         Command::Serve(arguments) => served(arguments, call),
-        Command::Mcp(arguments) => mcp::run(arguments),
+        Command::Mcp(arguments) => mcp::run(arguments, answers::command),
         Command::Worker(arguments) => worker::run(arguments).map(Answer::from),
-        Command::Completions(arguments) => man::completions(arguments).map(Answer::from),
-        Command::Man(arguments) => man::run(arguments).map(Answer::from),
+        Command::Completions(arguments) => man::completions(arguments, Cli::command()).map(Answer::from),
+        Command::Man(arguments) => man::run(arguments, Cli::command()).map(Answer::from),
     }
 }

@@ -3,11 +3,10 @@
 
 use std::io;
 
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_mangen::Man;
 use evo_space::document::suggestion;
 
-use super::command_line::Cli;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::output;
@@ -27,23 +26,18 @@ pub struct ManArgs {
     pub command: Vec<String>,
 }
 
-pub fn completions(arguments: &CompletionsArgs) -> Result<ExitCode, CliError> {
+pub fn completions(arguments: &CompletionsArgs, mut root: Command) -> Result<ExitCode, CliError> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Cli::command(), "evo", &mut script);
+    clap_complete::generate(arguments.shell, &mut root, "evo", &mut script);
     output::stdout(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::Done)
 }
 
-pub fn run(arguments: &ManArgs) -> Result<ExitCode, CliError> {
-    output::stdout(&page(&root(), &arguments.command)?)?;
-    Ok(ExitCode::Done)
-}
-
-fn root() -> Command {
-    let mut root = Cli::command();
+pub fn run(arguments: &ManArgs, mut root: Command) -> Result<ExitCode, CliError> {
     // Gives each command the whole of its name, `evo selftest device`.
     root.build();
-    root
+    output::stdout(&page(&root, &arguments.command)?)?;
+    Ok(ExitCode::Done)
 }
 
 /// The page of a command, with its own commands behind it.
@@ -78,7 +72,16 @@ fn documented(command: &Command) -> impl Iterator<Item = &Command> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::cli::command_line::Cli;
+
+    fn root() -> Command {
+        let mut root = Cli::command();
+        root.build();
+        root
+    }
 
     #[test]
     fn every_command_has_a_page_with_its_options() {

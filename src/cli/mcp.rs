@@ -8,18 +8,17 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use evo_protocol::request::Visibility;
+use schemars::Schema;
 
 use super::answer::Answer;
-use super::answers;
 use super::error::CliError;
-use super::evaluate::EvaluateArgs;
 use super::exit_code::ExitCode;
 use super::limits::duration;
 use super::output;
 use crate::mcp::{self, ToolSettings};
 use crate::request::emit::EmitForm;
 
-pub fn run(arguments: &McpArgs) -> Result<Answer, CliError> {
+pub fn run(arguments: &McpArgs, schema_of: fn(&str) -> Option<Schema>) -> Result<Answer, CliError> {
     let harness = |error: io::Error| CliError::harness(format!("cannot serve: {error}"));
     let visibility = if arguments.visibility == Visibility::Owner { "owner" } else { "agent" };
     let options = vec![
@@ -28,11 +27,8 @@ pub fn run(arguments: &McpArgs) -> Result<Answer, CliError> {
         ("visibility", visibility.to_string()),
         ("time-limit", format!("{}s", arguments.time_limit.as_secs().max(1))),
     ];
-    let settings = ToolSettings {
-        program: std::env::current_exe().map_err(harness)?,
-        options,
-        schema_of: answers::command,
-    };
+    let program = std::env::current_exe().map_err(harness)?;
+    let settings = ToolSettings { program, options, schema_of };
     let tools: Vec<&str> = mcp::names().collect();
     output::say(&format!("note: serving {} on stdin and stdout until stdin ends", tools.join(", ")));
     mcp::serve(settings, io::BufReader::new(io::stdin()), Box::new(io::stdout())).map_err(harness)?;
@@ -54,16 +50,6 @@ pub struct McpArgs {
     /// Longest wait for an answer of `evaluate` and `compare`
     #[arg(long = "time-limit", value_name = "TIME", default_value = "300s", value_parser = duration, allow_negative_numbers = true)]
     pub time_limit: Duration,
-}
-
-/// `evo serve`
-#[derive(Clone, Debug, Args)]
-pub struct ServeArgs {
-    /// Speak the Model Context Protocol: evo's commands as tools, for which `--device`, `--out`, `--visibility` and `--time-limit` hold
-    #[arg(long, conflicts_with_all = ["words", "space", "request", "serve", "stdin", "quick", "emit", "json"])]
-    pub mcp: bool,
-    #[command(flatten)]
-    pub evaluate: EvaluateArgs,
 }
 
 /// Who reads answers, as a flag says it.

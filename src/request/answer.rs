@@ -5,7 +5,7 @@
 use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::envelope::{EnvelopeError, ErrorCode, ErrorPlace};
 use evo_protocol::evaluation::Evaluation;
-use evo_protocol::known::told;
+use evo_protocol::known::{because, told};
 use evo_protocol::leaderboard::PairedProblem;
 use evo_protocol::request::{EvaluationLevel, Visibility};
 use evo_protocol::verdict::{Gate, GateReport, GateState, VerdictClass, VerdictKind};
@@ -105,7 +105,7 @@ pub fn judged(head: &AnswerHead, request: &JudgedRequest<'_>) -> Value {
         "sol_score": roofline_share(&request.times),
         "fast_p": speedup.map(|speedup| u8::from(speedup.value > 1.0)),
     });
-    let mut answer = json!({
+    let answer = json!({
         "schema": "evo.evaluate.answer",
         "version": 1,
         "status": if class == VerdictClass::Harness { "harness_error" } else { "done" },
@@ -172,7 +172,7 @@ pub fn judged(head: &AnswerHead, request: &JudgedRequest<'_>) -> Value {
         path if path.starts_with("feedback.hints.") => "no line of the source is known for it",
         _ => "the compiler does not say",
     };
-    explain(&mut answer, not_told);
+    let mut answer = explained(answer, not_told);
     head.put_on(&mut answer);
     answer
 }
@@ -200,34 +200,22 @@ pub fn without_verdict(
     let absent = "level_reached cause correctness performance scores features feedback best provenance cost hashes \
                   repro acceptance";
     absent.split_whitespace().for_each(|name| answer[name] = Value::Null);
-    explain(&mut answer, |_| "nothing was judged: see `error`");
+    let mut answer = explained(answer, |_| "nothing was judged: see `error`");
     head.put_on(&mut answer);
     answer
 }
 
 /// Gives every null of an answer its reason, by dotted path.
-fn explain<'r>(answer: &mut Value, reason: impl Fn(&str) -> &'r str) {
-    fn nulls(value: &Value, path: &str, found: &mut Vec<String>) {
-        let below = |name: &str| if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
-        match value {
-            Value::Null => found.push(path.to_string()),
-            // These are as they came, and what is in them has no reason of ours.
-            _ if ["error", "evidence", "feedback.profile"].contains(&path) => {}
-            Value::Object(fields) => {
-                fields.iter().for_each(|(name, value)| nulls(value, &below(name), found))
-            }
-            Value::Array(items) => {
-                items.iter().enumerate().for_each(|(at, item)| nulls(item, &below(&at.to_string()), found));
-            }
-            _ => {}
-        }
-    }
-    let mut found = Vec::new();
-    nulls(answer, "", &mut found);
-    found.retain(|path| path != "error");
-    found.sort();
-    let reasons: Map<String, Value> = found.iter().map(|path| (path.clone(), reason(path).into())).collect();
-    answer["reasons"] = reasons.into();
+fn explained<'r>(answer: Value, reason: impl Fn(&str) -> &'r str) -> Value {
+    // These are as they came, and what is in them has no reason of ours.
+    let is_ours = |path: &str| {
+        let others = ["error.", "evidence.", "feedback.profile."];
+        path != "error" && !others.iter().any(|lead| path.starts_with(lead))
+    };
+    let why = |path: &str| is_ours(path).then(|| reason(path).to_string());
+    let (mut answer, reasons) = told(&because(answer, &why));
+    answer["reasons"] = json!(reasons);
+    answer
 }
 
 pub fn refused(error: &RequestError, head: AnswerHead) -> Value {

@@ -88,11 +88,10 @@ impl CandidateBuild {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InstrumentedBuild {
+    /// It compiled.
     Binary(BinaryRef),
     /// It did not compile, which is not the variant's fault: the variant itself did.
-    Failed {
-        why: String,
-    },
+    Failed { why: String },
 }
 
 /// A binary by hash, with the path under which a local worker finds it.

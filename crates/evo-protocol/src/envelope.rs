@@ -18,7 +18,7 @@ use crate::words::words;
 pub const ENVELOPE_VERSION: u32 = 1;
 
 /// What a command's object says beside the command's own fields.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CommandEnvelope {
     /// `evo.COMMAND`; `evo.unknown` where the command line names no command.
     pub schema: String,
@@ -55,10 +55,11 @@ impl CommandEnvelope {
         ["error", "error.hint", "error.place", "error.place.line", "error.place.column", "limits.hit"];
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EnvelopeStatus {
     /// It did what it was asked to do, and what it judged passed.
+    #[default]
     Pass,
     /// A gate or a comparison failed.
     Fail,
@@ -131,7 +132,7 @@ impl ErrorPlace {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitsReport {
     /// For compiling one variant.
     pub compile_s: Option<f64>,

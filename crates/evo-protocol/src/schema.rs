@@ -1,10 +1,8 @@
 //! JSON Schemas of what evo writes for other programs, derived from the types; `evo explain --schema NAME` prints one.
 
-use std::borrow::Cow;
-
 use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, Schema, json_schema};
 use serde_json::{Map, Value, json};
 
 use crate::envelope::{CommandEnvelope, ENVELOPE_VERSION};
@@ -62,39 +60,20 @@ pub fn envelope() -> Schema {
     of::<CommandEnvelope>("evo.envelope.v1", "evo envelope")
 }
 
-/// A configuration as files show it.
-pub struct ConfigurationObject;
+/// Parameter names to values, in declared order.
+#[derive(JsonSchema)]
+#[schemars(
+    rename = "Configuration",
+    extend("additionalProperties" = { "type": ["integer", "number", "boolean", "string"] })
+)]
+#[expect(dead_code, reason = "only its schema is of use")]
+pub struct ConfigurationObject(Map<String, Value>);
 
-impl JsonSchema for ConfigurationObject {
-    fn schema_name() -> Cow<'static, str> {
-        "Configuration".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "Parameter names to values, in declared order.",
-            "type": "object",
-            "additionalProperties": { "type": ["integer", "number", "boolean", "string"] },
-        })
-    }
-}
-
-/// A content hash as files show it.
-pub struct HashText;
-
-impl JsonSchema for HashText {
-    fn schema_name() -> Cow<'static, str> {
-        "ContentHash".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "The first 128 bits of a BLAKE3 hash.",
-            "type": "string",
-            "pattern": "^[0-9a-f]{32}$",
-        })
-    }
-}
+/// The first 128 bits of a BLAKE3 hash.
+#[derive(JsonSchema)]
+#[schemars(rename = "ContentHash", extend("pattern" = "^[0-9a-f]{32}$"))]
+#[expect(dead_code, reason = "only its schema is of use")]
+pub struct HashText(String);
 
 /// The schema of a type as it is written (not: as it may be read).
 pub fn of<T: JsonSchema>(id: &str, title: &str) -> Schema {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use evo_protocol::envelope::{CommandEnvelope, LimitsReport};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// The answer of a command that has nothing beside its `result`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -21,7 +21,6 @@ pub struct CallFacts {
     /// Space, kernel and configuration that are judged.
     pub candidate: Option<Value>,
     pub device: Option<String>,
-    /// Device, driver, seed and problems.
     pub conditions: Option<Value>,
     pub limits: Option<LimitsReport>,
     pub repro: String,
@@ -39,29 +38,27 @@ pub struct KnownSoFar {
 
 /// Gives fields of an envelope that are null their reasons, where they have none yet.
 pub fn explain_nulls(envelope: &mut CommandEnvelope) {
-    let ended_early = envelope.error.is_some();
-    let absent = match ended_early {
-        true => "the command ended before this was known",
-        false => "this command has none",
+    let early = "the command ended before this was known";
+    let (absent, no_result) = match envelope.error {
+        Some(_) => (early, early),
+        None => ("this command has none", "the command's own fields are the result"),
     };
-    let no_result = if ended_early { absent } else { "the command's own fields are the result" };
-    let mut nulls = vec![
-        ("candidate", envelope.candidate.is_none(), absent),
-        ("device", envelope.device.is_none(), absent),
-        ("conditions", envelope.conditions.is_none(), absent),
-        ("limits", envelope.limits.is_none(), absent),
-        ("result", envelope.result.is_none(), no_result),
-    ];
-    if let Some(limits) = &envelope.limits {
-        nulls.extend([
-            ("limits.compile_s", limits.compile_s.is_none(), "the command compiles nothing within a limit"),
-            ("limits.device_s", limits.device_s.is_none(), "the command runs nothing within a limit"),
-            ("limits.tool_s", limits.tool_s.is_none(), "the command runs no outside program"),
-            ("limits.total_s", limits.total_s.is_none(), "off: `--limit-total` sets it"),
-        ]);
-    }
-    for (path, _, reason) in nulls.into_iter().filter(|(_, is_null, _)| *is_null) {
-        envelope.reasons.entry(path.to_string()).or_insert_with(|| reason.to_string());
+    let fields = json!(envelope);
+    for (path, reason) in [
+        ("candidate", absent),
+        ("device", absent),
+        ("conditions", absent),
+        ("limits", absent),
+        ("result", no_result),
+        ("limits.compile_s", "the command compiles nothing within a limit"),
+        ("limits.device_s", "the command runs nothing within a limit"),
+        ("limits.tool_s", "the command runs no outside program"),
+        ("limits.total_s", "off: `--limit-total` sets it"),
+    ] {
+        let field = fields.pointer(&format!("/{}", path.replace('.', "/")));
+        if field.is_some_and(Value::is_null) {
+            envelope.reasons.entry(path.to_string()).or_insert_with(|| reason.to_string());
+        }
     }
 }
 
@@ -100,7 +97,7 @@ fn fields_beside(envelope: &CommandEnvelope, own: &str) -> serde_json::Result<(V
 
 #[cfg(test)]
 mod tests {
-    use evo_protocol::envelope::{EnvelopeError, EnvelopeStatus, ErrorCode};
+    use evo_protocol::envelope::{EnvelopeError, ErrorCode};
 
     use super::*;
 
@@ -109,24 +106,14 @@ mod tests {
             compile_s: Some(120.0),
             device_s: Some(300.0),
             tool_s: Some(300.0),
-            total_s: None,
-            hit: None,
+            ..Default::default()
         };
         let mut envelope = CommandEnvelope {
             schema: "evo.space".into(),
             version: 1,
-            status: if error.is_some() { EnvelopeStatus::Error } else { EnvelopeStatus::Pass },
-            exit_code: 0,
             error,
-            candidate: None,
-            device: None,
-            conditions: None,
             limits: Some(limits),
-            elapsed_ms: 5.0,
-            repro: "evo space x.toml".into(),
-            result: None,
-            allowed_not_run: Vec::new(),
-            reasons: BTreeMap::new(),
+            ..Default::default()
         };
         explain_nulls(&mut envelope);
         envelope

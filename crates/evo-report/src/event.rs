@@ -14,16 +14,8 @@ use evo_journal::budget::StopReason;
 use evo_journal::record::LaneAccount;
 
 /// The reasons of `Stopped`, by their names in files.
-const STOP_REASONS: [&str; 8] = [
-    "space_exhausted",
-    "strategy_done",
-    "evaluations",
-    "wall",
-    "generations",
-    "interrupted",
-    "device_lost",
-    "harness",
-];
+const STOP_REASONS: &str =
+    "space_exhausted strategy_done evaluations wall generations interrupted device_lost harness";
 
 /// Something happened in a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -82,7 +74,7 @@ pub enum Event {
     Notice { message: String },
     /// The run ended.
     Stopped {
-        #[schemars(with = "String", extend("enum" = STOP_REASONS))]
+        #[schemars(with = "String", extend("enum" = STOP_REASONS.split(' ').collect::<Vec<_>>()))]
         reason: StopReason,
     },
 }
@@ -101,7 +93,6 @@ pub struct LaneLoad {
     pub left_seconds: Option<f64>,
 }
 
-/// One of several lanes.
 #[derive(Clone, Debug)]
 pub struct LaneProgress {
     pub account: LaneAccount,
@@ -110,7 +101,6 @@ pub struct LaneProgress {
     pub busy: f64,
 }
 
-/// What a lane is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaneActivity {
     Working,

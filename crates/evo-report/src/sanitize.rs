@@ -98,8 +98,8 @@ impl Sanitized<'_> {
 pub fn result(sanitized: &Sanitized<'_>) -> SanitizeResult {
     let look = sanitized.look;
     let findings: Vec<&SanitizerFinding> = look.findings().take(SHOWN).collect();
-    let silent = |name: &str| match name {
-        "argument" => "the address is not known, or not near a buffer of evo's".to_string(),
+    let silent = |path: &str| match path.rsplit('.').next() {
+        Some("argument") => "the address is not known, or not near a buffer of evo's".to_string(),
         _ => "the tool does not say".to_string(),
     };
     let verdict = sanitized.verdict();
