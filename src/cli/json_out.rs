@@ -29,10 +29,8 @@ enum OutStage {
     /// Nothing, or lines of a stream.
     Lines,
     /// An object that is written while it is made: the fields that it has, and what closes the last of them.
-    Open {
-        own: String,
-        closer: &'static str,
-    },
+    Open { own: String, closer: &'static str },
+    /// The one object is out.
     Ended,
 }
 

@@ -205,15 +205,16 @@ pub enum Response {
         detail: String,
     },
     /// The child lacks a binary; answered by `Provide`, then the request goes on.
-    Need {
-        hash: ContentHash,
-    },
+    Need { hash: ContentHash },
+    /// The answers are there.
     Prepared,
-    Loaded {
-        load_ms: f64,
-    },
+    /// The candidate is there.
+    Loaded { load_ms: f64 },
+    /// What a gate found.
     GateDone(Box<GateAnswer>),
+    /// A measurement, or the verdict that prevented it.
     Measured(Box<MeasureAnswer>),
+    /// Two candidates timed against each other.
     Paired(PairedTimes),
     /// The launches were made and have ended without an error.
     Ran {
@@ -225,23 +226,19 @@ pub enum Response {
     },
     /// A block's samples, or the verdict that prevented them.
     Sampled(Box<BlockAnswer>),
+    /// The inputs are written.
     HandedOut,
     Alive {
         canary_ns: f64,
         /// Free device memory, bytes.
         memory_free: Option<u64>,
     },
-    Clocks {
-        telemetry: Telemetry,
-    },
+    /// Clocks and power.
+    Clocks { telemetry: Telemetry },
     /// Last words of a dying worker, written from its fault handler.
-    Fault {
-        error: Box<DeviceError>,
-    },
+    Fault { error: Box<DeviceError> },
     /// The request itself could not be served.
-    Failed {
-        error: Box<DeviceError>,
-    },
+    Failed { error: Box<DeviceError> },
 }
 
 /// Where a buffer lies in the device's memory.
