@@ -22,7 +22,7 @@ use evo::replay::Recording;
 use evo::report::text;
 use evo::request::answer::AnswerHead;
 use evo::request::lines::RequestLine;
-use evo::task::{TaskForm, definition, files, module, workloads};
+use evo::task::{TaskForm, definition, folder, module, workloads};
 use evo_protocol::worker::{BufferSpan, Frame, Request, Response};
 use evo_space::diagnostic::Diagnostics;
 use evo_space::document;
@@ -247,15 +247,16 @@ pub fn task(bytes: &[u8]) {
                 continue;
             }
         };
-        let all = files(&own);
+        let files = folder(&own);
         let mut errors = Diagnostics::default();
-        let tree = document::parse(&all[0].text, &mut errors);
-        assert!(tree.is_some() && errors.list().is_empty(), "{errors:?}\n{}", all[0].text);
-        if let Err(errors) = SearchSpace::parse(&all[0].text) {
-            panic!("{errors:?}\n{}", all[0].text);
+        let tree = document::parse(&files.space, &mut errors);
+        assert!(tree.is_some() && errors.list().is_empty(), "{errors:?}\n{}", files.space);
+        if let Err(errors) = SearchSpace::parse(&files.space) {
+            panic!("{errors:?}\n{}", files.space);
         }
         // A comment of the skeleton ends with its line.
-        assert!(!all[1].text.lines().any(|line| line.ends_with('\\')), "{}", all[1].text);
+        let kernel = &files.beside[0].1;
+        assert!(!kernel.lines().any(|line| line.ends_with('\\')), "{kernel}");
     }
 }
 

@@ -593,7 +593,7 @@ fn export(
             numbers: None,
             folder: String::new(),
         };
-        let variant = export_plan::make(&wish, &FORMATS, arch).map_err(|error| match error.exit_code() {
+        let variant = export_plan::make(wish, &FORMATS, arch).map_err(|error| match error.exit_code() {
             ExitCode::Usage => {
                 Unhanded::Reason(error.to_string().lines().next().unwrap_or_default().to_string())
             }
@@ -605,8 +605,9 @@ fn export(
             path.parent().map_or(Ok(()), fs::create_dir_all)?;
             fs::write(path, &file.contents)?;
         }
-        let is_served =
-            |own: &&CrosscheckProblem| wish.problems.iter().any(|problem| problem.name == own.problem);
+        let is_served = |own: &&CrosscheckProblem| {
+            variant.wish.problems.iter().any(|problem| problem.name == own.problem)
+        };
         let own = problems.iter().filter(is_served);
         served.extend(own.map(|own| CrosscheckProblem { folder: folder.clone(), ..own.clone() }));
     }

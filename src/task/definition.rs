@@ -2,12 +2,10 @@
 
 use evo_kernel::foreign::{ForeignError, ForeignNode, Read, parsed, shown};
 use evo_kernel::label::is_label;
-use evo_protocol::dtype::DType;
 use evo_space::expr::Expr;
 use evo_space::value::Value;
 
-use super::model::{BenchmarkTask, TaskAxis, TaskAxisKind, TaskForm, TaskTensor, TensorShape};
-use super::names::{NameBook, label};
+use super::model::{BenchmarkTask, NameBook, TaskAxis, TaskAxisKind, TaskForm, TaskTensor, label};
 
 /// Most axes, inputs and outputs, each.
 const NAMES_MAX: usize = 256;
@@ -18,20 +16,6 @@ const DEPTH_MAX: usize = 8;
 
 const AXIS_HINT: &str = "an axis is { \"type\": \"const\", \"value\": 4096 }, { \"type\": \"var\" } or \
                          { \"type\": \"expr\", \"expression\": \"K // 2\" }";
-
-/// Types of tensors: the task's word, ours, and PyTorch's.
-const DTYPES: &[(&str, DType, &str)] = &[
-    ("float64", DType::F64, "float64"),
-    ("float32", DType::F32, "float32"),
-    ("float16", DType::F16, "float16"),
-    ("bfloat16", DType::Bf16, "bfloat16"),
-    ("int64", DType::I64, "int64"),
-    ("int32", DType::I32, "int32"),
-    ("int16", DType::I16, "int16"),
-    ("int8", DType::I8, "int8"),
-    ("uint8", DType::U8, "uint8"),
-    ("bool", DType::U8, "bool"),
-];
 
 /// A definition without workloads. `beside` is the text of a `reference.py` beside it, for a file that has none inside.
 pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Read<BenchmarkTask> {
@@ -55,7 +39,7 @@ pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Read<Benc
         let hint = "the reference is a Python source with a function `run` that takes the inputs in order";
         return Err(ForeignError::new("reference", "it has no function `run`", hint));
     }
-    let mut book = NameBook::default();
+    let mut book = NameBook::new();
     let axes = axes(&root.need_or("axes", AXIS_HINT)?, &mut book)?;
     let tensors = |key: &str, book: &mut NameBook| -> Read<Vec<TaskTensor>> {
         let node = root.need_or(key, "a definition has `inputs` and `outputs`")?;
@@ -63,7 +47,7 @@ pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Read<Benc
         all.iter().map(|(name, own)| tensor(name, own, &axes, book)).collect()
     };
     let (inputs, outputs) = (tensors("inputs", &mut book)?, tensors("outputs", &mut book)?);
-    if let Some(own) = outputs.iter().find(|own| own.shape == TensorShape::Scalar) {
+    if let Some(own) = outputs.iter().find(|own| own.shape.is_none()) {
         let place = format!("outputs.{}.shape", shown(&own.name));
         let hint = "give the output a shape in the task: a kernel writes its answer to memory";
         return Err(ForeignError::new(place, "an output that is a plain number is not supported", hint));
@@ -178,65 +162,14 @@ fn spelled(text: &str, axes: &[TaskAxis], place: &str, depth: usize) -> Read<Str
 fn tensor(name: &str, node: &ForeignNode<'_>, axes: &[TaskAxis], book: &mut NameBook) -> Read<TaskTensor> {
     let hint =
         "a tensor is { \"shape\": [\"M\", \"K\"], \"dtype\": \"float16\" }; a number has the shape null";
-    let (dtype, torch) = dtype(&node.need_or("dtype", hint)?)?;
-    let shape = match node.find("shape") {
-        None => TensorShape::Scalar,
-        Some(own) => TensorShape::Extents(
-            own.items()?
-                .iter()
-                .map(|one| match one.value.as_u64() {
-                    Some(_) => one.extent().map(|own| own.to_string()),
-                    None => spelled(one.text()?, axes, &one.place, DEPTH_MAX),
-                })
-                .collect::<Read<_>>()?,
-        ),
+    let extent = |node: &ForeignNode<'_>| match node.value.as_u64() {
+        Some(_) => node.extent().map(|extent| extent.to_string()),
+        None => spelled(node.text()?, axes, &node.place, DEPTH_MAX),
     };
-    Ok(task_tensor(
-        name,
-        (dtype, torch),
-        shape,
-        book,
-        "what the numbers mean, such as indices, the task does not say",
-    ))
-}
-
-/// A tensor, and what it is filled with where its type says so; `unsaid` is why that is a guess.
-pub(super) fn task_tensor(
-    name: &str,
-    (dtype, torch): (DType, &'static str),
-    shape: TensorShape,
-    book: &mut NameBook,
-    unsaid: &str,
-) -> TaskTensor {
-    let fill = match torch {
-        "bool" => Some(("{ uniform = [0, 2] }", "a boolean is a byte, 0 or 1")),
-        _ if !dtype.is_float() => Some(("{ uniform = [0, 100] }", unsaid)),
-        _ => None,
-    };
-    // Python's numbers are passed as C's usual types.
-    let scalar_type = match (dtype, torch) {
-        (_, "bool") => DType::I32,
-        (DType::F16 | DType::Bf16, _) => DType::F32,
-        (DType::I8 | DType::I16 | DType::U8, _) => DType::I32,
-        _ => dtype,
-    };
-    TaskTensor {
-        name: name.to_string(),
-        dtype: if shape == TensorShape::Scalar { scalar_type } else { dtype },
-        torch,
-        shape,
-        label: book.take(name),
-        fill: fill.map(|(fill, why)| (fill.to_string(), why.to_string())),
-        is_weight: false,
-    }
-}
-pub(super) fn dtype(node: &ForeignNode<'_>) -> Read<(DType, &'static str)> {
-    let word = node.text()?;
-    let known = DTYPES.iter().find(|(own, ..)| *own == word);
-    known.map(|(_, dtype, torch)| (*dtype, *torch)).ok_or_else(|| {
-        let names: Vec<&str> = DTYPES.iter().map(|(own, ..)| *own).collect();
-        node.unsupported(&format!("the type `{}`", shown(word)), &format!("evo has {}", names.join(", ")))
-    })
+    let dtype = node.need_or("dtype", hint)?;
+    let shape = node.find("shape").map(|shape| shape.items()?.iter().map(extent).collect()).transpose()?;
+    let unsaid = "what the numbers mean, such as indices, the task does not say";
+    TaskTensor::read(name, &dtype, shape, book, unsaid)
 }
 
 /// A result that can be an extent: whole, and 0 or more.

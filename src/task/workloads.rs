@@ -8,8 +8,7 @@ use evo_space::expr::Expr;
 use evo_space::value::Value;
 
 use super::definition::whole;
-use super::model::{BenchmarkTask, TaskAxisKind, TaskNumber, TaskWorkload, TensorShape};
-use super::names::label;
+use super::model::{BenchmarkTask, TaskAxisKind, TaskWorkload, label, scalar};
 
 /// Most of a task.
 const WORKLOADS_MAX: usize = 500;
@@ -109,10 +108,10 @@ fn workload(task: &BenchmarkTask, node: &ForeignNode<'_>, uuid: &str) -> Read<Ta
     for input in &task.inputs {
         let own = inputs.need(&input.name)?;
         let kind = own.need("type")?;
-        match (kind.text()?, &input.shape) {
-            ("random", TensorShape::Extents(_)) => {}
-            ("scalar", TensorShape::Scalar) => scalars.push(scalar(&own.need("value")?)?),
-            ("random", TensorShape::Scalar) => {
+        match (kind.text()?, input.shape.is_some()) {
+            ("random", true) => {}
+            ("scalar", false) => scalars.push(scalar(&own.need("value")?)?),
+            ("random", false) => {
                 return Err(kind.unsupported("a random number for a scalar", "give it a value"));
             }
             ("safetensors", _) => {
@@ -134,36 +133,20 @@ fn workload(task: &BenchmarkTask, node: &ForeignNode<'_>, uuid: &str) -> Read<Ta
     Ok(TaskWorkload { name: label(uuid, "workload"), axes, scalars })
 }
 
-fn scalar(node: &ForeignNode<'_>) -> Read<TaskNumber> {
-    if let Some(value) = node.value.as_bool() {
-        return Ok(TaskNumber::Whole(i64::from(value)));
-    }
-    match node.value.as_i64() {
-        Some(value) => Ok(TaskNumber::Whole(value)),
-        None => Ok(TaskNumber::Real(node.number()?)),
-    }
-}
-
 /// Whether every extent of every tensor is a whole number at these sizes.
 fn fits(task: &BenchmarkTask, axes: &[u64], place: &str) -> Read<()> {
     let size = |name: &str| {
         let at = task.variable().position(|own| own.label == name)?;
         Some(Value::Int(i64::try_from(*axes.get(at)?).ok()?))
     };
-    let of_tensor = |shape: &TensorShape| match shape {
-        TensorShape::Extents(all) => all.clone(),
-        TensorShape::Scalar => Vec::new(),
-    };
-    let mut extents: Vec<String> =
-        task.inputs.iter().chain(&task.outputs).flat_map(|own| of_tensor(&own.shape)).collect();
-    extents.extend(task.axes.iter().filter_map(|own| match &own.kind {
-        TaskAxisKind::Expr(text) => Some(text.clone()),
+    let of_axes = task.axes.iter().filter_map(|axis| match &axis.kind {
+        TaskAxisKind::Expr(text) => Some(text),
         _ => None,
-    }));
-    for text in extents {
-        let value = Expr::parse(&text).and_then(|expr| expr.evaluate(&size));
+    });
+    for text in task.tensors().filter_map(|tensor| tensor.shape.as_ref()).flatten().chain(of_axes) {
+        let value = Expr::parse(text).and_then(|expr| expr.evaluate(&size));
         if value.ok().as_ref().and_then(whole).is_none() {
-            let what = format!("the extent `{}` is not a whole number from 0 there", shown(&text));
+            let what = format!("the extent `{}` is not a whole number from 0 there", shown(text));
             return Err(ForeignError::new(place, what, "give the axes values that fit"));
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::error::ExportError;
 use crate::files::ExportFile;
 use crate::formula::{ExportFormula, FormulaNames, Truth};
-use crate::names::Identifiers;
+use crate::model::identifiers;
 use crate::templates::{EXACT_HPP, EXACT_PY, render};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,7 +25,7 @@ pub struct DispatchRule {
     pub variant: usize,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dispatch {
     pub kernel: String,
     /// Names of sizes.
@@ -43,7 +43,7 @@ pub struct Dispatch {
 }
 
 pub fn files(dispatch: &Dispatch, evo: &str) -> Result<Vec<ExportFile>, ExportError> {
-    let mut identifiers = Identifiers::default();
+    let mut identifiers = identifiers();
     let ident = identifiers.take(&dispatch.kernel);
     let sizes: Vec<(String, String)> =
         dispatch.sizes.iter().map(|name| (name.clone(), identifiers.take(name))).collect();
@@ -69,18 +69,15 @@ pub fn files(dispatch: &Dispatch, evo: &str) -> Result<Vec<ExportFile>, ExportEr
         "rules": rules.iter().map(shown).collect::<Vec<Value>>(),
         "worst": dispatch.worst_factor.map(|factor| format!("{:.1} %", 100.0 * factor)),
     });
-    let file = |path: &str, contents: String, about| ExportFile {
-        path: path.into(),
-        contents: contents.into_bytes(),
-        about,
-    };
     let about = "which variant to call, by sizes";
+    let cpp = render("dispatch.hpp", include_str!("../templates/dispatch.hpp.j2"), &context)?;
+    let python = render("dispatch.py", include_str!("../templates/dispatch.py.j2"), &context)?;
     Ok(vec![
-        file("dispatch.json", format!("{:#}\n", object(dispatch, evo)), about),
-        file("dispatch.hpp", render("dispatch.hpp", &context)?, about),
-        file("exact.hpp", EXACT_HPP.to_string(), "arithmetic of sizes, for dispatch.hpp"),
-        file("exact.py", EXACT_PY.to_string(), "arithmetic of sizes, for dispatch.py"),
-        file("dispatch.py", render("dispatch.py", &context)?, about),
+        ExportFile::of("dispatch.json", format!("{:#}\n", object(dispatch, evo)), about),
+        ExportFile::of("dispatch.hpp", cpp, about),
+        ExportFile::of("exact.hpp", EXACT_HPP, "arithmetic of sizes, for dispatch.hpp"),
+        ExportFile::of("exact.py", EXACT_PY, "arithmetic of sizes, for dispatch.py"),
+        ExportFile::of("dispatch.py", python, about),
     ])
 }
 

@@ -19,6 +19,14 @@ pub struct ExportFormula {
     pub known: Option<i64>,
 }
 
+impl ExportFormula {
+    pub(crate) fn fixed(value: i64) -> ExportFormula {
+        let text = value.to_string();
+        ExportFormula { source: text.clone(), cpp: text.clone(), python: text, known: Some(value) }
+    }
+}
+
+#[derive(Clone)]
 pub(crate) struct FormulaNames<'a> {
     pub configuration: &'a Configuration,
     pub constants: &'a [(String, i64)],
@@ -69,7 +77,16 @@ impl FormulaNames<'_> {
             let text = format!("{place} = `{source}` is {value}, not a whole number");
             return Err(ExportError::not_exportable(text));
         };
-        Ok(ExportFormula { source, cpp: whole.to_string(), python: whole.to_string(), known: Some(whole) })
+        Ok(ExportFormula { source, ..ExportFormula::fixed(whole) })
+    }
+
+    /// A list of them; `place` is asked for that of each.
+    pub(crate) fn wholes(
+        &self,
+        list: &[Expr],
+        place: impl Fn(usize) -> String,
+    ) -> Result<Vec<ExportFormula>, ExportError> {
+        list.iter().enumerate().map(|(axis, expr)| self.whole(expr, &place(axis))).collect()
     }
 
     /// What a formula gives; nothing where it reads a size.

@@ -2,7 +2,13 @@
 
 use evo_space::value::Value;
 
-use crate::language::Language;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// C++17, with `exact.hpp`.
+    Cpp,
+    /// Python 3.9, with `exact.py`.
+    Python,
+}
 
 /// A value as a literal. Negative numbers stand in brackets.
 pub fn value(language: Language, value: &Value) -> String {

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::error::ExportError;
 use crate::files::ExportFile;
 use crate::model::{ExportModel, PassedArgument};
-use crate::templates::{RECORD_DRIVER, RECORD_RUNTIME, render};
+use crate::templates::render;
 
 /// The programs: `record.cpp` is compiled with `cuda_runtime.h` beside it, `record.py` runs as it is. Both lie in a folder
 /// with the export's own files.
@@ -32,28 +32,24 @@ pub fn programs(
     let ns = format!("{}_export", model.ident);
     let context = json!({ "m": model, "ns": ns, "problems": problems, "signatures": signatures,
         "uses_maps": signatures.iter().flatten().any(|bytes| *bytes == TENSOR_MAP_BYTES as u64) });
-    let file =
-        |path: &str, text: String| ExportFile { path: path.into(), contents: text.into_bytes(), about: "" };
+    let runtime = include_str!("../templates/record_runtime.hpp");
+    let driver = include_str!("../templates/record_driver.hpp");
+    let cpp = render("record.cpp", include_str!("../templates/record.cpp.j2"), &context)?;
+    let python = render("record.py", include_str!("../templates/record.py.j2"), &context)?;
     Ok(vec![
-        file("cuda_runtime.h", RECORD_RUNTIME.to_string()),
-        file("cuda.h", RECORD_DRIVER.to_string()),
-        file("record.cpp", render("record.cpp", &context)?),
-        file("record.py", render("record.py", &context)?),
+        ExportFile::of("cuda_runtime.h", runtime, ""),
+        ExportFile::of("cuda.h", driver, ""),
+        ExportFile::of("record.cpp", cpp, ""),
+        ExportFile::of("record.py", python, ""),
     ])
 }
 
 fn bytes_of(argument: &PassedArgument) -> u64 {
-    let dtype = match argument {
-        PassedArgument::Buffer { .. } => return 0,
-        PassedArgument::Scalar { dtype, .. } => dtype,
-        PassedArgument::Literal(own) => own.dtype,
-        PassedArgument::TensorMap(_) => return TENSOR_MAP_BYTES as u64,
-    };
-    match dtype {
-        "i8" | "u8" => 1,
-        "i16" | "u16" => 2,
-        "f32" | "i32" | "u32" => 4,
-        _ => 8,
+    match argument {
+        PassedArgument::Buffer { .. } => 0,
+        PassedArgument::Scalar { dtype, .. } => dtype.bytes(),
+        PassedArgument::Literal(scalar) => scalar.dtype.bytes(),
+        PassedArgument::TensorMap(_) => TENSOR_MAP_BYTES as u64,
     }
 }
 
@@ -108,7 +104,7 @@ fn launch(model: &ExportModel, plan: &ProblemPlan, own: &LaunchPlan) -> String {
 /// Whose map it is, and what the driver is asked for.
 fn tensor_map(own: &TensorMapPlan) -> String {
     let TensorMap { dtype, dims, strides, extents, swizzle, fill } = &own.map;
-    let data_type = crate::tensor_map::data_type(dtype.as_str());
+    let data_type = crate::tensor_map::data_type(*dtype);
     let swizzle = Swizzle::ALL.iter().position(|one| one == swizzle).unwrap_or_default();
     let fill = u8::from(*fill == OutsideFill::Nan);
     let list = |all: &[i64]| all.iter().map(i64::to_string).collect::<Vec<_>>().join(",");

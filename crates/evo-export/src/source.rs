@@ -7,7 +7,6 @@ pub struct PlainSource {
     pub text: String,
     /// Options that the compiler needs beside it: no macros, no folders.
     pub options: Vec<String>,
-    pub includes: Vec<String>,
 }
 
 /// Takes evo's header off a rendered source and writes the macros of its options into it.
@@ -35,7 +34,6 @@ pub fn plain(source: &KernelSource, title: &[String]) -> PlainSource {
     let is_folder = |option: &&&String| option.starts_with("-I") || option.starts_with("--include-path=");
     PlainSource {
         options: others.iter().filter(|own| !is_folder(own)).map(|own| own.to_string()).collect(),
-        includes: includes(&text),
         text,
     }
 }
@@ -60,16 +58,6 @@ pub fn neighboring(header: &str) -> String {
 
 pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || c == '\\' { '?' } else { c }).collect()
-}
-
-pub fn includes(text: &str) -> Vec<String> {
-    let named = |line: &str| {
-        let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
-        let close = if rest.starts_with('<') { '>' } else { '"' };
-        let rest = rest.strip_prefix(['<', '"'])?;
-        Some(rest.split(close).next()?.to_string())
-    };
-    text.lines().filter_map(named).collect()
 }
 
 #[cfg(test)]
@@ -98,7 +86,6 @@ mod tests {
             "// k A=4\n\n#define A 4\n#define B 1\n\n#include \"evo/ptx.cuh\"\n#include \"a.h\"\nint a[A];\n"
         );
         assert_eq!(found.options, ["--use_fast_math"]);
-        assert_eq!(found.includes, ["evo/ptx.cuh", "a.h"]);
     }
 
     #[test]

@@ -2,12 +2,15 @@
 //! in a call.
 
 use evo_kernel::spec::{SwizzleSpec, TensorMapSpec};
+use evo_protocol::dtype::DType;
 use evo_protocol::tensor_map::{OutsideFill, Swizzle};
+use evo_space::expr::Expr;
 use evo_space::value::Value;
 use serde::Serialize;
 
 use crate::error::ExportError;
 use crate::formula::{ExportFormula, FormulaNames};
+use crate::model::BufferArgument;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TensorMapArgument {
@@ -32,40 +35,30 @@ pub struct TensorMapArgument {
     pub fill: u32,
 }
 
-pub(crate) struct DescribedBuffer<'a> {
-    pub ident: &'a str,
-    pub dtype: &'a str,
-    pub element_bytes: u64,
-}
-
 impl TensorMapArgument {
     pub(crate) fn of(
         map: &TensorMapSpec,
         ident: String,
-        buffer: &DescribedBuffer<'_>,
+        buffer: &BufferArgument,
         names: &FormulaNames<'_>,
     ) -> Result<TensorMapArgument, ExportError> {
-        let list = |key: &str, list: &[evo_space::Expr]| {
-            let one = |(axis, expr)| names.whole(expr, &format!("{key}[{axis}] of argument `{}`", map.name));
-            list.iter().enumerate().map(one).collect::<Result<Vec<ExportFormula>, ExportError>>()
+        let list = |key: &str, list: &[Expr]| {
+            names.wholes(list, |axis| format!("{key}[{axis}] of argument `{}`", map.name))
         };
         let (number, swizzle) = swizzle(map, names)?;
         Ok(TensorMapArgument {
             name: map.name.clone(),
             ident,
             is_again: false,
-            of: buffer.ident.to_string(),
+            of: buffer.ident.clone(),
             data_type: data_type(buffer.dtype),
             element_bytes: buffer.element_bytes,
             dims: list("dims", &map.dims)?,
-            strides: map.strides.as_ref().map(|own| list("strides", own)).transpose()?,
+            strides: map.strides.as_ref().map(|strides| list("strides", strides)).transpose()?,
             extents: list("box", &map.extents)?,
             swizzle: number,
             span: swizzle.span(),
-            fill: match map.fill {
-                OutsideFill::Zero => 0,
-                OutsideFill::Nan => 1,
-            },
+            fill: u32::from(map.fill == OutsideFill::Nan),
         })
     }
 }
@@ -94,17 +87,17 @@ fn swizzle(map: &TensorMapSpec, names: &FormulaNames<'_>) -> Result<(u32, Swizzl
 
 /// `CUtensorMapDataType` (CUDA driver API). It has none for signed integers of 8 and 16 bits, whose bits a copy moves as
 /// those of unsigned ones.
-pub(crate) fn data_type(dtype: &str) -> u32 {
+pub(crate) fn data_type(dtype: DType) -> u32 {
     match dtype {
-        "u8" | "i8" => 0,
-        "u16" | "i16" => 1,
-        "u32" => 2,
-        "i32" => 3,
-        "u64" => 4,
-        "i64" => 5,
-        "f16" => 6,
-        "f32" => 7,
-        "f64" => 8,
-        _ => 9,
+        DType::U8 | DType::I8 => 0,
+        DType::U16 | DType::I16 => 1,
+        DType::U32 => 2,
+        DType::I32 => 3,
+        DType::U64 => 4,
+        DType::I64 => 5,
+        DType::F16 => 6,
+        DType::F32 => 7,
+        DType::F64 => 8,
+        DType::Bf16 => 9,
     }
 }

@@ -9,8 +9,8 @@ use evo_space::expr::Expr;
 use evo_space::expr::tree::{Function, Kind, Relation, Tree};
 use evo_space::value::{Operator, Value};
 
-pub use crate::language::Language;
 use crate::literal;
+pub use crate::literal::Language;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Meaning {
@@ -49,16 +49,33 @@ pub fn translate(
     let names = expr.distinct_names();
     let meanings: Result<Vec<Meaning>, String> =
         names.iter().map(|name| meaning(name).ok_or_else(|| name.to_string())).collect();
-    let translator = Translator { text: expr.text(), names, meanings: meanings?, language };
+    let syntax = if language == Language::Cpp { CPP } else { PYTHON };
+    let translator = Translator { text: expr.text(), names, meanings: meanings?, language, syntax };
     let part = translator.part(expr.tree());
     Ok(TranslatedCode { text: part.text, known: part.known })
 }
+
+/// What differs between the languages in a word.
+struct Syntax {
+    number: &'static str,
+    not: &'static str,
+    and: &'static str,
+    or: &'static str,
+    absolute: &'static str,
+    list: [char; 2],
+}
+
+const CPP: Syntax =
+    Syntax { number: "exact", not: "!", and: " && ", or: " || ", absolute: "absolute", list: ['{', '}'] };
+const PYTHON: Syntax =
+    Syntax { number: "Exact", not: "not ", and: " and ", or: " or ", absolute: "abs", list: ['[', ']'] };
 
 struct Translator<'a> {
     text: &'a str,
     names: &'a [std::sync::Arc<str>],
     meanings: Vec<Meaning>,
     language: Language,
+    syntax: Syntax,
 }
 
 impl Translator<'_> {
@@ -126,14 +143,7 @@ impl Translator<'_> {
                 Meaning::Variable(name) => self.exact(name.clone()),
             },
             Kind::List(items) => self.truth(self.list(items)),
-            Kind::Not(operand) => {
-                let operand = self.condition(operand);
-                let text = match self.language {
-                    Language::Cpp => format!("(!{operand})"),
-                    Language::Python => format!("(not {operand})"),
-                };
-                self.truth(text)
-            }
+            Kind::Not(operand) => self.truth(format!("({}{})", self.syntax.not, self.condition(operand))),
             Kind::Negate(operand) => self.exact(format!("(-{})", self.number(operand, true))),
             Kind::Chain(first, rest) => self.chain(first, rest),
             Kind::Compare(first, rest) => self.compare(first, rest),
@@ -158,21 +168,10 @@ impl Translator<'_> {
     /// An operand of arithmetic; `alone` if no operand beside it is of the number type for sure.
     fn number(&self, tree: &Tree, alone: bool) -> String {
         let part = self.part(tree);
-        self.as_number(part, alone)
-    }
-
-    fn as_number(&self, part: TranslatedPart, alone: bool) -> String {
         match part.form {
             Form::Exact => part.text,
             Form::Literal if !alone && !matches!(part.known, Some(Value::Text(_))) => part.text,
-            _ => format!("{}({})", self.type_name(), part.text),
-        }
-    }
-
-    fn type_name(&self) -> &'static str {
-        match self.language {
-            Language::Cpp => "exact",
-            Language::Python => "Exact",
+            _ => format!("{}({})", self.syntax.number, part.text),
         }
     }
 
@@ -181,7 +180,7 @@ impl Translator<'_> {
         let part = self.part(tree);
         match (self.language, part.form) {
             (Language::Python, _) | (_, Form::Exact | Form::Open) => part.text,
-            _ => format!("{}({})", self.type_name(), part.text),
+            _ => format!("{}({})", self.syntax.number, part.text),
         }
     }
 
@@ -224,11 +223,11 @@ impl Translator<'_> {
         }
         match self.language {
             Language::Python => {
-                let mut text = format!("({}", self.compared(first));
+                let mut text = format!("({}", self.part(first).text);
                 for (relation, right) in rest {
                     let right = match &right.kind {
                         Kind::List(items) => self.list(items),
-                        _ => self.compared(right),
+                        _ => self.part(right).text,
                     };
                     text.push_str(&format!(" {} {right}", relation.as_str()));
                 }
@@ -252,11 +251,6 @@ impl Translator<'_> {
         }
     }
 
-    /// An operand of a comparison in Python, where a number of the language would do but for a text beside it.
-    fn compared(&self, tree: &Tree) -> String {
-        self.part(tree).text
-    }
-
     fn link(&self, left: &str, relation: Relation, right: &Tree) -> String {
         match (&right.kind, self.language) {
             (Kind::List(items), Language::Python) => {
@@ -272,10 +266,8 @@ impl Translator<'_> {
 
     fn list(&self, items: &[Tree]) -> String {
         let items: Vec<String> = items.iter().map(|item| bare(&self.wrapped(item)).to_string()).collect();
-        match self.language {
-            Language::Cpp => format!("{{{}}}", items.join(", ")),
-            Language::Python => format!("[{}]", items.join(", ")),
-        }
+        let [open, close] = self.syntax.list;
+        format!("{open}{}{close}", items.join(", "))
     }
 
     /// `and` (`all`) or `or`: the first operand that decides, else the last.
@@ -283,12 +275,7 @@ impl Translator<'_> {
         let parts: Vec<TranslatedPart> = operands.iter().map(|operand| self.part(operand)).collect();
         let is_truth = parts.iter().all(|part| part.form == Form::Truth);
         if self.language == Language::Python || is_truth {
-            let word = match (self.language, all) {
-                (Language::Cpp, true) => " && ",
-                (Language::Cpp, false) => " || ",
-                (Language::Python, true) => " and ",
-                (Language::Python, false) => " or ",
-            };
+            let word = if all { self.syntax.and } else { self.syntax.or };
             let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
             let form = if is_truth { Form::Truth } else { Form::Open };
             return TranslatedPart { text: format!("({})", texts.join(word)), form, known: None };
@@ -301,10 +288,10 @@ impl Translator<'_> {
 
     fn call(&self, function: Function, arguments: &[Tree]) -> TranslatedPart {
         match function {
-            Function::Abs => match self.language {
-                Language::Cpp => self.exact(format!("absolute({})", bare(&self.number(&arguments[0], true)))),
-                Language::Python => self.exact(format!("abs({})", bare(&self.number(&arguments[0], true)))),
-            },
+            Function::Abs => {
+                let operand = self.number(&arguments[0], true);
+                self.exact(format!("{}({})", self.syntax.absolute, bare(&operand)))
+            }
             Function::CeilDiv => {
                 let (a, b) = (self.number(&arguments[0], true), self.number(&arguments[1], false));
                 self.exact(format!("ceil_div({}, {})", bare(&a), bare(&b)))

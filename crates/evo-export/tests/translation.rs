@@ -4,7 +4,6 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use evo_export::translate::{Language, Meaning, translate};
 use evo_space::expr::Expr;
@@ -12,6 +11,10 @@ use evo_space::value::Value;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use crate::support::{is_there, printed};
+
+mod support;
 
 /// Expressions; compiled in one file, which takes g++ some seconds.
 const COUNT: usize = 500;
@@ -167,14 +170,6 @@ fn compare(cases: &[Case], language: &str, printed: &str, code: impl Fn(&Case) -
     }
 }
 
-fn is_there(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok_and(|own| own.status.success());
-    if !found {
-        eprintln!("SKIPPED: there is no `{program}`");
-    }
-    found
-}
-
 fn template(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("templates").join(name)).unwrap()
 }
@@ -212,14 +207,8 @@ fn expressions_mean_the_same_in_cpp() {
     }
     text.push_str("}\n");
     fs::write(folder.path().join("main.cpp"), text).unwrap();
-    let compiled = Command::new("g++")
-        .args(["-std=c++17", "-O0", "-Wall", "-Wno-unused-function", "-o", "main", "main.cpp"])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    let ran = Command::new(folder.path().join("main")).output().unwrap();
-    compare(&cases, "C++", &String::from_utf8_lossy(&ran.stdout), |case| &case.cpp);
+    printed(folder.path(), "g++ -std=c++17 -O0 -Wall -Wno-unused-function -o main main.cpp");
+    compare(&cases, "C++", &printed(folder.path(), "./main"), |case| &case.cpp);
 }
 
 #[test]
@@ -243,7 +232,5 @@ fn expressions_mean_the_same_in_python() {
         }
     }
     fs::write(folder.path().join("main.py"), text).unwrap();
-    let ran = Command::new("python3").arg("main.py").current_dir(folder.path()).output().unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    compare(&cases, "Python", &String::from_utf8_lossy(&ran.stdout), |case| &case.python);
+    compare(&cases, "Python", &printed(folder.path(), "python3 main.py"), |case| &case.python);
 }

@@ -16,6 +16,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Rest, Value as TemplateValue, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior};
 use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 use thiserror::Error;
 
 /// Instructions of one rendering: a second or two of work, and a thousand times what the largest template here takes.
@@ -135,14 +136,36 @@ fn template_value(value: &Value) -> TemplateValue {
     }
 }
 
-fn environment() -> Environment<'static> {
+/// The environment of texts that evo writes itself: the same syntax and strictness, and Python's ways to print.
+pub fn plain_environment() -> Environment<'static> {
     let mut environment = Environment::new();
-    environment.set_fuel(Some(FUEL));
-    environment.set_recursion_limit(RECURSION);
     environment.set_syntax(syntax());
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    // The output is C++, which the escaping of HTML would damage.
+    // The output is code, which the escaping of HTML would damage.
     environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment
+}
+
+/// An object as the variables of a template.
+pub fn json_value(json: &Json) -> TemplateValue {
+    match json {
+        Json::Null => TemplateValue::from(()),
+        Json::Bool(value) => TemplateValue::from(*value),
+        Json::Number(number) => {
+            number.as_i64().map_or_else(|| TemplateValue::from(number.as_f64()), TemplateValue::from)
+        }
+        Json::String(text) => TemplateValue::from(text.as_str()),
+        Json::Array(items) => TemplateValue::from(items.iter().map(json_value).collect::<Vec<_>>()),
+        Json::Object(entries) => {
+            TemplateValue::from_pairs(entries.iter().map(|(key, value)| (key.as_str(), json_value(value))))
+        }
+    }
+}
+
+fn environment() -> Environment<'static> {
+    let mut environment = plain_environment();
+    environment.set_fuel(Some(FUEL));
+    environment.set_recursion_limit(RECURSION);
     environment.set_formatter(print);
     environment.set_debug(true);
     environment.add_function("ceil_div", ceil_div);
@@ -156,7 +179,7 @@ fn environment() -> Environment<'static> {
     environment
 }
 
-pub fn syntax() -> SyntaxConfig {
+fn syntax() -> SyntaxConfig {
     SyntaxConfig::builder()
         .block_delimiters("<%", "%>")
         .variable_delimiters("<{", "}>")

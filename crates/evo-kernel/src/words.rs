@@ -85,6 +85,16 @@ fn directive_length(text: &str) -> usize {
     length
 }
 
+/// Whether a token is a name or a key word.
+pub(super) fn is_name(token: &str) -> bool {
+    token.starts_with(|c: char| c.is_alphabetic() || c == '_')
+}
+
+/// Whether a word stands in a list with blanks between its words.
+pub(super) fn is_one_of(word: &str, list: &str) -> bool {
+    list.split(' ').any(|listed| listed == word)
+}
+
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }

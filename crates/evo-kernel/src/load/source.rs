@@ -15,6 +15,7 @@ use super::{launches, problems};
 use crate::access::{self, ARRAY_MAX};
 use crate::apart::{RenderFailure, Renderer};
 use crate::embedded::TEMPLATES;
+use crate::signature::included;
 use crate::spec::{ArgumentSpec, KernelText, OptionSpec, PassedSpec, PrepareSpec, SourceKind};
 
 pub(super) struct Header {
@@ -193,15 +194,6 @@ pub(super) fn include_options<'t>(
         OptionSpec { text: format!("-I{}", folder.display()), value: None, when: None }
     };
     all.into_iter().map(option).collect()
-}
-
-/// The names in the `#include` lines of a text, also in lines that a preprocessor or a template would leave out.
-fn included(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter_map(|line| {
-        let word = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
-        let end = if word.starts_with('<') { '>' } else { '"' };
-        word.strip_prefix(['<', '"'])?.split(end).next()
-    })
 }
 
 const FILL_HINT: &str = "give the input that the launches write fill = { prepared = true }";

@@ -14,7 +14,7 @@ use crate::words;
 mod arguments;
 mod definitions;
 mod launch;
-pub(crate) mod write;
+pub mod write;
 
 /// CUDA passes fewer.
 const PARAMETERS_MAX: usize = 1024;
@@ -46,25 +46,19 @@ pub fn sketch(request: SketchRequest<'_>) -> Result<KernelSketch, SketchError> {
     let body = signature::body_of(&tokens, &entry);
     let definitions = Definitions::of(request.source, &tokens);
     let mut guesses = Vec::new();
-    let arguments = arguments::read(&entry, &parameters, body, &mut guesses)?;
+    let mut arguments = arguments::read(&entry, &parameters, body, &mut guesses)?;
     let mut tunables = definitions::tunables(&tokens, &definitions, &mut guesses);
     let mut extents = launch::IndexExtents::of(&arguments, body);
-    let clues = launch::LaunchClues { arguments: &arguments, body, tokens: &tokens };
-    let launch = launch::guess(clues, &mut extents, &definitions, &mut tunables, &mut guesses);
+    let clues = launch::LaunchClues::of(&arguments, body, &tokens, &definitions, &tunables);
+    let launch = launch::guess(&clues, &mut extents, &mut tunables, &mut guesses);
     if tunables.is_empty() {
         return Err(SketchError::NothingToTune(entry));
     }
     let brackets = arguments::closings(body);
-    let shapes = arguments.iter().map(|own| extents.shape(&own.name, body, &brackets)).collect();
-    let drawing = write::Drawing {
-        request,
-        entry: &entry,
-        arguments: &arguments,
-        shapes,
-        tunables: &tunables,
-        launch: &launch,
-    };
-    Ok(write::written(&drawing, guesses))
+    for argument in &mut arguments {
+        argument.shape = extents.shape(&argument.name, body, &brackets);
+    }
+    Ok(write::written(request, &entry, &arguments, &tunables, &launch, guesses))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -128,8 +122,9 @@ pub struct SketchGuess {
 #[derive(Clone, Debug)]
 pub struct KernelSketch {
     pub space: String,
-    /// A reference's source beside it, where the kernel does not compile without values for its macros: name and text.
-    pub reference: Option<(String, String)>,
+    /// Files beside it, such as a reference's source where the kernel does not compile without values for its macros:
+    /// names and texts.
+    pub beside: Vec<(String, String)>,
     pub entry: String,
     pub guesses: Vec<SketchGuess>,
 }
@@ -148,6 +143,18 @@ pub(super) enum SketchRole {
     Number,
 }
 
+impl SketchRole {
+    fn word(&self) -> &'static str {
+        match self {
+            SketchRole::Input => "input",
+            SketchRole::Output => "output",
+            SketchRole::Inout { .. } => "inout",
+            SketchRole::Size(_) | SketchRole::Small(_) => "a size",
+            SketchRole::Number => "a number",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SketchArgument {
     pub(super) name: String,
@@ -156,6 +163,10 @@ pub(super) struct SketchArgument {
     pub(super) lanes: u64,
     pub(super) role: SketchRole,
     pub(super) doubt: Option<String>,
+    /// Its values are places of another array.
+    pub(super) holds_places: bool,
+    /// Outermost first, where its indices say it.
+    pub(super) shape: Option<Vec<String>>,
 }
 
 impl SketchArgument {
@@ -164,6 +175,10 @@ impl SketchArgument {
             SketchRole::Size(name) => Some(name),
             _ => None,
         }
+    }
+
+    fn is_buffer(&self) -> bool {
+        matches!(self.role, SketchRole::Input | SketchRole::Output | SketchRole::Inout { .. })
     }
 }
 
@@ -179,13 +194,13 @@ pub(super) struct SketchTunable {
 
 /// Extents of a launch, fastest first, as expressions of space files.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub(super) struct SketchLaunch {
-    pub(super) block: Vec<String>,
-    pub(super) grid: Vec<String>,
-    pub(super) shared_bytes: Option<String>,
+pub struct SketchLaunch {
+    pub block: Vec<String>,
+    pub grid: Vec<String>,
+    pub shared_bytes: Option<String>,
 }
 
-pub(super) fn guessed(guesses: &mut Vec<SketchGuess>, what: impl Into<String>, why: impl Into<String>) {
+pub fn guessed(guesses: &mut Vec<SketchGuess>, what: impl Into<String>, why: impl Into<String>) {
     guesses.push(SketchGuess { what: what.into(), why: why.into() });
 }
 
@@ -220,10 +235,10 @@ mod tests {
                 "name = \"a\"\ndtype = \"f32\"\nvalue = 1.0",
                 "name = \"n\"\ndtype = \"i32\"\nvalue = \"N\"",
                 "grid = [\"ceil_div(N, BLOCK)\"]",
-                "grid = [\"ceil_div(N, 256)\"]",
+                "grid = [\"ceil_div(N, 256)\"], block = [\"256\"]",
             ],
         );
-        assert_eq!(drawn.reference, None);
+        assert_eq!(drawn.beside, []);
     }
 
     #[test]
@@ -287,8 +302,8 @@ mod tests {
                 "source = \"k_reference.cu\"",
             ],
         );
-        let (name, text) = drawn.reference.unwrap();
-        assert_eq!(name, "k_reference.cu");
+        let (name, text) = &drawn.beside[0];
+        assert_eq!(*name, "k_reference.cu");
         assert!(text.ends_with("#define block_size_x 256\n#include \"k.cu\"\n"), "{text}");
     }
 
