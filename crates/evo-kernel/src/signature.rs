@@ -77,9 +77,9 @@ pub fn names(source: &str) -> Vec<String> {
     names
 }
 
-/// The tokens behind each `__global__`.
+/// The tokens behind each `__global__`, up to the next: so no source makes anybody look at its end again and again.
 fn functions<'t, 's>(tokens: &'t [&'s str]) -> impl Iterator<Item = &'t [&'s str]> {
-    (0..tokens.len()).filter(|at| tokens[*at] == "__global__").map(|at| &tokens[at + 1..])
+    tokens.split(|token| *token == "__global__").skip(1)
 }
 
 /// The words directly before a parenthesis up to the function's body: its attributes, then its name. With what stands in
@@ -87,7 +87,7 @@ fn functions<'t, 's>(tokens: &'t [&'s str]) -> impl Iterator<Item = &'t [&'s str
 fn heads<'t, 's>(tokens: &'t [&'s str]) -> impl Iterator<Item = (&'s str, &'t [&'s str], &'t [&'s str])> {
     let mut at = 0;
     std::iter::from_fn(move || {
-        while at < tokens.len() && !matches!(tokens[at], "{" | ";" | "}" | "__global__") {
+        while at < tokens.len() && !matches!(tokens[at], "{" | ";" | "}") {
             let head = at;
             at += 1;
             if is_name(tokens[head]) && tokens.get(at) == Some(&"(") {
@@ -105,7 +105,7 @@ pub(super) fn bodies(source: &str) -> Vec<usize> {
     let body = |function: &[&str]| {
         let mut depth = 0;
         for (at, token) in function.iter().enumerate() {
-            if matches!(*token, ";" | "__global__") {
+            if *token == ";" {
                 return None;
             }
             depth += i32::from(*token == "(") - i32::from(*token == ")");
@@ -135,17 +135,11 @@ pub(super) fn body_of<'t, 's>(tokens: &'t [&'s str], entry: &str) -> &'t [&'s st
     &body[1..inside.count().max(1)]
 }
 
-/// Tokens from an opening parenthesis to its end, both included. The next function ends the search, so that no source
-/// makes this look at its end again and again.
+/// Tokens from an opening parenthesis to its end, both included.
 fn closed(tokens: &[&str]) -> Option<usize> {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate() {
-        match *token {
-            "(" => depth += 1,
-            ")" => depth -= 1,
-            "__global__" => return None,
-            _ => {}
-        }
+        depth += i32::from(*token == "(") - i32::from(*token == ")");
         if depth == 0 {
             return Some(at + 1);
         }
@@ -354,17 +348,13 @@ mod tests {
 
     #[track_caller]
     fn check(source: &str, expected: &[&[(&str, ParameterKind)]]) {
-        let expected: Vec<Vec<SourceParameter>> = expected
-            .iter()
-            .map(|list| {
-                let one = |(text, kind): &(&str, ParameterKind)| SourceParameter {
-                    text: text.to_string(),
-                    kind: *kind,
-                };
-                list.iter().map(one).collect()
-            })
-            .collect();
-        assert_eq!(find(source, "k"), SourceEntry::Read(expected), "{source}");
+        let SourceEntry::Read(found) = find(source, "k") else { panic!("{source}") };
+        let pair = |parameter: &SourceParameter| (parameter.text.clone(), parameter.kind);
+        let found: Vec<Vec<_>> = found.iter().map(|list| list.iter().map(pair).collect()).collect();
+        let plain = |list: &&[(&str, ParameterKind)]| {
+            list.iter().map(|(text, kind)| (text.to_string(), *kind)).collect()
+        };
+        assert_eq!(found, expected.iter().map(plain).collect::<Vec<Vec<_>>>(), "{source}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::foreign::{ForeignError, ForeignNode, Read, parsed, shown};
 use crate::sketch::write::{self, REFERENCE_NOTE, SpaceText, is_plain, list, quoted};
 use crate::sketch::{KernelSketch, SketchLaunch, guessed};
+use crate::words::is_c_name;
 
 /// A T1 file's text as a space file. `name` is the kernel's on the leaderboard; sources are named from the file's folder.
 pub fn space_of(text: &str, name: &str) -> Read<KernelSketch> {
@@ -38,8 +39,7 @@ pub fn space_of(text: &str, name: &str) -> Read<KernelSketch> {
     for parameter in &parameters {
         text.parameter(&parameter.name, &parameter.values, &parameter.default);
     }
-    let conditions = root.need("ConfigurationSpace")?.find("Conditions");
-    for condition in conditions.map(|list| list.items()).transpose()?.unwrap_or_default() {
+    for condition in root.need("ConfigurationSpace")?.list("Conditions")? {
         let expression = spelled(condition.need("Expression")?.text()?);
         text.table("[[constraints]]").key("require", quoted(&expression));
     }
@@ -91,14 +91,12 @@ fn plain<'v>(node: &Node<'v>) -> Read<&'v str> {
 /// A name of C, as macros, variables and keys of a space file have it.
 fn c_name<'v>(node: &Node<'v>) -> Read<&'v str> {
     let text = node.text()?;
-    let is_word = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    match is_word && !text.is_empty() && !text.starts_with(|c: char| c.is_ascii_digit()) {
+    match is_c_name(text) {
         true => Ok(text),
         false => Err(node.wrong("it is not a name of letters, digits and `_`")),
     }
 }
 
-/// A text, or a number as one.
 fn expression(node: &Node<'_>) -> Read<String> {
     match node.value {
         Value::String(text) => Ok(spelled(text)),
@@ -233,7 +231,7 @@ fn arguments(kernel: &Node<'_>, parameters: &[T1Parameter], text: &mut SpaceText
             kernel.unsupported("a kernel without `Arguments`", "state what the kernel takes, in order")
         );
     };
-    let sizes = kernel.find("ProblemSize").map(|sizes| sizes.items()).transpose()?.unwrap_or_default();
+    let sizes = kernel.list("ProblemSize")?;
     let items = list.items()?;
     if items.len() > ARGUMENTS_MAX {
         let count = items.len();
@@ -286,7 +284,7 @@ fn argument(
         elements = format!("{lanes} * ({elements})");
     }
     let is_output = node.find("Output").is_some_and(|output| output.value.as_i64() == Some(1));
-    let role = match node.find("AccessType").map(|access| access.text()).transpose()? {
+    let role = match node.word("AccessType")? {
         Some("ReadOnly") => "input",
         Some("WriteOnly") => "output",
         Some("ReadWrite") => "inout",
@@ -300,7 +298,7 @@ fn argument(
         text.key("fill", fill);
     }
     // Kernel Tuner's word for constant memory.
-    let is_constant = node.find("MemType").map(|kind| kind.text()).transpose()? == Some("Constant");
+    let is_constant = node.word("MemType")? == Some("Constant");
     if memory.text()? == "Vector" && !is_constant {
         return Ok(None);
     }
@@ -374,16 +372,14 @@ const AXES: [&str; 3] = ["X", "Y", "Z"];
 
 /// Compiler options; tools of before wrote some with one hyphen.
 fn options(kernel: &Node<'_>) -> Read<Vec<String>> {
-    let Some(all) = kernel.find("CompilerOptions") else { return Ok(Vec::new()) };
-    let mut found = Vec::new();
-    for own in all.items()? {
-        match own.text()?.trim() {
-            "" => {}
-            "-use_fast_math" => found.push("--use_fast_math".to_string()),
-            other => found.push(other.to_string()),
-        }
-    }
-    Ok(found)
+    let option = |option: &Node<'_>| {
+        Ok(match option.text()?.trim() {
+            "-use_fast_math" => "--use_fast_math".to_string(),
+            other => other.to_string(),
+        })
+    };
+    let options: Vec<String> = kernel.list("CompilerOptions")?.iter().map(option).collect::<Read<_>>()?;
+    Ok(options.into_iter().filter(|option| !option.is_empty()).collect())
 }
 
 /// Grid and block from either dialect.
@@ -397,8 +393,7 @@ fn launch(kernel: &Node<'_>) -> Read<SketchLaunch> {
         Some(sizes) => by_problem(kernel, &sizes, &block)?,
         None => {
             let global = axes(&kernel.need("GlobalSize")?)?;
-            let kind = kernel.find("GlobalSizeType");
-            match kind.as_ref().map(|own| own.text()).transpose()? {
+            match kernel.word("GlobalSizeType")? {
                 // A count of threads; the others count blocks.
                 Some("OpenCL") => global
                     .iter()
@@ -445,6 +440,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::sketch::tests::check_drawn;
 
     #[test]
     fn lists_are_read_as_python_writes_them() {
@@ -469,87 +465,16 @@ mod tests {
         }
     }
 
-    fn ktt() -> Value {
-        json!({
-            "ConfigurationSpace": {
-                "TuningParameters": [
-                    { "Name": "BX", "Type": "uint", "Values": "[32, 64]" },
-                    { "Name": "SOA", "Type": "bool", "Values": "[False, True]" },
-                ],
-                "Conditions": [{ "Parameters": ["BX", "SOA"], "Expression": "BX > 32 || SOA == 0" }],
-            },
-            "General": { "OutputFormat": "JSON" },
-            "KernelSpecification": {
-                "Language": "CUDA", "KernelName": "add", "KernelFile": "add.cu", "SharedMemory": 0,
-                "CompilerOptions": ["-use_fast_math", ""],
-                "GlobalSize": { "X": "4096 // BX" }, "LocalSize": { "X": "BX" },
-                "Arguments": [
-                    { "Name": "x", "Type": "float4", "Size": 1024, "FillType": "Random", "FillValue": 20.0,
-                      "AccessType": "ReadOnly", "MemoryType": "Vector" },
-                    { "Name": "y", "Type": "float", "Size": 4096, "FillType": "Constant", "FillValue": 0.0,
-                      "AccessType": "WriteOnly", "MemoryType": "Vector" },
-                    { "Name": "n", "Type": "int32", "FillValue": 4096, "MemoryType": "Scalar" },
-                    { "Name": "a", "Type": "float", "FillValue": 3, "MemoryType": "Scalar" },
-                ],
-            },
-        })
-    }
-
-    #[track_caller]
-    fn has(text: &str, lines: &[&str]) {
-        for line in lines {
-            assert!(text.contains(line), "no `{line}` in\n{text}");
-        }
-    }
+    const KTT: &str = include_str!("../tests/drawn/ktt.json");
 
     #[test]
-    fn the_dialect_of_ktt() {
-        let drawn = space_of(&ktt().to_string(), "add").unwrap();
-        has(
-            &drawn.space,
-            &[
-                "options = [\"--use_fast_math\"]",
-                "BX = { values = [32, 64], default = 32 }",
-                "SOA = { values = [false, true], default = false }",
-                "require = \"BX > 32  or  SOA == 0\"",
-                "name = \"x\"\ndtype = \"f32\"\nshape = [\"4 * (1024)\"]\nrole = \"input\"\nfill = { uniform = [0.0, 20.0] }",
-                "name = \"n\"\ndtype = \"i32\"\nvalue = 4096",
-                "name = \"a\"\ndtype = \"f32\"\nvalue = 3.0",
-                "grid = [\"4096 // BX\", \"1\", \"1\"]\nblock = [\"BX\", \"1\", \"1\"]",
-                "grid = [\"4096 // 32\", \"1\", \"1\"]",
-            ],
-        );
-        let (name, text) = &drawn.beside[0];
-        assert_eq!(*name, "add_reference.cu");
-        assert!(text.ends_with("#define BX 32\n#define SOA 0\n#include \"add.cu\"\n"), "{text}");
-        let mut threads = ktt();
-        threads["KernelSpecification"]["GlobalSizeType"] = "OpenCL".into();
-        has(
-            &space_of(&threads.to_string(), "add").unwrap().space,
-            &["grid = [\"ceil_div(4096 // BX, BX)\", \"ceil_div(1, 1)\""],
-        );
-    }
-
-    #[test]
-    fn the_dialect_of_kernel_tuner() {
-        let mut file = ktt();
-        let kernel = &mut file["KernelSpecification"];
-        kernel["ProblemSize"] = json!([4096, 64]);
-        kernel["GridDivX"] = json!(["BX", "SOA"]);
-        kernel["Arguments"][1] = json!({ "Name": "y", "Type": "float", "Size": "ProblemSize[0]+max(BX)-1", "Output": 1,
-            "FillType": "Constant", "FillValue": 0, "MemoryType": "Vector" });
-        kernel["Arguments"][0]["MemType"] = "Constant".into();
-        file["ConfigurationSpace"]["TuningParameters"][0]["Default"] = 64.into();
-        let drawn = space_of(&file.to_string(), "add").unwrap();
-        has(
-            &drawn.space,
-            &[
-                "default = 64",
-                "grid = [\"ceil_div(4096, BX * SOA)\", \"ceil_div(64, 1)\", \"1\"]",
-                "shape = [\"4096+64-1\"]\nrole = \"output\"",
-                "symbol = \"x\"",
-            ],
-        );
+    fn both_dialects_become_space_files() {
+        check_drawn("ktt", &space_of(KTT, "add").unwrap());
+        let text = include_str!("../tests/drawn/kernel_tuner.json");
+        check_drawn("kernel_tuner", &space_of(text, "add").unwrap());
+        let threads = KTT.replace("\"GlobalSize\"", "\"GlobalSizeType\": \"OpenCL\", \"GlobalSize\"");
+        let space = space_of(&threads, "add").unwrap().space;
+        assert!(space.contains("grid = [\"ceil_div(4096 // BX, BX)\", \"ceil_div(1, 1)\""), "{space}");
     }
 
     #[test]
@@ -583,7 +508,7 @@ mod tests {
             ("/KernelSpecification/KernelFile", Value::Null, "KernelSpecification: it has no `KernelFile`"),
             ("", json!([]), "the file: it has no `ConfigurationSpace`"),
         ] {
-            let mut file = ktt();
+            let mut file: Value = serde_json::from_str(KTT).unwrap();
             *file.pointer_mut(place).unwrap() = value;
             let error = space_of(&file.to_string(), "add").unwrap_err();
             assert_eq!(error.to_string(), expected);

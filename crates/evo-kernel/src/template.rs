@@ -19,6 +19,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use thiserror::Error;
 
+use crate::words::is_c_name;
+
 /// Instructions of one rendering: a second or two of work, and a thousand times what the largest template here takes.
 const FUEL: u64 = 20_000_000;
 
@@ -40,6 +42,12 @@ pub struct TemplateError {
     pub name: Option<String>,
 }
 
+impl TemplateError {
+    fn of(file: &str, line: Option<usize>, message: impl Into<String>) -> TemplateError {
+        TemplateError { file: file.to_string(), line, message: message.into(), hint: None, name: None }
+    }
+}
+
 /// In this process; `path` names the template in messages.
 pub fn render(path: &Path, text: &str, configuration: &Configuration) -> Result<String, TemplateError> {
     let known: Vec<&str> = configuration.iter().map(|(name, _)| name).collect();
@@ -50,25 +58,16 @@ pub fn render(path: &Path, text: &str, configuration: &Configuration) -> Result<
     let mut rendered = CappedText::default();
     let result = template.render_captured_to(variables(configuration), &mut rendered).map(drop);
     if rendered.is_over {
-        return Err(too_much(&file, result.err().and_then(|error| error.line())));
+        let line = result.err().and_then(|error| error.line());
+        let hint =
+            "the longest kernels in use have some hundred kilobytes; look for a loop that runs too often";
+        let message = format!("the rendered source is longer than {} MiB", RENDERED_MAX >> 20);
+        return Err(TemplateError { hint: Some(hint.into()), ..TemplateError::of(&file, line, message) });
     }
     result.map_err(fault)?;
     // Only whole texts are written to it; this does not copy them.
     Ok(String::from_utf8(rendered.bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
-}
-
-fn too_much(file: &str, line: Option<usize>) -> TemplateError {
-    TemplateError {
-        file: file.to_string(),
-        line,
-        message: format!("the rendered source is longer than {} MiB", RENDERED_MAX >> 20),
-        hint: Some(
-            "the longest kernels in use have some hundred kilobytes; look for a loop that runs too often"
-                .into(),
-        ),
-        name: None,
-    }
 }
 
 #[derive(Default)]
@@ -226,14 +225,16 @@ fn overflow(name: &str) -> Error {
 fn template_error(file: &str, text: &str, known: &[&str], error: &Error) -> TemplateError {
     let snippet = error.range().and_then(|range| text.get(range)).map(str::trim);
     if error.kind() == ErrorKind::UndefinedError
-        && let Some(name) = snippet.filter(|name| is_name(name) && !known.contains(name))
+        && let Some(name) = snippet.filter(|name| is_c_name(name) && !known.contains(name))
     {
         return TemplateError { line: error.line(), ..unknown_name(file, text, known, name) };
     }
     if error.kind() == ErrorKind::OutOfFuel {
         let hint = Some("look for a loop that runs too often".to_string());
-        let message = "the template takes too long to render".to_string();
-        return TemplateError { file: file.to_string(), line: error.line(), message, hint, name: None };
+        return TemplateError {
+            hint,
+            ..TemplateError::of(file, error.line(), "the template takes too long to render")
+        };
     }
     let cause = error.detail().map_or_else(|| error.kind().to_string(), str::to_string);
     let adds = |snippet: &&str| !snippet.is_empty() && !snippet.contains('\n') && !cause.contains(*snippet);
@@ -241,27 +242,21 @@ fn template_error(file: &str, text: &str, known: &[&str], error: &Error) -> Temp
         Some(snippet) => format!("{cause} in `{snippet}`"),
         None => cause,
     };
-    TemplateError { file: file.to_string(), line: error.line(), message, hint: None, name: None }
+    TemplateError::of(file, error.line(), message)
 }
 
 fn unknown_name(file: &str, text: &str, known: &[&str], name: &str) -> TemplateError {
     let near = nearest(name, known.iter().copied().chain(FUNCTIONS.iter().copied()));
+    let hint = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", known.join(", ")),
+    };
+    let message = format!("the template reads `{name}`, which is not a parameter");
     TemplateError {
-        file: file.to_string(),
-        line: line_of_name(text, name),
-        message: format!("the template reads `{name}`, which is not a parameter"),
-        hint: Some(match near {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", known.join(", ")),
-        }),
+        hint: Some(hint),
         name: Some(name.to_string()),
+        ..TemplateError::of(file, line_of_name(text, name), message)
     }
-}
-
-fn is_name(text: &str) -> bool {
-    let mut bytes = text.bytes();
-    bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')
-        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// The first line that has `name` as a whole word inside `<{ }>` or `<% %>`.

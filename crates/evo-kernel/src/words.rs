@@ -2,43 +2,21 @@
 
 /// Whether a source uses an identifier outside comments and literals.
 pub(super) fn uses_identifier(source: &str, name: &str) -> bool {
-    let mut rest = source;
-    while let Some(first) = rest.chars().next() {
-        let length = if rest.starts_with("//") {
-            rest.find('\n').unwrap_or(rest.len())
-        } else if let Some(comment) = rest.strip_prefix("/*") {
-            comment.find("*/").map_or(rest.len(), |end| end + 4)
-        } else if first == '"' || first == '\'' {
-            literal_length(rest, first)
-        } else if first.is_ascii_digit() {
-            // A number may contain quotes: 1'000.
-            rest.find(|c| !is_word(c) && c != '\'').unwrap_or(rest.len())
-        } else if is_word(first) {
-            let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-            if &rest[..end] == name {
-                return true;
-            }
-            end
-        } else {
-            first.len_utf8()
-        };
-        rest = &rest[length..];
-    }
-    false
+    pieces(source, false).0.contains(&name)
 }
 
 /// Words, numbers and signs of a source, without comments, literals and lines of the preprocessor.
 pub(super) fn tokens(source: &str) -> Vec<&str> {
-    pieces(source).0
+    pieces(source, true).0
 }
 
 /// Lines of the preprocessor, joined lines included, outside comments and literals.
 pub(super) fn directives(source: &str) -> Vec<&str> {
-    pieces(source).1
+    pieces(source, true).1
 }
 
-/// Tokens and directives.
-fn pieces(source: &str) -> (Vec<&str>, Vec<&str>) {
+/// Tokens, and lines of the preprocessor where those stand `apart`; else their words are tokens too.
+fn pieces(source: &str, apart: bool) -> (Vec<&str>, Vec<&str>) {
     let (mut found, mut directives) = (Vec::new(), Vec::new());
     let (mut rest, mut begins_line) = (source, true);
     while let Some(first) = rest.chars().next() {
@@ -46,7 +24,7 @@ fn pieces(source: &str) -> (Vec<&str>, Vec<&str>) {
             rest.find('\n').unwrap_or(rest.len())
         } else if let Some(comment) = rest.strip_prefix("/*") {
             comment.find("*/").map_or(rest.len(), |end| end + 4)
-        } else if first == '#' && begins_line {
+        } else if apart && first == '#' && begins_line {
             let length = directive_length(rest);
             directives.push(&rest[..length]);
             length
@@ -72,6 +50,27 @@ fn pieces(source: &str) -> (Vec<&str>, Vec<&str>) {
     (found, directives)
 }
 
+/// For each opening bracket the place behind the one that closes it, for each closing one the place of the one that opens
+/// it; the end and the start where there is none. Looked up rather than searched for, so that no source makes anybody
+/// look at its end again and again.
+pub(super) fn brackets(tokens: &[&str]) -> Vec<usize> {
+    let alone = |token: &&str| if matches!(*token, ")" | "]") { 0 } else { tokens.len() };
+    let mut brackets: Vec<usize> = tokens.iter().map(alone).collect();
+    for [open, close] in [["(", ")"], ["[", "]"]] {
+        let mut opened = Vec::new();
+        for (at, token) in tokens.iter().enumerate() {
+            if *token == open {
+                opened.push(at);
+            } else if *token == close
+                && let Some(from) = opened.pop()
+            {
+                (brackets[from], brackets[at]) = (at + 1, from);
+            }
+        }
+    }
+    brackets
+}
+
 /// Bytes of a line of the preprocessor, joined lines included, without its end.
 fn directive_length(text: &str) -> usize {
     let mut length = 0;
@@ -85,7 +84,6 @@ fn directive_length(text: &str) -> usize {
     length
 }
 
-/// Whether a token is a name or a key word.
 pub(super) fn is_name(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
@@ -93,6 +91,11 @@ pub(super) fn is_name(token: &str) -> bool {
 /// Whether a word stands in a list with blanks between its words.
 pub(super) fn is_one_of(word: &str, list: &str) -> bool {
     list.split(' ').any(|listed| listed == word)
+}
+
+pub(super) fn is_c_name(text: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.chars().all(is_word) && text.starts_with(|c: char| !c.is_ascii_digit())
 }
 
 fn is_word(c: char) -> bool {

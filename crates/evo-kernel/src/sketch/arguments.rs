@@ -10,23 +10,6 @@ use crate::words::{is_name, is_one_of};
 const QUALIFIERS: &str =
     "const volatile register restrict __restrict__ __restrict __grid_constant__ std struct";
 
-/// Vector types by the start of their name; the number behind it is the count of lanes.
-const VECTORS: &[(&str, DType)] = &[
-    ("float", DType::F32),
-    ("double", DType::F64),
-    ("half", DType::F16),
-    ("__half", DType::F16),
-    ("__nv_bfloat16", DType::Bf16),
-    ("char", DType::I8),
-    ("uchar", DType::U8),
-    ("short", DType::I16),
-    ("ushort", DType::U16),
-    ("int", DType::I32),
-    ("uint", DType::U32),
-    ("longlong", DType::I64),
-    ("ulonglong", DType::U64),
-];
-
 /// Whole numbers of these names measure no array.
 const SMALL: &str = "radius halo stride pad padding order degree iterations iters steps num_steps axis dim mode flag \
     causal offset seed filter_size filter_width filter_height kernel_size window taps bins num_bins nbins";
@@ -38,9 +21,10 @@ pub(super) fn read(
     entry: &str,
     parameters: &[SourceParameter],
     body: &[&str],
+    brackets: &[usize],
     guesses: &mut Vec<SketchGuess>,
 ) -> Result<Vec<SketchArgument>, SketchError> {
-    let (mut arguments, brackets) = (Vec::new(), closings(body));
+    let mut arguments = Vec::new();
     for (at, parameter) in parameters.iter().enumerate() {
         let refused = || SketchError::Type { entry: entry.to_string(), text: parameter.text.clone() };
         let (name, dtype, lanes, is_pointer) = typed(&parameter.text, at).ok_or_else(refused)?;
@@ -52,7 +36,7 @@ pub(super) fn read(
         if is_pointer {
             let is_const = parameter.text.split(|c: char| !c.is_alphanumeric()).any(|word| word == "const");
             if !is_const {
-                (role, doubt) = Uses::of(&name, body, &brackets).role();
+                (role, doubt) = Uses::of(&name, body, brackets).role();
             }
             if let Some(doubt) = &doubt {
                 guessed(guesses, format!("`{name}` is {}", role.word()), doubt.clone());
@@ -95,11 +79,15 @@ fn dtype_of(words: &[&str]) -> Option<(DType, u64)> {
     if let Some(dtype) = signature::number(words) {
         return Some((dtype, 1));
     }
+    // A vector type such as `float4`.
     let [word] = words else { return None };
-    VECTORS.iter().find_map(|(name, dtype)| {
-        let lanes: u64 = word.strip_prefix(name)?.parse().ok()?;
-        matches!(lanes, 1..=4).then_some((*dtype, lanes))
-    })
+    let base = word.strip_suffix(['1', '2', '3', '4'])?;
+    let dtype = match base {
+        "longlong" => DType::I64,
+        "ulonglong" => DType::U64,
+        base => signature::number(&[base])?,
+    };
+    Some((dtype, word[base.len()..].parse().ok()?))
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -197,33 +185,4 @@ fn caller<'s>(body: &[&'s str], at: usize) -> Option<&'s str> {
         open = open.checked_sub(1)?;
     }
     (body[open] == "(").then(|| body[open - 1])
-}
-
-/// For each opening bracket of some tokens the place behind the one that closes it; the end where none does. Looked up
-/// rather than searched for, so that no source makes this look at its end again and again.
-pub(super) fn closings(tokens: &[&str]) -> Vec<usize> {
-    let (mut behind, mut open) = (vec![tokens.len(); tokens.len()], Vec::new());
-    for (at, token) in tokens.iter().enumerate() {
-        match *token {
-            "[" => open.push(at),
-            "]" => open.pop().into_iter().for_each(|own| behind[own] = at + 1),
-            _ => {}
-        }
-    }
-    behind
-}
-
-pub(super) fn closed(tokens: &[&str], from: usize, open: &str, close: &str) -> usize {
-    let mut depth = 0;
-    for (at, token) in tokens.iter().enumerate().skip(from) {
-        if *token == open {
-            depth += 1;
-        } else if *token == close {
-            depth -= 1;
-        }
-        if depth == 0 {
-            return at + 1;
-        }
-    }
-    tokens.len()
 }

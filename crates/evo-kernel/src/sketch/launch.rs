@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::arguments::closed;
 use super::definitions::{Definitions, is_block};
 use super::{SketchArgument, SketchGuess, SketchLaunch, SketchTunable, guessed};
 use crate::words::is_name;
@@ -11,6 +10,7 @@ use crate::words::is_name;
 pub(super) struct LaunchClues<'a, 's> {
     arguments: &'a [SketchArgument],
     body: &'a [&'s str],
+    brackets: &'a [usize],
     tokens: &'a [&'s str],
     definitions: &'a Definitions<'s>,
     /// Names of the parameters so far.
@@ -31,7 +31,7 @@ enum Tile {
 impl<'a, 's> LaunchClues<'a, 's> {
     pub(super) fn of(
         arguments: &'a [SketchArgument],
-        body: &'a [&'s str],
+        (body, brackets): (&'a [&'s str], &'a [usize]),
         tokens: &'a [&'s str],
         definitions: &'a Definitions<'s>,
         tunables: &[SketchTunable],
@@ -42,7 +42,7 @@ impl<'a, 's> LaunchClues<'a, 's> {
         };
         let axes = (0..AXES.len()).rev().find(|axis| uses(AXES[*axis])).map_or(1, |axis| axis + 1);
         let names = tunables.iter().map(|tunable| tunable.name.clone()).collect();
-        LaunchClues { arguments, body, tokens, definitions, names, axes }
+        LaunchClues { arguments, body, brackets, tokens, definitions, names, axes }
     }
 
     fn is_parameter(&self, name: &str) -> bool {
@@ -78,19 +78,18 @@ impl<'a, 's> LaunchClues<'a, 's> {
         let mut factors: Vec<&[&str]> = Vec::new();
         let mut behind = at + 3;
         while body.get(behind) == Some(&"*") {
-            let length = primary(&body[behind + 1..]);
-            factors.push(&body[behind + 1..behind + 1 + length]);
-            behind += 1 + length;
+            let end = self.factor_end(behind + 1);
+            factors.push(&body[behind + 1..end]);
+            behind = end;
         }
         if at > 0 && body[at - 1] == "*" {
-            factors.push(primary_before(&body[..at - 1]));
+            factors.push(&body[self.factor_start(at - 1)..at - 1]);
         }
         // `(blockIdx.x * blockDim.x + threadIdx.x) * 4`
         let open = opened(body, at).filter(|open| !open.checked_sub(1).is_some_and(|at| is_name(body[at])));
-        let end = open.map(|open| closed(body, open, "(", ")"));
+        let end = open.map(|open| self.brackets[open]);
         if let Some(end) = end.filter(|end| body.get(*end) == Some(&"*")) {
-            let length = primary(&body[end + 1..]);
-            factors.push(&body[end + 1..end + 1 + length]);
+            factors.push(&body[end + 1..self.factor_end(end + 1)]);
         }
         if factors.is_empty() {
             return Tile::Unit;
@@ -105,32 +104,23 @@ impl<'a, 's> LaunchClues<'a, 's> {
             Some(others) => Tile::Of(others.join(" * ")),
         }
     }
-}
 
-fn primary(tokens: &[&str]) -> usize {
-    match tokens {
-        ["(", ..] => closed(tokens, 0, "(", ")"),
-        ["blockDim" | "gridDim", ".", _, ..] => 3,
-        [] => 0,
-        _ => 1,
-    }
-}
-
-fn primary_before<'t, 's>(tokens: &'t [&'s str]) -> &'t [&'s str] {
-    let end = tokens.len();
-    let length = match tokens {
-        [.., "blockDim" | "gridDim", ".", _] => 3,
-        [.., ")"] => {
-            let mut depth = 0;
-            let inside = tokens.iter().rev().take_while(|token| {
-                depth += i32::from(**token == ")") - i32::from(**token == "(");
-                depth > 0
-            });
-            (inside.count() + 1).min(end)
+    fn factor_end(&self, from: usize) -> usize {
+        match self.body[from..] {
+            ["(", ..] => self.brackets[from],
+            ["blockDim" | "gridDim", ".", _, ..] => from + 3,
+            [] => from,
+            _ => from + 1,
         }
-        _ => 1.min(end),
-    };
-    &tokens[end - length..]
+    }
+
+    fn factor_start(&self, end: usize) -> usize {
+        match self.body[..end] {
+            [.., "blockDim" | "gridDim", ".", _] => end - 3,
+            [.., ")"] => self.brackets[end - 1],
+            _ => end.saturating_sub(1),
+        }
+    }
 }
 
 fn opened(tokens: &[&str], at: usize) -> Option<usize> {
@@ -250,15 +240,13 @@ fn named_block(clues: &LaunchClues<'_, '_>, axis: usize) -> Option<String> {
 }
 
 fn launch_bounds(clues: &LaunchClues<'_, '_>) -> Option<Vec<String>> {
-    let at = clues.tokens.iter().position(|token| *token == "__launch_bounds__")?;
-    let end = closed(clues.tokens, at + 1, "(", ")");
-    let inside = clues.tokens.get(at + 2..end.saturating_sub(1))?;
+    let at = clues.tokens.windows(2).position(|words| words == ["__launch_bounds__", "("])?;
     let mut depth = 0;
-    let first = inside.iter().take_while(|token| {
+    let first = clues.tokens[at + 2..].iter().take_while(|token| {
         depth += i32::from(**token == "(") - i32::from(**token == ")");
-        depth > 0 || **token != ","
+        depth >= 0 && !(depth == 0 && **token == ",")
     });
-    let first = &inside[..first.count()];
+    let first = &clues.tokens[at + 2..at + 2 + first.count()];
     // A plain number is a limit, and no parameter would change it.
     if !first.iter().any(|token| clues.is_parameter(token)) {
         return None;
