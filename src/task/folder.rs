@@ -196,7 +196,6 @@ fn check(task: &BenchmarkTask, text: &mut SpaceText) {
         .key("timeout_s", 240);
 }
 
-/// What to look at before a number counts.
 fn guesses(task: &BenchmarkTask) -> Vec<SketchGuess> {
     let mut guesses = Vec::new();
     guessed(
@@ -237,7 +236,6 @@ fn no_tiny(task: &BenchmarkTask) -> Option<&'static str> {
     task.variable().next().is_none().then_some("all extents of the task are fixed")
 }
 
-/// The number of elements as an expression.
 fn count(tensor: &TaskTensor) -> String {
     let extents = tensor.shape.as_deref().unwrap_or_default();
     let factor = |text: &String| if is_word(text) { text.clone() } else { format!("({text})") };

@@ -11,10 +11,8 @@ mod model;
 mod module;
 #[cfg(test)]
 mod tests;
-mod workloads;
 
-pub use definition::definition;
+pub use definition::{definition, workloads};
 pub use folder::folder;
 pub use model::{BenchmarkTask, TaskForm};
 pub use module::{PROBE, module};
-pub use workloads::workloads;

@@ -45,7 +45,6 @@ pub struct BenchmarkTask {
     pub form: TaskForm,
     /// A name that can be a folder's, a file's and a leaderboard's.
     pub name: String,
-    /// What it computes, in one line.
     pub about: Option<String>,
     pub(super) axes: Vec<TaskAxis>,
     /// Relations of axes, as the task writes them.
@@ -77,7 +76,6 @@ pub(super) enum TaskAxisKind {
     Expr(String),
 }
 
-/// What is passed or answered.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TaskTensor {
     /// As the task calls it.
