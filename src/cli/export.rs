@@ -7,6 +7,7 @@
 #![allow(rustdoc::broken_intra_doc_links)]
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -71,7 +72,6 @@ pub struct ExportArgs {
     pub variants_max: u8,
 }
 
-/// Runs the command.
 pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
     let is_result = |name: &&String| RESULT_FORMATS.iter().any(|(format, ..)| *format == name.trim());
     let results = arguments.formats.iter().filter(is_result).count();
@@ -222,7 +222,6 @@ fn all_files(
     Ok(all)
 }
 
-/// What became of each form.
 fn listed(
     variants: &[ExportedVariant<'_>],
     formats: &[ExportFormat],
@@ -269,7 +268,7 @@ fn text(exported: &Exported, judged: ExportJudgement) -> String {
 const SHOWN: usize = 8;
 
 /// Refuses a folder that cannot be written to, before anything is made for it.
-pub fn check(to: &Path, force: bool) -> Result<(), CliError> {
+fn check(to: &Path, force: bool) -> Result<(), CliError> {
     let to: &Path = &plain(to);
     if to.as_os_str().is_empty() {
         return Err(CliError::usage("`--to` names no folder"));
@@ -294,10 +293,11 @@ pub fn check(to: &Path, force: bool) -> Result<(), CliError> {
 }
 
 /// Writes the files; others in the folder stay. Where that fails, a folder that was made is gone again.
-pub fn write(to: &Path, files: &[ExportFile]) -> Result<(), CliError> {
+fn write(to: &Path, files: &[ExportFile]) -> Result<(), CliError> {
     let to: &Path = &plain(to);
-    let missing: Vec<&Path> = to.ancestors().take_while(|own| is_missing(own)).collect();
-    let refused = |error: std::io::Error| {
+    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && std::fs::symlink_metadata(path).is_err();
+    let missing: Vec<&Path> = to.ancestors().take_while(is_missing).collect();
+    let refused = |error: io::Error| {
         let text = format!("cannot make `{}`: {error}", to.display());
         CliError::bad_file(text, to).with_hint("name another folder")
     };
@@ -306,48 +306,39 @@ pub fn write(to: &Path, files: &[ExportFile]) -> Result<(), CliError> {
     if written.is_err() && !missing.is_empty() {
         // Half of an export would look like one. Nothing in a folder that was made just now is anybody else's.
         let _ = std::fs::remove_dir_all(to);
-        missing.iter().for_each(|own| drop(std::fs::remove_dir(own)));
+        missing.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
     }
     written
 }
 
 fn write_all(root: &OwnFolder, files: &[ExportFile]) -> Result<(), CliError> {
+    let trouble = |file: &ExportFile, error: io::Error| {
+        CliError::harness(format!("cannot write `{}`: {error}", root.path().join(&file.path).display()))
+    };
     let mut open: Vec<(OwnFolder, &str, &ExportFile)> = Vec::new();
     for file in files {
-        let mut parts: Vec<&str> = file.path.split('/').collect();
-        let Some(name) = parts.pop() else { continue };
-        let mut folder = OwnFolder::open(root.path()).map_err(|error| trouble(root, &file.path, &error))?;
-        for part in parts {
-            folder = folder.create_folder(part).map_err(|error| trouble(root, &file.path, &error))?;
-        }
-        open.push((folder, name, file));
+        let (folders, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
+        let mut folders = folders.split('/').filter(|part| !part.is_empty());
+        let folder = folders.try_fold(root.clone(), |folder, part| folder.create_folder(part));
+        open.push((folder.map_err(|error| trouble(file, error))?, name, file));
     }
     // All of them first: a refusal writes nothing.
-    if let Some((folder, name, what)) =
-        open.iter().find_map(|(folder, name, _)| Some((folder, name, folder.irregular(name)?)))
-    {
-        let place = folder.place(name);
-        return Err(
-            CliError::bad_file(format!("`{}` is {what}", place.display()), &place).with_hint("move it away")
-        );
+    for (folder, name, _) in &open {
+        if let Some(what) = folder.irregular(name) {
+            let place = folder.place(name);
+            let text = format!("`{}` is {what}", place.display());
+            return Err(CliError::bad_file(text, &place).with_hint("move it away"));
+        }
     }
     for (folder, name, file) in &open {
-        folder.replace(name, &file.contents, true).map_err(|error| trouble(root, &file.path, &error))?;
+        folder.replace(name, &file.contents, true).map_err(|error| trouble(file, error))?;
     }
     Ok(())
-}
-
-fn trouble(root: &OwnFolder, path: &str, error: &std::io::Error) -> CliError {
-    CliError::harness(format!("cannot write `{}`: {error}", root.path().join(path).display()))
 }
 
 /// Without the slash at the end, which would follow a link.
 fn plain(to: &Path) -> PathBuf {
     to.components().collect()
-}
-
-fn is_missing(path: &Path) -> bool {
-    !path.as_os_str().is_empty() && std::fs::symlink_metadata(path).is_err()
 }
 
 /// Forms of results: name, file, and what is in it.

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use evo_device::binary_notes;
 use evo_device::host::translate::SHIPPED_HEADERS;
+use evo_export::ExportError;
 use evo_export::dispatch::{Dispatch, DispatchRule, DispatchVariant};
-use evo_export::error::ExportError;
 use evo_export::files::{ExportFile, ExportUnit, files};
 use evo_export::format::ExportFormat;
 use evo_export::model::{ExportModel, model};
@@ -39,7 +39,6 @@ use crate::study::StudySearch;
 /// How far from the fastest a variant of a dispatch table may be.
 const WITHIN: f64 = 0.05;
 
-/// What is written.
 #[derive(Debug)]
 pub struct ExportPlan<'a> {
     pub variants: Vec<VariantWish<'a>>,
@@ -53,7 +52,6 @@ pub struct ExportPlan<'a> {
 /// A configuration that takes part; with its number where the leaderboard has chosen it.
 type ExportMember = (Option<u64>, Configuration);
 
-/// Finds out what is to be written.
 pub fn plan<'a>(
     arguments: &ExportArgs,
     asked: &'a AskedCandidate,
@@ -251,7 +249,6 @@ fn dispatch(
 /// A longer file is not a header.
 const HEADER_MAX: u64 = 1 << 20;
 
-/// A variant that is to be exported.
 #[derive(Clone, Debug)]
 pub struct VariantWish<'a> {
     pub file: &'a SpaceFile,
@@ -273,11 +270,9 @@ pub struct ExportedVariant<'a> {
     pub wish: VariantWish<'a>,
     pub model: ExportModel,
     pub files: Vec<ExportFile>,
-    /// Why formats are missing.
     pub missing: Vec<(ExportFormat, String)>,
 }
 
-/// A compiled kernel.
 struct Cubin {
     arch: String,
     image: Vec<u8>,

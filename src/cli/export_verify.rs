@@ -17,7 +17,7 @@ use evo_protocol::known::Known;
 use evo_protocol::plan::ProblemPlan;
 use evo_system::scratch::ScratchPlace;
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::bench::{self, ROUNDS};
 use super::candidate::{self, CandidateArgs};
@@ -46,7 +46,6 @@ const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(480);
 /// look.
 type LaunchLook = Result<(), (&'static str, String)>;
 
-/// Verifies every variant.
 pub fn verify(
     arguments: &ExportArgs,
     asked: &AskedCandidate,
@@ -91,27 +90,27 @@ impl Verifier<'_> {
         {
             // All forms in Python hand these launches to a driver.
             let why = format!("launch_plan.py: {why}");
-            rows.extend(peers.iter().map(|format| self.row(*format, "fail", &why)));
+            rows.extend(self.alike(&peers, "fail", &why));
             return Ok(rows);
         }
         let choice = &self.asked.setup.choice;
         let is_cuda = choice.kind == DeviceKind::Cuda;
         if !is_cuda {
             let why = "it runs on a GPU only, and this is the host device";
-            rows.extend(peers.iter().map(|format| self.row(*format, "not_run", why)));
+            rows.extend(self.alike(&peers, "not_run", why));
         }
         if written.contains(&ExportFormat::Cubin) {
             let why = "a cubin does nothing by itself; the forms that load it say whether it runs";
             rows.push(self.row(ExportFormat::Cubin, "not_run", why));
         }
         let with_source = matches!(cpp, Some(Ok(())));
-        match cpp {
-            Some(Err(("fail", why))) => {
-                rows.push(self.row(ExportFormat::Cu, "fail", &format!("launch.hpp: {why}")));
+        if let Some(Err((status, why))) = cpp {
+            let is_wrong = status == "fail";
+            let why = if is_wrong { format!("launch.hpp: {why}") } else { why };
+            rows.push(self.row(ExportFormat::Cu, status, &why));
+            if is_wrong {
                 return Ok(rows);
             }
-            Some(Err((status, why))) => rows.push(self.row(ExportFormat::Cu, status, &why)),
-            Some(Ok(())) | None => {}
         }
         let is_of_target =
             |problem: &ProblemSpec| problem.device.as_deref().is_none_or(|kind| kind == choice.kind.as_str());
@@ -130,7 +129,15 @@ impl Verifier<'_> {
         VerifiedRow::new(format, &self.variant.wish.folder, None, status, None, Some(why.to_string()))
     }
 
-    /// Compares `launch.hpp`.
+    fn alike(
+        &self,
+        formats: &[ExportFormat],
+        status: &'static str,
+        why: &str,
+    ) -> impl Iterator<Item = VerifiedRow> {
+        formats.iter().map(move |format| self.row(*format, status, why))
+    }
+
     fn launches_in_cpp(&self) -> LaunchLook {
         let compilers = std::env::var("CXX").ok().filter(|words| !words.trim().is_empty());
         let compilers =
@@ -156,7 +163,6 @@ impl Verifier<'_> {
         ran.unwrap_or_else(|error| Err(("not_run", format!("launch.hpp was not compiled: {error}"))))
     }
 
-    /// Compares `launch_plan.py`.
     fn launches_in_python(&self) -> LaunchLook {
         let python = find(ToolKind::Python, None, &ToolPlaces::of_environment())
             .map_err(|failure| ("not_run", failure.message))?;
@@ -224,14 +230,13 @@ impl Verifier<'_> {
         if let Some(exported) = &exported {
             own.push(bench::own_candidate(SOURCE, exported, &problems, setup, &lane, *seed)?);
         }
-        let (seats, mut rows) = match self.seat(peers) {
-            _ if peers.is_empty() => (Vec::new(), Vec::new()),
-            Ok(seat) => (vec![seat], Vec::new()),
-            Err(SeatFault::Harness(error)) => return Err(error),
-            Err(SeatFault::NotRun(why)) => {
-                (Vec::new(), peers.iter().map(|format| self.row(*format, "not_run", &why)).collect())
+        let (mut seats, mut rows) = (Vec::new(), Vec::new());
+        if !peers.is_empty() {
+            match self.seat(peers)? {
+                Ok(seat) => seats.push(seat),
+                Err(why) => rows.extend(self.alike(peers, "not_run", &why)),
             }
-        };
+        }
         let mode = kernel.objective.ranking.timing();
         let order = BenchOrder {
             lane: &mut lane,
@@ -263,15 +268,16 @@ impl Verifier<'_> {
         candidate::resolve(&words, &candidate, &run.device, run.access.access())
     }
 
-    /// The peer that calls forms in Python.
-    fn seat(&self, formats: &[ExportFormat]) -> Result<PeerSeat, SeatFault> {
-        let python = find(ToolKind::Python, None, &ToolPlaces::of_environment())
-            .map_err(|failure| SeatFault::NotRun(failure.message))?;
+    /// The peer that calls forms in Python, or why there is none.
+    fn seat(&self, formats: &[ExportFormat]) -> Result<Result<PeerSeat, String>, CliError> {
+        let python = match find(ToolKind::Python, None, &ToolPlaces::of_environment()) {
+            Ok(python) => python,
+            Err(failure) => return Ok(Err(failure.message)),
+        };
         let place = self.folder.display().to_string();
         for (name, text) in [("evo_peer.py", SCRIPT), ("verify_peer.py", VERIFY_PEER)] {
-            fs::write(self.folder.join(name), text).map_err(|error| {
-                SeatFault::Harness(CliError::harness(format!("cannot write into `{place}`: {error}")))
-            })?;
+            fs::write(self.folder.join(name), text)
+                .map_err(|error| CliError::harness(format!("cannot write into `{place}`: {error}")))?;
         }
         let program = format!("{place}/verify_peer.py");
         let words = [python.display().to_string(), "-B".into(), program, place];
@@ -282,8 +288,8 @@ impl Verifier<'_> {
             folder: Some(self.folder.to_path_buf()),
             timeout: TIMEOUT,
         };
-        PeerSeat::start(command, &self.asked.setup.choice.spec)
-            .map_err(|error| SeatFault::NotRun(format!("Python does not start: {error}")))
+        Ok(PeerSeat::start(command, &self.asked.setup.choice.spec)
+            .map_err(|error| format!("Python does not start: {error}")))
     }
 
     fn rows(
@@ -323,15 +329,9 @@ impl Verifier<'_> {
     }
 }
 
-enum SeatFault {
-    Harness(CliError),
-    NotRun(String),
-}
-
 /// What became of one form on one problem. Times are in the mode that ranks.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct VerifiedRow {
-    #[serde(serialize_with = "by_name")]
     #[schemars(with = "String")]
     pub format: ExportFormat,
     /// Folder of the variant in the export.
@@ -344,10 +344,6 @@ pub struct VerifiedRow {
     ratio: Known<f64>,
     /// Why it is not `pass`.
     pub reason: Known<String>,
-}
-
-fn by_name<S: Serializer>(format: &ExportFormat, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(format.as_str())
 }
 
 impl VerifiedRow {
@@ -374,7 +370,6 @@ impl VerifiedRow {
         }
     }
 
-    /// The row as a line of text.
     pub fn line(&self) -> String {
         let problem = self.problem.value().map_or("every problem", String::as_str);
         let place = [self.variant.as_str(), problem];

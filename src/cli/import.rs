@@ -55,7 +55,6 @@ fn of_t1(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
     init::write_beside(&to, drawn, arguments.target.force, call)
 }
 
-/// A file whose form refuses it.
 fn refused(path: &Path, error: &ForeignError) -> CliError {
     CliError::bad_file(format!("`{}`: {error}", path.display()), path).with_hint(error.hint.clone())
 }
@@ -94,7 +93,6 @@ fn of_tasks(form: TaskForm, arguments: &ImportArgs, call: &Call) -> Result<Answe
     init::answer(call, &written, "next: write the kernel, then", &["test-one"])
 }
 
-/// Where each task goes.
 fn folders(tasks: &[BenchmarkTask], from: &Path, to: Option<&Path>) -> Result<Vec<PathBuf>, CliError> {
     let folders: Vec<PathBuf> = match (tasks, to) {
         ([_], Some(to)) => vec![to.components().collect()],
@@ -117,7 +115,6 @@ fn folders(tasks: &[BenchmarkTask], from: &Path, to: Option<&Path>) -> Result<Ve
     Ok(folders)
 }
 
-/// The files of the tasks that are asked for.
 fn chosen(form: TaskForm, arguments: &ImportArgs) -> Result<Vec<PathBuf>, CliError> {
     let path = &arguments.file;
     let mut found = match path.is_dir() {
@@ -256,7 +253,6 @@ fn of_python(path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask, CliEr
     task::module(&answer, &init::name_of(path), &program).map_err(|error| refused(path, &error))
 }
 
-/// What the probe says of a file.
 fn probed(python: &Path, path: &Path, seconds: u64) -> Result<String, CliError> {
     let refused = |text: String, hint: &str| {
         CliError::bad_file(format!("`{}`: {text}", path.display()), path).with_hint(hint)

@@ -150,7 +150,6 @@ pub fn name_of(path: &Path) -> String {
     stem.chars().map(plain).collect()
 }
 
-/// The folder of a file.
 pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|own| !own.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

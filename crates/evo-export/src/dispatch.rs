@@ -5,11 +5,10 @@ use evo_space::genome::Configuration;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::error::ExportError;
-use crate::files::ExportFile;
+use crate::ExportError;
+use crate::files::{EXACT_HPP, EXACT_PY, ExportFile, render};
 use crate::formula::{ExportFormula, FormulaNames, Truth};
 use crate::model::identifiers;
-use crate::templates::{EXACT_HPP, EXACT_PY, render};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DispatchVariant {
@@ -28,7 +27,6 @@ pub struct DispatchRule {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dispatch {
     pub kernel: String,
-    /// Names of sizes.
     pub sizes: Vec<String>,
     pub variants: Vec<DispatchVariant>,
     pub rules: Vec<DispatchRule>,

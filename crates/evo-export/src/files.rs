@@ -1,14 +1,22 @@
 //! The files of one variant.
 
+use evo_kernel::template;
 use evo_protocol::plan::Role;
 use evo_space::genome::ContentHash;
 use serde_json::{Value, json};
 
-use crate::error::ExportError;
+use crate::ExportError;
 use crate::format::ExportFormat;
 use crate::model::{ExportModel, PassedArgument};
-use crate::source::PlainSource;
-use crate::templates::{EXACT_HPP, EXACT_PY, render};
+use crate::source::{PlainSource, one_line};
+use crate::translate::{Language, quoted};
+
+pub(crate) const EXACT_HPP: &str = include_str!("../templates/exact.hpp");
+pub(crate) const EXACT_PY: &str = include_str!("../templates/exact.py");
+/// A peer that calls the exported files; it needs `evo_peer.py` beside it.
+pub const VERIFY_PEER: &str = include_str!("../templates/verify_peer.py");
+/// What times and checks exported files with other people's tools; it needs the two beside it.
+pub const CROSSCHECK: &str = include_str!("../templates/crosscheck.py");
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExportFile {
@@ -172,4 +180,14 @@ fn context(unit: &ExportUnit<'_>) -> Value {
         "op": format!("{}_{}", model.ident, unit.hash.short()),
         "open": open.collect::<Vec<_>>(),
     })
+}
+
+pub(crate) fn render(name: &str, text: &str, context: &Value) -> Result<String, ExportError> {
+    let fault =
+        |why: minijinja::Error| ExportError::Template { name: name.to_string(), why: format!("{why:#}") };
+    let mut environment = template::plain_environment();
+    environment.add_filter("comment", |text: String| one_line(&text));
+    environment.add_filter("cpp", |text: String| quoted(Language::Cpp, &text));
+    environment.add_filter("py", |text: String| quoted(Language::Python, &text));
+    environment.render_named_str(name, text, template::json_value(context)).map_err(fault)
 }

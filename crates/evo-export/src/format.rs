@@ -1,8 +1,10 @@
 //! The forms in which a candidate is exported.
 
 use evo_space::diagnostic::nearest;
+use serde::Serialize;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ExportFormat {
     Cu,
     Cubin,
@@ -18,14 +20,6 @@ pub enum ExportFormat {
     Dispatch,
 }
 
-/// What is to be known of a form. Its files are rows of `files`.
-struct FormatRow {
-    format: ExportFormat,
-    name: &'static str,
-    needs_cubin: bool,
-    check: FormatCheck,
-}
-
 /// How a form is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormatCheck {
@@ -38,53 +32,48 @@ pub enum FormatCheck {
     Peer { is_planned: bool },
 }
 
-/// The forms, in the order of the enum, in which they are told.
-const FORMATS: [FormatRow; 8] = {
-    use ExportFormat::*;
-    const fn row(
-        format: ExportFormat,
-        name: &'static str,
-        needs_cubin: bool,
-        check: FormatCheck,
-    ) -> FormatRow {
-        FormatRow { format, name, needs_cubin, check }
-    }
-    [
-        row(Cu, "cu", false, FormatCheck::Source),
-        row(Cubin, "cubin", true, FormatCheck::Never),
-        row(Torch, "torch", false, FormatCheck::Peer { is_planned: false }),
-        row(TorchOp, "torch-op", true, FormatCheck::Peer { is_planned: true }),
-        row(TvmFfi, "tvm-ffi", true, FormatCheck::Peer { is_planned: false }),
-        row(Cupy, "cupy", true, FormatCheck::Peer { is_planned: true }),
-        row(CudaCore, "cuda-core", true, FormatCheck::Peer { is_planned: true }),
-        row(Dispatch, "dispatch", false, FormatCheck::Never),
-    ]
-};
-
 impl ExportFormat {
-    pub fn all() -> Vec<ExportFormat> {
-        FORMATS.iter().map(|row| row.format).collect()
-    }
+    /// In the order in which they are told.
+    pub const ALL: [ExportFormat; 8] = {
+        use ExportFormat::*;
+        [Cu, Cubin, Torch, TorchOp, TvmFfi, Cupy, CudaCore, Dispatch]
+    };
 
     pub fn as_str(self) -> &'static str {
-        FORMATS[self as usize].name
+        match self {
+            ExportFormat::Cu => "cu",
+            ExportFormat::Cubin => "cubin",
+            ExportFormat::Torch => "torch",
+            ExportFormat::TorchOp => "torch-op",
+            ExportFormat::TvmFfi => "tvm-ffi",
+            ExportFormat::Cupy => "cupy",
+            ExportFormat::CudaCore => "cuda-core",
+            ExportFormat::Dispatch => "dispatch",
+        }
     }
 
     pub fn needs_cubin(self) -> bool {
-        FORMATS[self as usize].needs_cubin
+        !matches!(self, ExportFormat::Cu | ExportFormat::Torch | ExportFormat::Dispatch)
     }
 
     pub fn check(self) -> FormatCheck {
-        FORMATS[self as usize].check
+        match self {
+            ExportFormat::Cubin | ExportFormat::Dispatch => FormatCheck::Never,
+            ExportFormat::Cu => FormatCheck::Source,
+            ExportFormat::Torch | ExportFormat::TvmFfi => FormatCheck::Peer { is_planned: false },
+            ExportFormat::TorchOp | ExportFormat::Cupy | ExportFormat::CudaCore => {
+                FormatCheck::Peer { is_planned: true }
+            }
+        }
     }
 
     /// Reads a list of names; `all` stands for every form.
     pub fn parse_list(names: &[String]) -> Result<Vec<ExportFormat>, String> {
         let mut formats: Vec<ExportFormat> = Vec::new();
         for name in names.iter().map(|name| name.trim()) {
-            match FORMATS.iter().find(|row| row.name == name) {
-                Some(row) => formats.push(row.format),
-                None if name == "all" => formats.extend(ExportFormat::all()),
+            match ExportFormat::ALL.into_iter().find(|format| format.as_str() == name) {
+                Some(format) => formats.push(format),
+                None if name == "all" => formats.extend(ExportFormat::ALL),
                 None => return Err(unknown(name)),
             }
         }
@@ -95,7 +84,7 @@ impl ExportFormat {
 }
 
 fn unknown(name: &str) -> String {
-    let names = FORMATS.map(|row| row.name);
+    let names = ExportFormat::ALL.map(ExportFormat::as_str);
     match nearest(name, names) {
         Some(near) => format!("there is no format `{name}`; did you mean `{near}`?"),
         None => format!("there is no format `{name}`; there are {} and all", names.join(", ")),
@@ -108,20 +97,14 @@ mod tests {
 
     #[test]
     fn names_are_read_and_near_ones_offered() {
-        let parse = |text: &str| {
+        let parse = |text: &str| -> Result<Vec<&str>, String> {
             let names: Vec<String> = text.split(',').map(String::from).collect();
-            ExportFormat::parse_list(&names).map(|own| own.iter().map(|one| one.as_str()).collect::<Vec<_>>())
+            ExportFormat::parse_list(&names)
+                .map(|formats| formats.into_iter().map(ExportFormat::as_str).collect())
         };
         assert_eq!(parse("torch-op, cu,cu"), Ok(vec!["cu", "torch-op"]));
-        assert_eq!(parse("all").map(|own| own.len()), Ok(8));
+        assert_eq!(parse("all").map(|names| names.len()), Ok(8));
         assert_eq!(parse("torch_op").unwrap_err(), "there is no format `torch_op`; did you mean `torch-op`?");
         assert!(parse("xyzzy").unwrap_err().contains("there are cu, cubin, torch"));
-    }
-
-    #[test]
-    fn rows_stand_in_the_order_of_the_enum() {
-        for (at, row) in FORMATS.iter().enumerate() {
-            assert_eq!(row.format as usize, at, "{}", row.name);
-        }
     }
 }

@@ -6,7 +6,7 @@ use evo_space::genome::Configuration;
 use evo_space::value::Value;
 use serde::Serialize;
 
-use crate::error::ExportError;
+use crate::ExportError;
 use crate::translate::{Language, Meaning, bare, translate};
 
 /// A formula over sizes. The texts compute a whole number, a fraction or a truth, as the place needs it.
@@ -80,7 +80,6 @@ impl FormulaNames<'_> {
         Ok(ExportFormula { source, ..ExportFormula::fixed(whole) })
     }
 
-    /// A list of them; `place` is asked for that of each.
     pub(crate) fn wholes(
         &self,
         list: &[Expr],

@@ -8,10 +8,9 @@ use evo_protocol::plan::{ArgumentRef, LaunchPlan, ProblemPlan, ScalarPlan};
 use evo_protocol::tensor_map::{OutsideFill, Swizzle, TENSOR_MAP_BYTES, TensorMap, TensorMapPlan};
 use serde_json::json;
 
-use crate::error::ExportError;
-use crate::files::ExportFile;
+use crate::ExportError;
+use crate::files::{ExportFile, render};
 use crate::model::{ExportModel, PassedArgument};
-use crate::templates::render;
 
 /// The programs: `record.cpp` is compiled with `cuda_runtime.h` beside it, `record.py` runs as it is. Both lie in a folder
 /// with the export's own files.
@@ -104,7 +103,7 @@ fn launch(model: &ExportModel, plan: &ProblemPlan, own: &LaunchPlan) -> String {
 /// Whose map it is, and what the driver is asked for.
 fn tensor_map(own: &TensorMapPlan) -> String {
     let TensorMap { dtype, dims, strides, extents, swizzle, fill } = &own.map;
-    let data_type = crate::tensor_map::data_type(*dtype);
+    let data_type = crate::model::data_type(*dtype);
     let swizzle = Swizzle::ALL.iter().position(|one| one == swizzle).unwrap_or_default();
     let fill = u8::from(*fill == OutsideFill::Nan);
     let list = |all: &[i64]| all.iter().map(i64::to_string).collect::<Vec<_>>().join(",");

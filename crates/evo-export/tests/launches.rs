@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use evo_export::error::ExportError;
+use evo_export::ExportError;
 use evo_export::files::{ExportFile, ExportUnit, files};
 use evo_export::format::ExportFormat;
 use evo_export::model::{ExportModel, model};
@@ -58,7 +58,7 @@ fn exported(file: &SpaceFile, constants: &Specialization) -> (ExportModel, Vec<E
         example: &[("N".to_string(), 7)],
         evo: "0.0.0",
     };
-    let all = files(&unit, &ExportFormat::all()).unwrap();
+    let all = files(&unit, &ExportFormat::ALL).unwrap();
     (own, all)
 }
 
