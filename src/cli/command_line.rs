@@ -13,7 +13,7 @@ use super::bench_plan::BenchArgs;
 use super::crosscheck::CrosscheckArgs;
 use super::evaluate::EvaluateArgs;
 use super::explain::ExplainArgs;
-use super::export::ExportArgs;
+use super::export_plan::ExportArgs;
 use super::gate::GateArgs;
 use super::history::{HistoryArgs, RestoreArgs};
 use super::init::{ImportArgs, InitArgs};

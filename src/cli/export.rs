@@ -3,14 +3,10 @@
 //! What is exported has passed every gate on correctness, here and now or for the leaderboard. Nothing is written before
 //! everything is known to be in order.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
 use evo_export::dispatch::{self, Dispatch};
 use evo_export::files::ExportFile;
 use evo_export::format::ExportFormat;
@@ -33,7 +29,7 @@ use super::call::Call;
 use super::compile::CompileTarget;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::export_plan::{self, ExportPlan, ExportedVariant};
+use super::export_plan::{self, ExportArgs, ExportPlan, ExportedVariant};
 use super::export_verify::{self, VerifiedRow};
 use super::judge::{self, Aim, AskedCandidate, JobDepth};
 use super::one_args::TestOneArgs;
@@ -43,34 +39,6 @@ use crate::journal::reader;
 use crate::journal::replay::History;
 use crate::report::csv;
 use crate::report::envelope::ResultAlone;
-
-/// `evo export`
-#[derive(Debug, Args)]
-pub struct ExportArgs {
-    #[command(flatten)]
-    pub one: TestOneArgs,
-    /// The folder to write, which is made
-    #[arg(long, value_name = "FOLDER")]
-    pub to: PathBuf,
-    /// Of a candidate: cu, cubin, torch, torch-op, tvm-ffi, cupy, cuda-core, dispatch, all; of a study: t4, kernel-tuner, optuna, csv
-    #[arg(long = "format", value_name = "A,B", value_delimiter = ',', default_value = "all")]
-    pub formats: Vec<String>,
-    /// Architecture of the cubin [default: that of the device; none on the host device]
-    #[arg(long, value_name = "ARCH")]
-    pub arch: Option<String>,
-    /// Run each form that can run here on evo's inputs, check its answers, and time it beside evo itself
-    #[arg(long)]
-    pub verify: bool,
-    /// Replace the files of an earlier export in the folder
-    #[arg(long)]
-    pub force: bool,
-    /// Skip the gates; the manifest says that the candidate was not judged
-    #[arg(long, conflicts_with = "verify")]
-    pub unchecked: bool,
-    /// With `dispatch`: most variants
-    #[arg(long = "variants-max", value_name = "K", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
-    pub variants_max: u8,
-}
 
 pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
     let is_result = |name: &&String| RESULT_FORMATS.iter().any(|(format, ..)| *format == name.trim());
@@ -176,7 +144,9 @@ fn judge(
     let verdict = &evaluation.verdict;
     // A verdict alone does not say that the gates ran.
     let is_good = |gate: Gate| {
-        evaluation.gate(gate).is_some_and(|own| own.state == GateState::Pass || own.lacks_shapes())
+        evaluation
+            .gate(gate)
+            .is_some_and(|outcome| outcome.state == GateState::Pass || outcome.lacks_shapes())
     };
     let absent = Aim::Gates.demanded().find(|gate| !is_good(*gate));
     let Some(gate) = absent.or((!verdict.is_pass()).then_some(Gate::Launch)) else { return Ok(None) };
@@ -195,8 +165,8 @@ fn judge(
     };
     output::say(&text);
     let result = Exported::empty(arguments, text);
-    let own = NotExported { verdict: verdict.label(), message: verdict.message.clone(), result };
-    Ok(Some(Answer::of(ExitCode::Failed, &own)))
+    let answer = NotExported { verdict: verdict.label(), message: verdict.message.clone(), result };
+    Ok(Some(Answer::of(ExitCode::Failed, &answer)))
 }
 
 fn all_files(
@@ -279,7 +249,9 @@ fn check(to: &Path, force: bool) -> Result<(), CliError> {
             .with_hint("`--to` names a folder that is not there yet, and no link"));
     }
     let mut names: Vec<String> = std::fs::read_dir(to)
-        .map(|entries| entries.flatten().map(|own| own.file_name().to_string_lossy().into_owned()).collect())
+        .map(|entries| {
+            entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+        })
         .unwrap_or_default();
     if names.is_empty() || force {
         return Ok(());
@@ -461,8 +433,8 @@ struct ExportedFormat {
 /// Names and the values that occur, ascending.
 fn parameters(evaluations: &[Evaluation]) -> Vec<(String, Vec<value::Value>)> {
     let mut found: Vec<(String, Vec<value::Value>)> = Vec::new();
-    for (name, value) in evaluations.iter().flat_map(|own| own.configuration.iter()) {
-        match found.iter_mut().find(|(own, _)| own == name) {
+    for (name, value) in evaluations.iter().flat_map(|evaluation| evaluation.configuration.iter()) {
+        match found.iter_mut().find(|(other, _)| other == name) {
             Some((_, values)) if values.contains(value) => {}
             Some((_, values)) => values.push(value.clone()),
             None => found.push((name.to_string(), vec![value.clone()])),

@@ -3,16 +3,20 @@
 //! There are several where the candidate is several binaries, one for each set of constants, and where `dispatch` asks
 //! for the portfolio of the leaderboard.
 
+// Comments on flags are help texts, in which `[default: …]` is not a link.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use evo_device::binary_notes;
 use evo_device::host::translate::SHIPPED_HEADERS;
-use evo_export::ExportError;
 use evo_export::dispatch::{Dispatch, DispatchRule, DispatchVariant};
 use evo_export::files::{ExportFile, ExportUnit, files};
 use evo_export::format::ExportFormat;
+use evo_export::formula::ExportError;
 use evo_export::model::{ExportModel, model};
 use evo_export::source::{PlainSource, neighboring, plain};
 use evo_protocol::binary::{Binary, KernelSource};
@@ -24,8 +28,8 @@ use evo_space::genome::{Configuration, ContentHash};
 use serde_json::{Value, json};
 
 use super::error::CliError;
-use super::export::ExportArgs;
 use super::judge::AskedCandidate;
+use super::one_args::TestOneArgs;
 use super::{candidate as named, session};
 use crate::compile::search_path::SearchPath;
 use crate::compile::{CompileSetupError, FarmOptions, compile_one};
@@ -35,6 +39,34 @@ use crate::kernel::signature::included;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
 use crate::kernel::specialize::{constants_of, distinct};
 use crate::study::StudySearch;
+
+/// `evo export`
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    #[command(flatten)]
+    pub one: TestOneArgs,
+    /// The folder to write, which is made
+    #[arg(long, value_name = "FOLDER")]
+    pub to: PathBuf,
+    /// Of a candidate: cu, cubin, torch, torch-op, tvm-ffi, cupy, cuda-core, dispatch, all; of a study: t4, kernel-tuner, optuna, csv
+    #[arg(long = "format", value_name = "A,B", value_delimiter = ',', default_value = "all")]
+    pub formats: Vec<String>,
+    /// Architecture of the cubin [default: that of the device; none on the host device]
+    #[arg(long, value_name = "ARCH")]
+    pub arch: Option<String>,
+    /// Run each form that can run here on evo's inputs, check its answers, and time it beside evo itself
+    #[arg(long)]
+    pub verify: bool,
+    /// Replace the files of an earlier export in the folder
+    #[arg(long)]
+    pub force: bool,
+    /// Skip the gates; the manifest says that the candidate was not judged
+    #[arg(long, conflicts_with = "verify")]
+    pub unchecked: bool,
+    /// With `dispatch`: most variants
+    #[arg(long = "variants-max", value_name = "K", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
+    pub variants_max: u8,
+}
 
 /// How far from the fastest a variant of a dispatch table may be.
 const WITHIN: f64 = 0.05;
@@ -74,7 +106,7 @@ pub fn plan<'a>(
         Some((members, rule)) => (members, Some(rule)),
         None => (vec![(None, candidate.configuration.clone())], None),
     };
-    let sets = distinct(problems.iter().map(|own| constants_of(&kernel.specialize, own)));
+    let sets = distinct(problems.iter().map(|problem| constants_of(&kernel.specialize, problem)));
     if members.len() * sets.len() == 1 && wants && without_dispatch.is_none() {
         let why = "there is one variant, and nothing to choose; `@champion` of a leaderboard with a portfolio has more";
         without_dispatch = Some(why.to_string());
@@ -86,7 +118,7 @@ pub fn plan<'a>(
     };
     let judged_on = match judged {
         ExportJudgement::Unchecked => None,
-        ExportJudgement::Recorded => section.as_ref().map(|own| own.device.name.clone()),
+        ExportJudgement::Recorded => section.as_ref().map(|section| section.device.name.clone()),
         ExportJudgement::Now => {
             Some(asked.setup.choice.name.clone().unwrap_or_else(|| asked.setup.choice.spec.clone()))
         }
@@ -95,13 +127,14 @@ pub fn plan<'a>(
     let mut variants = Vec::new();
     for (number, configuration) in &members {
         for constants in &sets {
-            let own = problems.iter().filter(|own| constants_of(&kernel.specialize, own) == *constants);
+            let served =
+                problems.iter().filter(|problem| constants_of(&kernel.specialize, problem) == *constants);
             variants.push(VariantWish {
                 file: &candidate.file,
                 kernel,
                 configuration: configuration.clone(),
                 constants: constants.clone(),
-                problems: own.copied().collect(),
+                problems: served.copied().collect(),
                 source_hash: candidate.provenance.source_hash.clone().filter(|_| members.len() == 1),
                 judged,
                 judged_on: judged_on.clone(),
@@ -135,7 +168,7 @@ fn section(
 }
 
 fn numbers(section: &LeaderboardSection, configuration: &Configuration) -> Option<ExportNumbers> {
-    let entry: &RankedEntry = section.entries().find(|own| own.configuration == *configuration)?;
+    let entry: &RankedEntry = section.entries().find(|entry| entry.configuration == *configuration)?;
     Some(ExportNumbers {
         study: section.study.name.clone(),
         number: entry.number,
@@ -162,7 +195,7 @@ fn portfolio(
     let set: &PortfolioSet = portfolio
         .sets
         .iter()
-        .filter(|own| own.within <= WITHIN + 1e-9)
+        .filter(|set| set.within <= WITHIN + 1e-9)
         .min_by(|a, b| a.members.len().cmp(&b.members.len()).then(a.worst_factor.total_cmp(&b.worst_factor)))
         .ok_or("the leaderboard has no set of variants within 5 %")?;
     let most = usize::from(arguments.variants_max);
@@ -189,9 +222,9 @@ fn portfolio(
 }
 
 fn folder(number: Option<u64>, constants: &Specialization, members: usize) -> String {
-    let own = number.filter(|_| members > 1).map(|number| format!("variant_{number}"));
+    let variant = number.filter(|_| members > 1).map(|number| format!("variant_{number}"));
     let values = constants.iter().map(|(name, value)| format!("{}_{value}", name.to_lowercase()));
-    own.into_iter().chain(values).collect::<Vec<String>>().join("_")
+    variant.into_iter().chain(values).collect::<Vec<String>>().join("_")
 }
 
 /// The rule of all variants: which member, and of that the binary for the sizes.
@@ -238,7 +271,7 @@ fn dispatch(
     let timed = problems.iter().filter(|problem| problem.timed);
     Dispatch {
         kernel: kernel.name.clone(),
-        sizes: kernel.problems.first().map(|own| own.sizes.keys().cloned().collect()).unwrap_or_default(),
+        sizes: kernel.problems.first().into_iter().flat_map(|first| first.sizes.keys().cloned()).collect(),
         variants: variants.iter().zip(chosen).map(variant).collect(),
         rules,
         measured: timed.map(|problem| (problem.name.clone(), sizes(problem))).collect(),
@@ -350,14 +383,14 @@ fn compiled(
     let Some(arch) = arch else {
         return Ok(Err("no architecture is known on the host device: name one with `--arch`".to_string()));
     };
-    let folders = rendered.options.iter().filter(|own| own.starts_with("-I"));
-    let own = KernelSource {
+    let folders = rendered.options.iter().filter(|option| option.starts_with("-I"));
+    let exported = KernelSource {
         text: source.text.clone(),
         options: source.options.iter().chain(folders).cloned().collect(),
         file_name: "kernel.cu".to_string(),
         ..rendered.clone()
     };
-    let outcome = match compile_one(&FarmOptions::new(DeviceKind::Cuda, arch), own) {
+    let outcome = match compile_one(&FarmOptions::new(DeviceKind::Cuda, arch), exported) {
         Ok(outcome) => outcome,
         Err(error @ (CompileSetupError::NoNvrtc { .. } | CompileSetupError::Refused { .. })) => {
             let text = error.to_string();
@@ -388,22 +421,22 @@ fn headers(
     let mut found: Vec<(String, String)> = Vec::new();
     let mut open: Vec<String> = included(&source.text).map(String::from).collect();
     while let Some(name) = open.pop() {
-        if found.iter().any(|(own, _)| *own == name) {
+        if found.iter().any(|(other, _)| *other == name) {
             continue;
         }
         if name.starts_with("evo/") {
-            let own = SHIPPED_HEADERS.iter();
-            let own = own.map(|(own, text)| (own.to_string(), neighboring(text)));
-            found.extend(own);
+            let shipped = SHIPPED_HEADERS.iter();
+            found.extend(shipped.map(|(name, text)| (name.to_string(), neighboring(text, ""))));
             continue;
         }
         let is_inside =
             !name.starts_with('/') && !name.split('/').any(|part| part == ".." || part.is_empty());
-        let Some(path) = folders.iter().map(|own| own.join(&name)).find(|own| is_inside && own.is_file())
+        let Some(path) =
+            folders.iter().map(|folder| folder.join(&name)).find(|path| is_inside && path.is_file())
         else {
             continue;
         };
-        let size = fs::metadata(&path).map_or(u64::MAX, |own| own.len());
+        let size = fs::metadata(&path).map_or(u64::MAX, |metadata| metadata.len());
         let text = fs::read_to_string(&path).ok().filter(|_| size <= HEADER_MAX);
         let text = text.ok_or_else(|| {
             CliError::bad_file(format!("the header `{}` is too long or not a text", path.display()), &path)
@@ -437,9 +470,10 @@ fn manifest(
             reasons.insert(name.to_string(), why.to_string());
         }
     }
-    let file = |own: &ExportFile| {
-        let entry = ExportedFile { hash: ContentHash::of(&own.contents), bytes: own.contents.len() as u64 };
-        (own.path.clone(), entry)
+    let file = |exported: &ExportFile| {
+        let entry =
+            ExportedFile { hash: ContentHash::of(&exported.contents), bytes: exported.contents.len() as u64 };
+        (exported.path.clone(), entry)
     };
     let arguments = json!({ "sizes": model.sizes, "buffers": model.buffers, "scalars": model.scalars });
     let launches: Value = json!({ "entries": model.entries, "steps": model.steps });
@@ -454,14 +488,14 @@ fn manifest(
         source_hash: wish.source_hash.clone(),
         judged: wish.judged,
         judged_on: wish.judged_on.clone(),
-        arch: cubin.map(|own| own.arch.clone()),
-        toolchain: cubin.map(|own| own.binary.toolchain.clone()),
+        arch: cubin.map(|cubin| cubin.arch.clone()),
+        toolchain: cubin.map(|cubin| cubin.binary.toolchain.clone()),
         compiler_options: source.options.clone(),
         arguments,
         launches,
         conditions: json!(model.conditions),
         alignment_bytes: model.alignment,
-        resources: cubin.map(|own| own.binary.resources.clone()).unwrap_or_default(),
+        resources: cubin.map(|cubin| cubin.binary.resources.clone()).unwrap_or_default(),
         numbers: wish.numbers.clone(),
         files: files.iter().map(file).collect(),
         reasons,

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use std::{fs, io};
 
 use evo_export::VERIFY_PEER;
-use evo_export::format::{ExportFormat, FormatCheck};
+use evo_export::format::ExportFormat;
 use evo_export::record;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::known::Known;
@@ -22,8 +22,7 @@ use serde::Serialize;
 use super::bench::{self, ROUNDS};
 use super::candidate::{self, CandidateArgs};
 use super::error::CliError;
-use super::export::ExportArgs;
-use super::export_plan::{ExportedVariant, VariantWish};
+use super::export_plan::{ExportArgs, ExportedVariant, VariantWish};
 use super::judge::{self, AskedCandidate};
 use super::{device_lane, evaluate, session};
 use crate::bench::{BenchOrder, BenchRow, BenchShape, RowStatus, of_problems, run};
@@ -82,10 +81,9 @@ impl Verifier<'_> {
             .collect();
         let mut written = formats.to_vec();
         written.retain(|format| !missing.iter().any(|(other, _)| other == format));
-        let is_peer = |format: &&ExportFormat| matches!(format.check(), FormatCheck::Peer { .. });
-        let peers: Vec<ExportFormat> = written.iter().filter(is_peer).copied().collect();
+        let peers: Vec<ExportFormat> = written.iter().copied().filter(|format| format.has_peer()).collect();
         let cpp = written.contains(&ExportFormat::Cu).then(|| self.launches_in_cpp());
-        if peers.iter().any(|format| format.check() == FormatCheck::Peer { is_planned: true })
+        if peers.iter().any(|format| format.is_planned_in_python())
             && let Err(("fail", why)) = self.launches_in_python()
         {
             // All forms in Python hand these launches to a driver.
@@ -225,10 +223,10 @@ impl Verifier<'_> {
         let run_arguments = &self.arguments.one.run;
         let mut lane = device_lane::lane(setup, run_arguments.worker_command.as_deref(), Some(kernel))?;
         let problems: Vec<_> = shapes.iter().map(|shape| &shape.problem).collect();
-        let mut own = vec![bench::own_candidate(OURS, &original, &problems, setup, &lane, *seed)?];
-        judge::rehearse(&mut lane, kernel, &problems, &original.configuration, &own[0].recipe)?;
+        let mut candidates = vec![bench::own_candidate(OURS, &original, &problems, setup, &lane, *seed)?];
+        judge::rehearse(&mut lane, kernel, &problems, &original.configuration, &candidates[0].recipe)?;
         if let Some(exported) = &exported {
-            own.push(bench::own_candidate(SOURCE, exported, &problems, setup, &lane, *seed)?);
+            candidates.push(bench::own_candidate(SOURCE, exported, &problems, setup, &lane, *seed)?);
         }
         let (mut seats, mut rows) = (Vec::new(), Vec::new());
         if !peers.is_empty() {
@@ -241,7 +239,7 @@ impl Verifier<'_> {
         let order = BenchOrder {
             lane: &mut lane,
             kernel,
-            own,
+            own: candidates,
             peers: seats,
             shapes: &shapes,
             modes: &[mode],
@@ -363,9 +361,9 @@ impl VerifiedRow {
             variant: variant.to_string(),
             problem: Known::of(problem, "all problems are meant"),
             status,
-            time_ns: number(|(own, _)| own),
+            time_ns: number(|(exported, _)| exported),
             evo_ns: number(|(_, evo)| evo),
-            ratio: number(|(own, evo)| own / evo),
+            ratio: number(|(exported, evo)| exported / evo),
             reason: Known::of(reason, "it passed"),
         }
     }
@@ -373,10 +371,10 @@ impl VerifiedRow {
     pub fn line(&self) -> String {
         let problem = self.problem.value().map_or("every problem", String::as_str);
         let place = [self.variant.as_str(), problem];
-        let place: Vec<&str> = place.into_iter().filter(|own| !own.is_empty()).collect();
+        let place: Vec<&str> = place.into_iter().filter(|part| !part.is_empty()).collect();
         let times = match (&self.time_ns, &self.evo_ns) {
-            (Known::Is(own), Known::Is(evo)) => {
-                format!("  {:.2} µs, evo itself {:.2} µs ({:.3})", own / 1e3, evo / 1e3, own / evo)
+            (Known::Is(exported), Known::Is(evo)) => {
+                format!("  {:.2} µs, evo itself {:.2} µs ({:.3})", exported / 1e3, evo / 1e3, exported / evo)
             }
             _ => String::new(),
         };

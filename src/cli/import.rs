@@ -96,7 +96,7 @@ fn of_tasks(form: TaskForm, arguments: &ImportArgs, call: &Call) -> Result<Answe
 fn folders(tasks: &[BenchmarkTask], from: &Path, to: Option<&Path>) -> Result<Vec<PathBuf>, CliError> {
     let folders: Vec<PathBuf> = match (tasks, to) {
         ([_], Some(to)) => vec![to.components().collect()],
-        _ => tasks.iter().map(|own| to.unwrap_or(Path::new("")).join(&own.name)).collect(),
+        _ => tasks.iter().map(|task| to.unwrap_or(Path::new("")).join(&task.name)).collect(),
     };
     for (at, folder) in folders.iter().enumerate() {
         if folder.as_os_str().is_empty() {
@@ -134,7 +134,7 @@ fn chosen(form: TaskForm, arguments: &ImportArgs) -> Result<Vec<PathBuf>, CliErr
         return Ok(found);
     }
     let names: Vec<String> = found.iter().map(|path| called(path)).collect();
-    if let Some(unknown) = arguments.task.iter().find(|own| !names.contains(own)) {
+    if let Some(unknown) = arguments.task.iter().find(|name| !names.contains(name)) {
         let text = format!("`{}` has no task `{unknown}`", path.display());
         let shown = names.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", ");
         return Err(CliError::bad_file(text, path).with_hint(format!("there are {shown}")));
@@ -145,11 +145,11 @@ fn chosen(form: TaskForm, arguments: &ImportArgs) -> Result<Vec<PathBuf>, CliErr
 
 /// A task's name by its file: that of the folder where the file is called `definition.json`.
 fn called(path: &Path) -> String {
-    let own = match path.file_name() == Some(OsStr::new("definition.json")) {
+    let name = match path.file_name() == Some(OsStr::new("definition.json")) {
         true => path.parent().and_then(Path::file_name),
         false => path.file_stem(),
     };
-    own.unwrap_or_default().to_string_lossy().into_owned()
+    name.unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// The files of tasks in a folder, in the order of their names.
@@ -159,9 +159,9 @@ fn below(form: TaskForm, folder: &Path) -> Vec<PathBuf> {
         TaskForm::Sol => name == "definition.json",
         TaskForm::FlashInfer => name.ends_with(".json"),
     };
-    let own = folder.join("definition.json");
-    if form != TaskForm::KernelBench && own.is_file() {
-        return vec![own];
+    let definition = folder.join("definition.json");
+    if form != TaskForm::KernelBench && definition.is_file() {
+        return vec![definition];
     }
     let definitions = folder.join("definitions");
     let start =
@@ -200,9 +200,9 @@ fn of_definition(form: TaskForm, path: &Path, arguments: &ImportArgs) -> Result<
     let beside = if beside.is_file() { Some(init::read(&beside)?) } else { None };
     let read = task::definition(&text, form, beside.as_deref()).map_err(|error| refused(path, &error))?;
     let places = places_of_workloads(path);
-    let Some(lines) = places.iter().find(|own| own.is_file()) else {
+    let Some(lines) = places.iter().find(|place| place.is_file()) else {
         let text = format!("`{}` has no workloads", path.display());
-        let names: Vec<String> = places.iter().map(|own| format!("`{}`", own.display())).collect();
+        let names: Vec<String> = places.iter().map(|place| format!("`{}`", place.display())).collect();
         let hint = format!("a task needs sizes to be judged at; looked for {}", names.join(", "));
         return Err(CliError::bad_file(text, path).with_hint(hint));
     };
@@ -220,7 +220,7 @@ fn places_of_workloads(path: &Path) -> Vec<PathBuf> {
         let swapped: PathBuf = parts
             .iter()
             .enumerate()
-            .map(|(own, part)| if own == at { OsStr::new("workloads") } else { part.as_os_str() })
+            .map(|(index, part)| if index == at { OsStr::new("workloads") } else { part.as_os_str() })
             .collect();
         places.push(swapped.with_extension("jsonl"));
     }
@@ -257,10 +257,10 @@ fn probed(python: &Path, path: &Path, seconds: u64) -> Result<String, CliError> 
     let refused = |text: String, hint: &str| {
         CliError::bad_file(format!("`{}`: {text}", path.display()), path).with_hint(hint)
     };
-    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let mut command = Command::new(python);
     // No files of Python's own beside the task.
-    command.args(["-B", "-c", PROBE]).arg(&whole).current_dir(folder_of(&whole));
+    command.args(["-B", "-c", PROBE]).arg(&absolute).current_dir(folder_of(&absolute));
     let ended = process::run(command, &RunLimits::new(Duration::from_secs(seconds))).map_err(|error| {
         CliError::usage(format!("`{}` does not start: {error}", python.display()))
             .with_code(ErrorCode::ToolMissing)

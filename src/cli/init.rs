@@ -44,9 +44,9 @@ fn path_from(to: &Path, source: &Path) -> Result<String, CliError> {
         CliError::bad_file(format!("cannot open `{}`: {error}", path.display()), path)
             .with_hint("`--to` names a file in a folder that is there")
     };
-    let whole = std::fs::canonicalize(folder).map_err(|error| trouble(folder, error))?;
-    let own = std::fs::canonicalize(folder_of(source)).map_err(|error| trouble(source, error))?;
-    let below = own.strip_prefix(&whole).map_err(|_| {
+    let top = std::fs::canonicalize(folder).map_err(|error| trouble(folder, error))?;
+    let place = std::fs::canonicalize(folder_of(source)).map_err(|error| trouble(source, error))?;
+    let below = place.strip_prefix(&top).map_err(|_| {
         let text = format!("`{}` is outside the folder of `{}`", source.display(), to.display());
         CliError::usage(text)
             .with_hint("a space file names sources in its own folder and below: move `--to` there")
@@ -136,7 +136,7 @@ pub fn read(path: &Path) -> Result<String, CliError> {
 /// The space file's path: what `--to` says, or the input's name with another ending.
 pub fn target(to: Option<&PathBuf>, input: &Path) -> Result<PathBuf, CliError> {
     let to = to.cloned().unwrap_or_else(|| input.with_extension("toml"));
-    if to == input || to.extension().is_none_or(|own| own != "toml") {
+    if to == input || to.extension().is_none_or(|ending| ending != "toml") {
         let text = format!("`{}` does not end in `.toml`", to.display());
         return Err(CliError::usage(text).with_hint("`--to` names the space file to write"));
     }
@@ -151,7 +151,7 @@ pub fn name_of(path: &Path) -> String {
 }
 
 pub fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|own| !own.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// A space file that was written, with the files beside it.

@@ -63,7 +63,7 @@ fn context(task: &BenchmarkTask) -> Value {
         _ => None,
     });
     let first = &task.outputs[0];
-    let is_plain = first.shape.as_ref().is_some_and(|extents| extents.iter().all(|own| is_word(own)));
+    let is_plain = first.shape.as_ref().is_some_and(|extents| extents.iter().all(|extent| is_word(extent)));
     json!({
         "name": task.name,
         "form": task.form.name(),
@@ -145,8 +145,10 @@ fn space(task: &BenchmarkTask) -> String {
             continue;
         };
         let is_number = |text: &str| text.chars().all(|c| c.is_ascii_digit());
-        let extents: Vec<String> =
-            extents.iter().map(|own| if is_number(own) { own.clone() } else { quoted(own) }).collect();
+        let extents: Vec<String> = extents
+            .iter()
+            .map(|extent| if is_number(extent) { extent.clone() } else { quoted(extent) })
+            .collect();
         let shape = if extents.is_empty() { "1".to_string() } else { extents.join(", ") };
         text.key("shape", format!("[{shape}]")).key("role", quoted(role));
         if let Some((fill, why)) = tensor.fill.as_ref().filter(|_| role == "input") {
@@ -177,7 +179,7 @@ fn space(task: &BenchmarkTask) -> String {
 }
 
 fn check(task: &BenchmarkTask, text: &mut SpaceText) {
-    let demands = task.constraints.iter().map(|own| format!("# the task demands: {}\n", comment(own)));
+    let demands = task.constraints.iter().map(|demand| format!("# the task demands: {}\n", comment(demand)));
     text.table(&(demands.collect::<String>() + "[check]"));
     if let Some(why) = no_tiny(task) {
         text.key("tiny", "\"none\"").note(format!("guess: {why}"));

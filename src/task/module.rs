@@ -17,10 +17,10 @@ const HINT: &str = "the file prints or ends in a way that hides the answer";
 pub fn module(answer: &str, name: &str, program: &str) -> Read<BenchmarkTask> {
     let value = parsed(answer, "the answer of the Python process", "name the task's own file")?;
     let root = ForeignNode::root(&value, "", HINT, None);
-    if let Some(own) = root.find("refused") {
+    if let Some(refusal) = root.find("refused") {
         let word = |key: &str, otherwise: &str| {
-            let said = own.find(key).and_then(|own| own.value.as_str()).map(shown);
-            said.filter(|own| !own.is_empty()).unwrap_or_else(|| otherwise.to_string())
+            let text = refusal.find(key).and_then(|word| word.value.as_str()).map(shown);
+            text.filter(|text| !text.is_empty()).unwrap_or_else(|| otherwise.to_string())
         };
         let place = word("place", "the answer of the Python process");
         return Err(ForeignError::new(
@@ -44,17 +44,17 @@ pub fn module(answer: &str, name: &str, program: &str) -> Read<BenchmarkTask> {
         }
         inputs.push(input);
     }
-    for own in root.need("weights")?.items()? {
-        let name = own.need("name")?.text()?;
+    for weight in root.need("weights")?.items()? {
+        let name = weight.need("name")?.text()?;
         let fill = name.contains("var").then(|| {
             ("{ uniform = [0.5, 1.5] }".to_string(), "a name with `var` is taken for a variance".to_string())
         });
-        inputs.push(TaskTensor { fill, is_weight: true, ..tensor(&own, name, &axes, &mut book)? });
+        inputs.push(TaskTensor { fill, is_weight: true, ..tensor(&weight, name, &axes, &mut book)? });
     }
     let mut outputs = Vec::new();
-    for (at, own) in root.need("outputs")?.items()?.iter().enumerate() {
+    for (at, output) in root.need("outputs")?.items()?.iter().enumerate() {
         let name = if at == 0 { "out".to_string() } else { format!("out{}", at + 1) };
-        outputs.push(tensor(own, &name, &axes, &mut book)?);
+        outputs.push(tensor(output, &name, &axes, &mut book)?);
     }
     let Some(first) = outputs.first() else {
         return Err(ForeignError::new(
@@ -67,11 +67,11 @@ pub fn module(answer: &str, name: &str, program: &str) -> Read<BenchmarkTask> {
         DType::F16 | DType::Bf16 => TaskTolerance { atol: 1e-2, rtol: 1e-2, matched: 1.0 },
         _ => TaskForm::KernelBench.tolerance(),
     };
-    let about = root.find("about").and_then(|own| own.value.as_str()).map(shown);
+    let about = root.find("about").and_then(|about| about.value.as_str()).map(shown);
     Ok(BenchmarkTask {
         form: TaskForm::KernelBench,
         name: label(name, "task"),
-        about: about.filter(|own| !own.is_empty()),
+        about: about.filter(|about| !about.is_empty()),
         axes,
         constraints: Vec::new(),
         inputs,

@@ -5,9 +5,8 @@ use evo_space::genome::Configuration;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::ExportError;
 use crate::files::{EXACT_HPP, EXACT_PY, ExportFile, render};
-use crate::formula::{ExportFormula, FormulaNames, Truth};
+use crate::formula::{ExportError, ExportFormula, FormulaNames, Truth};
 use crate::model::identifiers;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -5,14 +5,15 @@ use evo_protocol::plan::Role;
 use evo_space::genome::ContentHash;
 use serde_json::{Value, json};
 
-use crate::ExportError;
 use crate::format::ExportFormat;
+use crate::formula::ExportError;
 use crate::model::{ExportModel, PassedArgument};
 use crate::source::{PlainSource, one_line};
 use crate::translate::{Language, quoted};
 
 pub(crate) const EXACT_HPP: &str = include_str!("../templates/exact.hpp");
 pub(crate) const EXACT_PY: &str = include_str!("../templates/exact.py");
+const DRIVER_PY: &str = include_str!("../templates/driver.py");
 /// A peer that calls the exported files; it needs `evo_peer.py` beside it.
 pub const VERIFY_PEER: &str = include_str!("../templates/verify_peer.py");
 /// What times and checks exported files with other people's tools; it needs the two beside it.
@@ -55,8 +56,8 @@ enum Contents {
     Template(&'static str),
 }
 
-/// A file, the contents, what it is, and the formats that have it.
-type FileRow = (&'static str, Contents, &'static str, &'static [ExportFormat]);
+/// A file with its contents, what it is, and the formats that have it.
+type FileRow = ((&'static str, Contents), &'static str, &'static [ExportFormat]);
 
 /// The files, in the order in which they are listed.
 const FILES: &[FileRow] = {
@@ -66,49 +67,33 @@ const FILES: &[FileRow] = {
     const IN_CPP: &[ExportFormat] = &[Cu, Torch, TvmFfi];
     const WITH_CUBIN: &[ExportFormat] = &[Cubin, TorchOp, TvmFfi, Cupy, CudaCore];
     const IN_PYTHON: &[ExportFormat] = &[Torch, TorchOp, TvmFfi, Cupy, CudaCore, Dispatch];
+    const WITH_DRIVER: &[ExportFormat] = &[TorchOp, Cupy, CudaCore];
     const EXTENSION: &str = "an extension of PyTorch that nvcc compiles";
     const DLPACK: &str = "the cubin behind DLPack, by tvm-ffi";
     macro_rules! template {
-        ($name:literal) => {
-            Template(include_str!(concat!("../templates/", $name, ".j2")))
+        ($path:literal) => {
+            template!($path, $path)
+        };
+        ($path:literal, $name:literal) => {
+            ($path, Template(include_str!(concat!("../templates/", $name, ".j2"))))
         };
     }
     &[
-        ("kernel.cu", Source, "the kernel, with its parameters written in", WITH_SOURCE),
-        (
-            "launch.hpp",
-            template!("launch.hpp"),
-            "grid, block, shared memory and every launch of a call, for C++17",
-            IN_CPP,
-        ),
-        ("exact.hpp", Text(EXACT_HPP), "arithmetic of sizes, for launch.hpp", IN_CPP),
-        ("kernel.cubin", CubinFile, "the compiled kernel", WITH_CUBIN),
-        (
-            "launch_plan.py",
-            template!("launch_plan.py"),
-            "shapes and launches of a call, for Python",
-            IN_PYTHON,
-        ),
-        ("exact.py", Text(EXACT_PY), "arithmetic of sizes, for launch_plan.py", IN_PYTHON),
-        ("torch_op.py", template!("torch_op.py"), "an operator of PyTorch", &[TorchOp]),
-        (
-            DRIVER,
-            Text(include_str!("../templates/driver.py")),
-            "launches the cubin, for the other Python files",
-            &[TorchOp, Cupy, CudaCore],
-        ),
-        ("torch_ext/binding.cpp", template!("torch_ext_binding.cpp"), EXTENSION, &[Torch]),
-        ("torch_ext/launch.cu", template!("torch_ext_launch.cu"), EXTENSION, &[Torch]),
-        ("torch_ext/load.py", template!("torch_ext_load.py"), EXTENSION, &[Torch]),
-        ("tvm_ffi/binding.cc", template!("tvm_ffi_binding.cc"), DLPACK, &[TvmFfi]),
-        ("tvm_ffi/load.py", template!("tvm_ffi_load.py"), DLPACK, &[TvmFfi]),
-        ("cupy_example.py", template!("cupy_example.py"), "the cubin through CuPy", &[Cupy]),
-        (
-            "cuda_core_example.py",
-            template!("cuda_core_example.py"),
-            "the cubin through cuda.core",
-            &[CudaCore],
-        ),
+        (("kernel.cu", Source), "the kernel, with its parameters written in", WITH_SOURCE),
+        (template!("launch.hpp"), "grid, block, shared memory and every launch of a call, for C++17", IN_CPP),
+        (("exact.hpp", Text(EXACT_HPP)), "arithmetic of sizes, for launch.hpp", IN_CPP),
+        (("kernel.cubin", CubinFile), "the compiled kernel", WITH_CUBIN),
+        (template!("launch_plan.py"), "shapes and launches of a call, for Python", IN_PYTHON),
+        (("exact.py", Text(EXACT_PY)), "arithmetic of sizes, for launch_plan.py", IN_PYTHON),
+        (template!("torch_op.py"), "an operator of PyTorch", &[TorchOp]),
+        ((DRIVER, Text(DRIVER_PY)), "launches the cubin, for the other Python files", WITH_DRIVER),
+        (template!("torch_ext/binding.cpp", "torch_ext_binding.cpp"), EXTENSION, &[Torch]),
+        (template!("torch_ext/launch.cu", "torch_ext_launch.cu"), EXTENSION, &[Torch]),
+        (template!("torch_ext/load.py", "torch_ext_load.py"), EXTENSION, &[Torch]),
+        (template!("tvm_ffi/binding.cc", "tvm_ffi_binding.cc"), DLPACK, &[TvmFfi]),
+        (template!("tvm_ffi/load.py", "tvm_ffi_load.py"), DLPACK, &[TvmFfi]),
+        (template!("cupy_example.py"), "the cubin through CuPy", &[Cupy]),
+        (template!("cuda_core_example.py"), "the cubin through cuda.core", &[CudaCore]),
     ]
 };
 
@@ -119,7 +104,7 @@ pub fn files(unit: &ExportUnit<'_>, formats: &[ExportFormat]) -> Result<Vec<Expo
     let mut context = context(unit);
     let needs_driver = uses_maps(unit.model) || formats.contains(&ExportFormat::TorchOp);
     let mut files = Vec::new();
-    for (path, contents, about, wanted) in FILES {
+    for ((path, contents), about, wanted) in FILES {
         if !wanted.iter().any(|format| formats.contains(format)) || *path == DRIVER && !needs_driver {
             continue;
         }
@@ -151,7 +136,7 @@ fn cubin_name(arch: &str) -> String {
     format!("kernel.{arch}.cubin")
 }
 
-fn uses_maps(model: &ExportModel) -> bool {
+pub(crate) fn uses_maps(model: &ExportModel) -> bool {
     let mut arguments =
         model.steps.iter().flat_map(|step| &step.launches).flat_map(|launch| &launch.arguments);
     arguments.any(|argument| matches!(argument, PassedArgument::TensorMap(_)))

@@ -20,18 +20,6 @@ pub enum ExportFormat {
     Dispatch,
 }
 
-/// How a form is verified.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FormatCheck {
-    /// Not at all by itself.
-    Never,
-    /// As a candidate's source, with `launch.hpp`.
-    Source,
-    /// By a peer in Python, `verify_peer.py`, which has a function for it; with launches of `launch_plan.py` or of
-    /// `launch.hpp`.
-    Peer { is_planned: bool },
-}
-
 impl ExportFormat {
     /// In the order in which they are told.
     pub const ALL: [ExportFormat; 8] = {
@@ -56,15 +44,14 @@ impl ExportFormat {
         !matches!(self, ExportFormat::Cu | ExportFormat::Torch | ExportFormat::Dispatch)
     }
 
-    pub fn check(self) -> FormatCheck {
-        match self {
-            ExportFormat::Cubin | ExportFormat::Dispatch => FormatCheck::Never,
-            ExportFormat::Cu => FormatCheck::Source,
-            ExportFormat::Torch | ExportFormat::TvmFfi => FormatCheck::Peer { is_planned: false },
-            ExportFormat::TorchOp | ExportFormat::Cupy | ExportFormat::CudaCore => {
-                FormatCheck::Peer { is_planned: true }
-            }
-        }
+    /// Whether a peer in Python verifies it: `verify_peer.py` has a function for it.
+    pub fn has_peer(self) -> bool {
+        !matches!(self, ExportFormat::Cu | ExportFormat::Cubin | ExportFormat::Dispatch)
+    }
+
+    /// Whether its launches are those of `launch_plan.py`.
+    pub fn is_planned_in_python(self) -> bool {
+        matches!(self, ExportFormat::TorchOp | ExportFormat::Cupy | ExportFormat::CudaCore)
     }
 
     /// Reads a list of names; `all` stands for every form.

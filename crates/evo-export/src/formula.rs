@@ -6,7 +6,6 @@ use evo_space::genome::Configuration;
 use evo_space::value::Value;
 use serde::Serialize;
 
-use crate::ExportError;
 use crate::translate::{Language, Meaning, bare, translate};
 
 /// A formula over sizes. The texts compute a whole number, a fraction or a truth, as the place needs it.
@@ -127,4 +126,20 @@ pub(crate) enum Truth {
 /// How messages call a key of a launch.
 pub(crate) fn place(key: &str, launch: &LaunchSpec) -> String {
     format!("{key} of launch `{}`", launch.entry)
+}
+
+/// Why a candidate cannot be exported.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExportError {
+    #[error("{0}")]
+    NotExportable(String),
+    /// A template of evo's own fails: a mistake in evo.
+    #[error("the template `{name}` fails: {why}")]
+    Template { name: String, why: String },
+}
+
+impl ExportError {
+    pub(crate) fn not_exportable(text: impl Into<String>) -> ExportError {
+        ExportError::NotExportable(text.into())
+    }
 }

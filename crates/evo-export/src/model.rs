@@ -18,8 +18,7 @@ use evo_space::genome::Configuration;
 use evo_space::value::Value;
 use serde::Serialize;
 
-use crate::ExportError;
-use crate::formula::{ExportFormula, FormulaNames, Truth, place};
+use crate::formula::{ExportError, ExportFormula, FormulaNames, Truth, place};
 
 /// Addresses of buffers are multiples of this: all gates saw such addresses, and no others.
 pub const ALIGNMENT: u64 = 32;
@@ -495,7 +494,7 @@ impl TensorMapArgument {
         let list = |key: &str, list: &[Expr]| {
             names.wholes(list, |axis| format!("{key}[{axis}] of argument `{}`", map.name))
         };
-        let (number, swizzle) = swizzle(map, names)?;
+        let swizzle = swizzle(map, names)?;
         Ok(TensorMapArgument {
             name: map.name.clone(),
             ident,
@@ -506,33 +505,30 @@ impl TensorMapArgument {
             dims: list("dims", &map.dims)?,
             strides: map.strides.as_ref().map(|strides| list("strides", strides)).transpose()?,
             extents: list("box", &map.extents)?,
-            swizzle: number,
+            swizzle: swizzle as u32,
             span: swizzle.span(),
             fill: u32::from(map.fill == OutsideFill::Nan),
         })
     }
 }
 
-fn swizzle(map: &TensorMapSpec, names: &FormulaNames<'_>) -> Result<(u32, Swizzle), ExportError> {
-    let own = match &map.swizzle {
-        SwizzleSpec::Fixed(own) => Some(*own),
-        SwizzleSpec::Chosen(expr) => {
-            let known = names.known(expr, &format!("swizzle of argument `{}`", map.name))?;
-            let is = |value: &Value, own: Swizzle| match value {
-                Value::Text(text) => **text == *own.as_str(),
-                other => other.as_int() == Some(own.span()),
-            };
-            known.and_then(|value| Swizzle::ALL.into_iter().find(|own| is(&value, *own)))
-        }
+fn swizzle(map: &TensorMapSpec, names: &FormulaNames<'_>) -> Result<Swizzle, ExportError> {
+    let expr = match &map.swizzle {
+        SwizzleSpec::Fixed(swizzle) => return Ok(*swizzle),
+        SwizzleSpec::Chosen(expr) => expr,
     };
-    let own = own.ok_or_else(|| {
+    let known = names.known(expr, &format!("swizzle of argument `{}`", map.name))?;
+    let is = |swizzle: &Swizzle, value: &Value| match value {
+        Value::Text(text) => **text == *swizzle.as_str(),
+        other => other.as_int() == Some(swizzle.span()),
+    };
+    let found = known.and_then(|value| Swizzle::ALL.into_iter().find(|swizzle| is(swizzle, &value)));
+    found.ok_or_else(|| {
         ExportError::not_exportable(format!(
             "the swizzle of the tensor map `{}` depends on sizes, and an export has one for all of them",
             map.name
         ))
-    })?;
-    let number = Swizzle::ALL.iter().position(|one| *one == own);
-    Ok((number.unwrap_or_default() as u32, own))
+    })
 }
 
 /// `CUtensorMapDataType` (CUDA driver API). It has none for signed integers of 8 and 16 bits, whose bits a copy moves as

@@ -30,7 +30,7 @@ pub fn plain(source: &KernelSource, title: &[String]) -> PlainSource {
         text.push_str(&format!("#define {name} {value}\n"));
     }
     text.push('\n');
-    text.push_str(&body.replace("#include <evo/", "#include \"evo/").lines().map(closed).collect::<String>());
+    text.push_str(&neighboring(body, "evo/"));
     let is_folder = |option: &&&String| option.starts_with("-I") || option.starts_with("--include-path=");
     PlainSource {
         options: others.iter().filter(|own| !is_folder(own)).map(|own| own.to_string()).collect(),
@@ -38,22 +38,14 @@ pub fn plain(source: &KernelSource, title: &[String]) -> PlainSource {
     }
 }
 
-/// A line of which the include of one of evo's headers, now opened by a quote, is closed by one.
-fn closed(line: &str) -> String {
-    match line.starts_with("#include \"evo/") {
-        true => format!("{}\n", line.replacen('>', "\"", 1)),
-        false => format!("{line}\n"),
-    }
-}
-
-/// A header of evo's, for a folder `evo` that holds all of them: they include each other as neighbors, so that no compiler
-/// has to be told of the folder.
-pub fn neighboring(header: &str) -> String {
+/// A text that includes evo's headers in quotes, from `folder`: so no compiler has to be told where they are, and headers
+/// find each other as neighbors.
+pub fn neighboring(text: &str, folder: &str) -> String {
     let line = |line: &str| match line.strip_prefix("#include <evo/") {
-        Some(rest) => format!("#include \"{}\n", rest.replacen('>', "\"", 1)),
+        Some(rest) => format!("#include \"{folder}{}\n", rest.replacen('>', "\"", 1)),
         None => format!("{line}\n"),
     };
-    header.lines().map(line).collect()
+    text.lines().map(line).collect()
 }
 
 pub(crate) fn one_line(text: &str) -> String {
@@ -92,6 +84,6 @@ mod tests {
     fn headers_of_evo_find_each_other_without_a_folder() {
         let own = "#pragma once\n#include <cuda.h>\n#include <evo/ptx_sm90.cuh>  // more\nint a;\n";
         let expected = "#pragma once\n#include <cuda.h>\n#include \"ptx_sm90.cuh\"  // more\nint a;\n";
-        assert_eq!(neighboring(own), expected);
+        assert_eq!(neighboring(own, ""), expected);
     }
 }

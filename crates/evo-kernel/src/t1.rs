@@ -481,35 +481,36 @@ mod tests {
     fn what_has_no_counterpart_is_refused_by_name_and_place() {
         for (place, value, expected) in [
             (
-                "/KernelSpecification/Language",
+                "KernelSpecification/Language",
                 json!("OpenCL"),
                 "KernelSpecification.Language: `OpenCL` is not supported",
             ),
             (
-                "/KernelSpecification/Arguments/0/FillType",
+                "KernelSpecification/Arguments/0/FillType",
                 json!("Generator"),
                 "KernelSpecification.Arguments[0].FillType: `Generator` is not supported",
             ),
             (
-                "/KernelSpecification/Arguments/0/Type",
+                "KernelSpecification/Arguments/0/Type",
                 json!("custom"),
                 "KernelSpecification.Arguments[0].Type: the type `custom` is not supported",
             ),
             (
-                "/KernelSpecification/Arguments/0/MemoryType",
+                "KernelSpecification/Arguments/0/MemoryType",
                 json!("Local"),
                 "KernelSpecification.Arguments[0].MemoryType: `Local` is not supported",
             ),
             (
-                "/ConfigurationSpace/TuningParameters/0/Values",
+                "ConfigurationSpace/TuningParameters/0/Values",
                 json!("[2**i for i in range(3)]"),
                 "ConfigurationSpace.TuningParameters[0].Values: `[2**i for i in range(3)]` is not supported",
             ),
-            ("/KernelSpecification/KernelFile", Value::Null, "KernelSpecification: it has no `KernelFile`"),
+            ("KernelSpecification/KernelFile", Value::Null, "KernelSpecification: it has no `KernelFile`"),
             ("", json!([]), "the file: it has no `ConfigurationSpace`"),
         ] {
             let mut file: Value = serde_json::from_str(KTT).unwrap();
-            *file.pointer_mut(place).unwrap() = value;
+            let pointer = if place.is_empty() { String::new() } else { format!("/{place}") };
+            *file.pointer_mut(&pointer).unwrap() = value;
             let error = space_of(&file.to_string(), "add").unwrap_err();
             assert_eq!(error.to_string(), expected);
             assert!(!error.hint.is_empty());
