@@ -8,6 +8,7 @@ use evo_device::probe::{self, DeviceChoice};
 use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
 use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_space::SpaceWatch;
 use evo_space::explain::conflict;
 use serde_json::{Map, Value, json};
 
@@ -156,7 +157,7 @@ pub fn kernel_of(file: &SpaceFile) -> Result<&KernelSpec, CliError> {
     })?;
     if file.space.count() == 0 {
         let (parameters, constraints) = (file.space.parameters(), file.space.constraints());
-        let culprits = conflict(parameters, constraints);
+        let culprits = conflict(parameters, constraints, &SpaceWatch::default());
         let list: Vec<String> =
             culprits.iter().map(|at| format!("`{}`", constraints[*at].expr.text())).collect();
         let list = if list.is_empty() { "all constraints together".to_string() } else { list.join(" and ") };

@@ -32,14 +32,11 @@ pub struct Removal {
 }
 
 impl SearchSpace {
-    pub fn removals(&self) -> Vec<Removal> {
-        self.removals_watched(&SpaceWatch::default())
-    }
-
-    /// The same; constraints that are left when `watch` ends the work are sampled with few points.
-    pub fn removals_watched(&self, watch: &SpaceWatch) -> Vec<Removal> {
+    /// Constraints that are left when `watch` ends the work are sampled with few points.
+    pub fn removals(&self, watch: &SpaceWatch) -> Vec<Removal> {
         let share = ALL_STEPS / (self.constraints().len() as u64).max(1);
-        self.constraints().iter().map(|one| removal(self.parameters(), one, share, watch)).collect()
+        let of = |constraint| removal(self.parameters(), constraint, share, watch);
+        self.constraints().iter().map(of).collect()
     }
 }
 
@@ -89,17 +86,8 @@ fn try_random_points(read: &[Parameter], constraint: &Constraint, samples: u64) 
 }
 
 /// Each constraint that leaves no point alone, else a set of which every member is needed. Empty if the space is not
-/// empty, or too entangled to tell.
-pub fn conflict(parameters: &[Parameter], constraints: &[Constraint]) -> Vec<usize> {
-    conflict_watched(parameters, constraints, &SpaceWatch::default())
-}
-
-/// The same; empty too where `watch` ended the work.
-pub(crate) fn conflict_watched(
-    parameters: &[Parameter],
-    constraints: &[Constraint],
-    watch: &SpaceWatch,
-) -> Vec<usize> {
+/// empty, or too entangled to tell, and where `watch` ended the work.
+pub fn conflict(parameters: &[Parameter], constraints: &[Constraint], watch: &SpaceWatch) -> Vec<usize> {
     let empty = |chosen: &[usize]| {
         let chosen: Vec<&Constraint> = chosen.iter().map(|at| &constraints[*at]).collect();
         is_empty(parameters, &chosen, watch)
@@ -129,8 +117,9 @@ fn count(
     steps: u64,
     watch: &SpaceWatch,
 ) -> Option<BigUint> {
-    let index = Index::exact(&Problem::new(parameters, &[constraint], watch), steps)?;
-    (!watch.is_over()).then(|| index.total().clone())
+    let relax = RelaxLimits { steps: 0, trials: 0, edges: 0 };
+    let index = Index::new(&Problem::new(parameters, &[constraint], watch), Limits { steps, relax });
+    (index.is_exact() && !watch.is_over()).then(|| index.total().clone())
 }
 
 /// A part of the constraints may prove it where all together are too entangled to count.

@@ -7,10 +7,8 @@ use evo_space::genome::Configuration;
 use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 
-use super::inquiry::SpaceInquiry;
-use super::inquiry::SpaceQuestion;
-use super::json::Checked;
-use super::json::{SpaceAnswer, object};
+use super::inquiry::{SpaceInquiry, SpaceQuestion};
+use super::json::{CheckJson, SpaceAnswer, object};
 use super::{rows, summary};
 use crate::cli::answer::Answer;
 use crate::cli::call::Call;
@@ -121,11 +119,11 @@ fn sample(inquiry: &SpaceInquiry, count: usize) -> Result<Answer, CliError> {
 
 fn check(inquiry: &SpaceInquiry, values: &[String]) -> Result<Answer, CliError> {
     let (configuration, genome) = inquiry.point(values)?;
-    let checked = Checked { space: inquiry.space, configuration, genome };
+    let check = CheckJson::of(inquiry.space, configuration, &genome);
+    let exit = if check.valid { ExitCode::Done } else { ExitCode::Failed };
     if inquiry.arguments.json {
-        let check = SpaceAnswer { check: Some(checked.json()), ..SpaceAnswer::default() };
-        return answer(inquiry, checked.exit_code(), check);
+        return answer(inquiry, exit, SpaceAnswer { check: Some(check), ..SpaceAnswer::default() });
     }
-    output::stdout(&checked.text())?;
-    Ok(checked.exit_code().into())
+    output::stdout(&check.text())?;
+    Ok(exit.into())
 }

@@ -1,13 +1,11 @@
-//! `evo space --list`: every valid configuration, a line each, made block by block.
+//! `evo space --list`: every valid configuration, a line each; and `--neighbors`.
 
 use std::io::{self, Write};
-use std::ops::Range;
 
+use evo_space::Neighborhood;
 use evo_space::genome::{Configuration, Genome};
-use evo_space::list::RowBlocks;
 use evo_space::space::{Parameter, SearchSpace};
 use evo_space::value::Value;
-use evo_space::{Neighborhood, Subspace};
 use num_bigint::BigUint;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -22,9 +20,6 @@ use crate::cli::output;
 use crate::cli::space_args::{NeighborKind, RowFormat};
 use crate::report::csv::cell;
 
-/// Rows made at once: enough for all threads, and little memory even if rows are wide.
-const BLOCK_ROWS: usize = 1 << 17;
-
 /// The last object of a stream of rows.
 #[derive(Serialize, JsonSchema)]
 pub struct RowsAnswer<'a> {
@@ -37,39 +32,24 @@ pub fn print(inquiry: &SpaceInquiry) -> Result<Answer, CliError> {
     let usual = if inquiry.arguments.json { RowFormat::Jsonl } else { RowFormat::Csv };
     let table = RowTable::new(inquiry.space, inquiry.arguments.format.unwrap_or(usual))?;
     let fixed = inquiry.fixed()?;
-    let subspace = (!fixed.is_empty()).then(|| inquiry.space.fixed(&fixed));
+    let space = if fixed.is_empty() { inquiry.space } else { &inquiry.space.fixed(&fixed) };
     let offset = inquiry.arguments.offset.unwrap_or(0);
     let limit = inquiry.arguments.limit.unwrap_or(u128::MAX);
-    let range = offset..offset.saturating_add(limit);
-    let exact = inquiry.space.is_exact();
-    let valid = subspace.as_ref().map_or_else(|| inquiry.space.valid().clone(), Subspace::count);
-    announce(&rows_in(&range, valid), "rows", !exact);
-    // Indices with holes do not count rows, and candidates may be many: there the search is asked.
-    let genomes: Box<dyn Iterator<Item = Genome> + '_> = match &subspace {
-        Some(subspace) if exact => unpacked(subspace.row_blocks(range, BLOCK_ROWS)),
-        None if exact => unpacked(inquiry.space.row_blocks(range, BLOCK_ROWS)),
-        Some(subspace) => Box::new(part(subspace.iter(), range)),
-        None => Box::new(part(inquiry.space.iter(), range)),
+    announce(&rows_in(offset, limit, space.valid()), "rows", !space.is_exact());
+    // Indices with holes do not count rows: there the points before the offset are gone through.
+    let genomes = match space.is_exact() {
+        true => space.iter_from(offset),
+        false => Box::new(space.iter().skip(usize::try_from(offset).unwrap_or(usize::MAX))),
     };
     let mut rows = 0;
-    let counted = genomes.inspect(|_| rows += 1);
-    stream(inquiry.call, |out| table.write(counted, out))?;
+    let genomes = genomes.take(usize::try_from(limit).unwrap_or(usize::MAX)).inspect(|_| rows += 1);
+    stream(inquiry.call, |out| table.write(genomes, out))?;
     Ok(Answer::of(ExitCode::Done, &RowsAnswer { space: inquiry.name, rows }))
 }
 
-fn unpacked(blocks: RowBlocks<'_>) -> Box<dyn Iterator<Item = Genome> + '_> {
-    Box::new(blocks.flat_map(|block| (0..block.len()).map(move |row| block.get(row))))
-}
-
-fn part(genomes: impl Iterator<Item = Genome>, range: Range<u128>) -> impl Iterator<Item = Genome> {
-    let count = |number: u128| usize::try_from(number).unwrap_or(usize::MAX);
-    genomes.skip(count(range.start)).take(count(range.end - range.start))
-}
-
-fn rows_in(range: &Range<u128>, valid: BigUint) -> BigUint {
-    let end = valid.min(BigUint::from(range.end));
-    let start = BigUint::from(range.start).min(end.clone());
-    end - start
+fn rows_in(offset: u128, limit: u128, valid: &BigUint) -> BigUint {
+    let offset = BigUint::from(offset).min(valid.clone());
+    (valid - offset).min(BigUint::from(limit))
 }
 
 /// Each value's text is made once.
@@ -224,12 +204,13 @@ mod tests {
 
     #[test]
     fn ranges_are_cut_at_the_end() {
-        let check = |range: Range<u128>, expected: u32| {
-            assert_eq!(rows_in(&range, BigUint::from(10u8)), BigUint::from(expected), "{range:?}");
+        let check = |offset: u128, limit: u128, expected: u32| {
+            let rows = rows_in(offset, limit, &BigUint::from(10u8));
+            assert_eq!(rows, BigUint::from(expected), "{offset} {limit}");
         };
-        check(0..u128::MAX, 10);
-        check(3..5, 2);
-        check(8..13, 2);
-        check(12..15, 0);
+        check(0, u128::MAX, 10);
+        check(3, 2, 2);
+        check(8, 5, 2);
+        check(12, 3, 0);
     }
 }

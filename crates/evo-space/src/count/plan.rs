@@ -467,16 +467,12 @@ fn product(mut factors: Vec<Code>) -> Code {
 
 /// Whether the code reads decided registers, and whether it reads open ones.
 fn reads(code: &Code, is_decided: &impl Fn(usize) -> bool) -> (bool, bool) {
-    match code {
-        Code::Slot(slot) => (is_decided(*slot), !is_decided(*slot)),
-        other => {
-            let (mut decided, mut open) = (false, false);
-            other.for_children(&mut |child| {
-                let (a, b) = reads(child, is_decided);
-                decided |= a;
-                open |= b;
-            });
-            (decided, open)
+    let (mut decided, mut open) = (false, false);
+    code.visit(&mut |code| {
+        if let Code::Slot(slot) = code {
+            decided |= is_decided(*slot);
+            open |= !is_decided(*slot);
         }
-    }
+    });
+    (decided, open)
 }

@@ -15,6 +15,12 @@ pub struct Tree {
 }
 
 impl Tree {
+    /// Visits this and everything below it.
+    pub fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Tree)) {
+        visit(self);
+        self.for_children(&mut |child| child.visit(visit));
+    }
+
     pub fn for_children<'a>(&'a self, visit: &mut dyn FnMut(&'a Tree)) {
         match &self.kind {
             Kind::Literal(_) | Kind::Name(_) => {}

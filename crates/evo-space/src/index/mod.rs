@@ -64,21 +64,14 @@ impl Index {
             match order::diagram(problem, group, limits.steps) {
                 Ok(layers) => diagrams.push(Diagram::new(layers)),
                 Err(_) => {
-                    let relaxed = relax(problem, group, limits.relax);
-                    diagrams.extend(relaxed.diagrams.into_iter().map(Diagram::new));
-                    left_out.extend(relaxed.left_out);
+                    let (relaxed, conjuncts) = relax(problem, group, limits.relax);
+                    diagrams.extend(relaxed.into_iter().map(Diagram::new));
+                    left_out.extend(conjuncts);
                 }
             }
         }
         let checks = Checks::new(problem, left_out);
         Index::of(diagrams, problem.values.len(), problem.impossible, Arc::new(checks))
-    }
-
-    pub fn exact(problem: &Problem, steps: u64) -> Option<Index> {
-        let groups = if problem.impossible { Vec::new() } else { problem.groups() };
-        let layers = groups.iter().map(|group| order::diagram(problem, group, steps).map(Diagram::new));
-        let diagrams = layers.collect::<Result<_, _>>().ok()?;
-        Some(Index::of(diagrams, problem.values.len(), problem.impossible, Arc::default()))
     }
 
     pub fn listed(layers: Layers, slots: usize) -> Index {
@@ -116,10 +109,6 @@ impl Index {
     /// Points of the diagrams: an upper bound if the space is not exact.
     pub fn total(&self) -> &BigUint {
         &self.total
-    }
-
-    pub fn slots(&self) -> usize {
-        self.places.len()
     }
 
     fn route(&self) -> Option<&Route> {
@@ -160,7 +149,7 @@ impl Index {
     }
 
     /// The point of the diagrams at an index, valid or not.
-    pub fn candidate(&self, index: u128) -> Option<Vec<u16>> {
+    fn candidate(&self, index: u128) -> Option<Vec<u16>> {
         if let Some(route) = self.route() {
             return route.point(index);
         }
@@ -290,6 +279,24 @@ impl<I: Borrow<Index>> Points<I> {
         let state = if index.borrow().is_empty() { PointsState::Done } else { PointsState::Fresh };
         let scratch = index.borrow().checks.scratch();
         Points { index, chosen: Vec::new(), scratch, state }
+    }
+
+    /// Those from a point of the diagrams on.
+    pub fn starting_at(index: I, first: u128) -> Points<I> {
+        let mut points = Points::new(index);
+        let Some(positions) = points.index.borrow().candidate(first) else {
+            return Points { state: PointsState::Done, ..points };
+        };
+        for (slot, position) in positions.into_iter().enumerate() {
+            let node = points.node(slot);
+            let edge = points.edges(slot, node).partition_point(|edge| edge.position < position);
+            points.chosen.push((node, edge as u32));
+            // Where a check refuses the point already, `next` goes on from here.
+            if !points.passes() {
+                break;
+            }
+        }
+        points
     }
 
     fn edges(&self, slot: usize, node: u32) -> &[Edge] {

@@ -58,8 +58,7 @@ impl Index {
             search.steps_left = STEPS;
             let _ = search.go(0, 0, 0, rng);
         }
-        if let Some((_, found)) = search.best {
-            part.steps.iter().for_each(|step| positions[step.slot] = found[step.slot]);
+        if search.write(positions) {
             return Some(());
         }
         // If everything was tried, the part is empty. Otherwise a random draw may still hit a point.
@@ -85,9 +84,9 @@ impl Diagram {
     }
 }
 
-struct OutOfSteps;
+pub(super) struct OutOfSteps;
 
-struct CheapestSearch<'a, C> {
+pub(super) struct CheapestSearch<'a, C> {
     index: &'a Index,
     part: &'a Part,
     cost: &'a C,
@@ -96,14 +95,14 @@ struct CheapestSearch<'a, C> {
     least: Vec<(Vec<u64>, u64)>,
     limit: u64,
     left: u64,
-    best: Option<(u64, Vec<u16>)>,
+    pub best: Option<(u64, Vec<u16>)>,
     positions: Vec<u16>,
     scratch: CheckScratch,
-    steps_left: u64,
+    pub steps_left: u64,
 }
 
 impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
-    fn new(index: &'a Index, part: &'a Part, cost: &'a C, positions: Vec<u16>) -> CheapestSearch<'a, C> {
+    pub fn new(index: &'a Index, part: &'a Part, cost: &'a C, positions: Vec<u16>) -> CheapestSearch<'a, C> {
         let mut least = Vec::with_capacity(part.steps.len());
         let mut later = 0;
         for diagram in part.diagrams.iter().rev() {
@@ -139,7 +138,14 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
         Ok(())
     }
 
-    fn go(&mut self, step: usize, node: u32, spent: u64, rng: &mut ChaCha8Rng) -> Result<(), OutOfSteps> {
+    /// Writes what was found to the part's slots; whether anything was.
+    pub fn write(&self, positions: &mut [u16]) -> bool {
+        let Some((_, point)) = &self.best else { return false };
+        self.part.steps.iter().for_each(|step| positions[step.slot] = point[step.slot]);
+        true
+    }
+
+    pub fn go(&mut self, step: usize, node: u32, spent: u64, rng: &mut ChaCha8Rng) -> Result<(), OutOfSteps> {
         if step == self.part.steps.len() {
             // Always an improvement, because edges that cannot lead to a cheaper point were cut off below.
             self.best = Some((spent, self.positions.clone()));
@@ -257,10 +263,12 @@ impl<'a> Around<'a> {
                 None => return false,
             }
         }
-        self.index.is_exact() || {
-            let mut positions = self.positions.clone();
-            positions[slot] = edge.position;
-            self.index.admits(&positions)
-        }
+        self.index.is_exact() || self.index.admits(&self.changed(slot, edge.position))
+    }
+
+    pub fn changed(&self, slot: usize, position: u16) -> Vec<u16> {
+        let mut positions = self.positions.clone();
+        positions[slot] = position;
+        positions
     }
 }

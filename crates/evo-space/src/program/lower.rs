@@ -25,7 +25,13 @@ impl Texts {
             }
         };
         values.for_each(&mut add);
-        trees.for_each(|tree| visit_literals(tree, &mut add));
+        trees.for_each(|tree| {
+            tree.visit(&mut |tree| {
+                if let Kind::Literal(value) = &tree.kind {
+                    add(value);
+                }
+            });
+        });
         Texts(found.into_iter().collect())
     }
 
@@ -48,13 +54,6 @@ impl Texts {
             (_, None) => Atom::Text(0),
         }
     }
-}
-
-fn visit_literals(tree: &Tree, visit: &mut impl FnMut(&Value)) {
-    if let Kind::Literal(value) = &tree.kind {
-        visit(value);
-    }
-    tree.for_children(&mut |child| visit_literals(child, visit));
 }
 
 pub struct Domains<'a> {

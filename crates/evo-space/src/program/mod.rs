@@ -59,7 +59,11 @@ impl CompiledExpr {
     /// `domains` holds the values that each name can have, at least one for each that the tree reads.
     pub fn new(tree: &Tree, domains: &[Vec<Value>]) -> CompiledExpr {
         let mut names = Vec::new();
-        visit_names(tree, &mut |name| names.push(name));
+        tree.visit(&mut |tree| {
+            if let Kind::Name(name) = &tree.kind {
+                names.push(*name);
+            }
+        });
         names.sort_unstable();
         names.dedup();
         // Registers are numbered by the names that are read, so unused names of a scope cost nothing.
@@ -100,13 +104,6 @@ impl CompiledExpr {
         }
         self.program.run(&mut scratch.0)
     }
-}
-
-fn visit_names(tree: &Tree, visit: &mut dyn FnMut(usize)) {
-    if let Kind::Name(name) = &tree.kind {
-        visit(*name);
-    }
-    tree.for_children(&mut |child| visit_names(child, visit));
 }
 
 #[cfg(test)]
