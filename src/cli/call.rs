@@ -125,20 +125,12 @@ impl Call {
         lock(&self.0.out).write_now(text.as_bytes())
     }
 
-    /// Writes whole lines of a stream, or whole items of an open object.
+    /// Writes whole lines of a stream.
     ///
     /// # Errors
     /// As `line`.
     pub fn write(&self, text: &[u8]) -> io::Result<()> {
         lock(&self.0.out).write(text)
-    }
-
-    /// Begins an object that is written while it is made: see `JsonOut::open`.
-    ///
-    /// # Errors
-    /// As `line`.
-    pub fn open(&self, head: &str, own: String, closer: &'static str) -> io::Result<()> {
-        lock(&self.0.out).open(head, own, closer)
     }
 
     /// Leaves signals to somebody else for as long as `true` holds.

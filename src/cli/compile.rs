@@ -41,7 +41,8 @@ use crate::engine::prepared::KernelDraft;
 use crate::engine::recipe::{KernelRecipe, problems_on};
 use crate::kernel::spec::{KernelSpec, SpaceFile};
 use crate::kernel::specialize;
-use crate::report::width::{stdout_width, wrapped};
+use crate::report::table::{FittedTable, Keep};
+use crate::report::width::stdout_width;
 
 /// Runs the command.
 pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer, CliError> {
@@ -132,9 +133,6 @@ pub fn carry_out(task: CompileTask<'_>, call: &Call) -> Result<Answer, CliError>
     })
 }
 
-/// Blanks between columns.
-const GAP: usize = 2;
-
 /// Room for the verdict, whose length is not known before the last row: `static_reject:registers` and shorter.
 const VERDICT_WIDTH: usize = 23;
 
@@ -152,7 +150,7 @@ const NUMBERS: [(&str, usize, bool, u8, Number); 6] = [
 ];
 
 /// What a column shows.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum Shown {
     Parameter,
     Entry,
@@ -160,20 +158,19 @@ enum Shown {
     Number(usize),
 }
 
-type ResourceColumn = (String, usize, Shown);
+/// Head, what it shows, and all cells that it may have.
+type ResourceColumn = (String, Shown, Vec<String>);
 
-/// Heads and widths; known before the first row, so that rows need not wait for the last.
+/// Known before the first row, so that rows need not wait for the last.
 struct ResourceColumns {
-    columns: Vec<ResourceColumn>,
-    /// `NAME=value` of parameters that are the same in all rows and had no room.
-    shared: Vec<String>,
-    left_out: Vec<String>,
-    width: usize,
+    /// Heads and widths.
+    columns: Vec<(String, Shown, usize)>,
+    /// What the table leaves out, if it leaves out anything.
+    footer: String,
 }
 
 impl ResourceColumns {
-    /// Wide enough for every value of every parameter and every entry, and at most `width` characters in all.
-    /// `only` is the configuration of a table with one variant.
+    /// At most `width` characters in all. `only` is the configuration of a table with one variant.
     fn of(
         space: &SearchSpace,
         kernel: &KernelSpec,
@@ -181,56 +178,39 @@ impl ResourceColumns {
         only: Option<&Configuration>,
         width: usize,
     ) -> ResourceColumns {
-        let column = |head: &str, shown: Shown, lengths: &mut dyn Iterator<Item = usize>| {
-            (head.to_string(), lengths.chain([head.len()]).max().unwrap_or(0), shown)
-        };
         let parameters = space.parameters().iter().map(|parameter| {
-            let mut lengths = parameter.values.iter().map(|value| value.to_string().len());
-            column(&parameter.name, Shown::Parameter, &mut lengths)
+            let cells = match only.and_then(|configuration| configuration.get(&parameter.name)) {
+                Some(value) => vec![value.to_string()],
+                None => parameter.values.iter().map(Value::to_string).collect(),
+            };
+            (parameter.name.to_string(), Shown::Parameter, cells)
         });
-        // With their constants in brackets, as `EntryUse::name` gives them.
-        let longest_set = specialize::of_kernel(kernel).iter().map(|set| set.to_string().len()).max();
-        let brackets = longest_set.filter(|length| *length > 0).map_or(0, |length| length + 3);
-        let mut entries = kernel.launches.iter().map(|launch| launch.entry.len() + brackets);
-        let entry = column("entry", Shown::Entry, &mut entries);
-        let columns = parameters.chain([entry]).chain(numbers(kind)).collect();
-        let fixed = space.parameters().iter().filter_map(|parameter| {
-            let only = only.and_then(|configuration| configuration.get(&parameter.name));
-            let single = parameter.values.first().filter(|_| parameter.values.len() == 1);
-            Some((parameter.name.to_string(), only.or(single)?.to_string()))
+        let sets = specialize::of_kernel(kernel);
+        let names = kernel.launches.iter().flat_map(|launch| {
+            sets.iter().map(|constants| entry_name(&launch.entry, constants)).collect::<Vec<_>>()
         });
-        ResourceColumns::fitted(columns, &fixed.collect::<Vec<_>>(), width)
+        let entry = ("entry".to_string(), Shown::Entry, names.collect());
+        ResourceColumns::fitted(parameters.chain([entry]).chain(numbers(kind)).collect(), width)
     }
 
-    /// Gives up columns in the order of other tables: parameters that are the same in all rows move below, then
-    /// numbers go, then the widest parameters.
-    fn fitted(mut columns: Vec<ResourceColumn>, fixed: &[(String, String)], width: usize) -> ResourceColumns {
-        let (mut shared, mut left_out) = (Vec::new(), Vec::new());
-        let is_too_wide = |columns: &[ResourceColumn]| {
-            columns.iter().map(|(_, width, _)| width + GAP).sum::<usize>() + VERDICT_WIDTH > width
-        };
-        if is_too_wide(&columns) {
-            shared = fixed.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            columns.retain(|(head, _, shown)| {
-                *shown != Shown::Parameter || !fixed.iter().any(|(name, _)| name == head)
-            });
-        }
-        while is_too_wide(&columns) {
-            let rank = |at: &usize| match columns[*at].2 {
-                Shown::Number(number) => Some(NUMBERS[number].3),
-                Shown::Parameter | Shown::Entry => None,
+    fn fitted(columns: Vec<ResourceColumn>, width: usize) -> ResourceColumns {
+        let mut table = FittedTable::default();
+        for (head, shown, cells) in &columns {
+            let keep = match shown {
+                Shown::Parameter => Keep::Parameter,
+                Shown::Entry => Keep::Always,
+                Shown::Number(number) => Keep::Rank(NUMBERS[*number].3),
             };
-            let least = (0..columns.len()).filter(|at| rank(at).is_some()).min_by_key(rank);
-            let parameters = (0..columns.len()).filter(|at| columns[*at].2 == Shown::Parameter);
-            let Some(at) = least.or_else(|| parameters.max_by_key(|at| columns[*at].1)) else { break };
-            left_out.push(columns.remove(at).0);
+            table.add(head, keep, cells.clone());
         }
-        ResourceColumns { columns, shared, left_out, width }
+        let (fitting, footer) = table.layout(width, VERDICT_WIDTH);
+        let column = |(at, width): (usize, usize)| (columns[at].0.clone(), columns[at].1, width);
+        ResourceColumns { columns: fitting.into_iter().map(column).collect(), footer }
     }
 
     fn line(&self, cell: impl Fn(&str, Shown) -> String, outcome: &str) -> String {
         let mut line = String::new();
-        for (head, width, shown) in &self.columns {
+        for (head, shown, width) in &self.columns {
             let cell = cell(head, *shown);
             let _ = match shown {
                 Shown::Entry => write!(line, "{cell:<width$}  "),
@@ -245,25 +225,14 @@ impl ResourceColumns {
         self.line(|head, _| head.to_string(), "verdict")
     }
 
-    /// What the table leaves out, if it leaves out anything.
-    fn footer(&self) -> String {
-        let mut text = String::new();
-        if !self.shared.is_empty() {
-            text += &wrapped(&format!("same in all rows: {}", self.shared.join(", ")), self.width);
-        }
-        if !self.left_out.is_empty() {
-            let list = self.left_out.join(", ");
-            text += &wrapped(&format!("not shown in {} columns: {list}", self.width), self.width);
-        }
-        text
-    }
-
     /// A row for each entry; the message of a failure below.
     fn rows(&self, variant: &CompiledAnswer) -> String {
         let row = |entry: Option<&EntryUse>| {
             let cell = |head: &str, shown: Shown| match shown {
                 Shown::Parameter => variant.configuration.get(head).map_or(String::new(), Value::to_string),
-                Shown::Entry => entry.map_or(String::new(), EntryUse::name),
+                Shown::Entry => {
+                    entry.map_or(String::new(), |own| entry_name(&own.resources.entry, &own.constants))
+                }
                 Shown::Number(at) => entry.and_then(NUMBERS[at].4).map_or("-".to_string(), |n| n.to_string()),
             };
             self.line(cell, &variant.outcome())
@@ -281,7 +250,15 @@ impl ResourceColumns {
 
 fn numbers(kind: DeviceKind) -> impl Iterator<Item = ResourceColumn> {
     let known = NUMBERS.iter().enumerate().filter(move |(_, number)| kind != DeviceKind::Host || number.2);
-    known.map(|(at, (head, width, ..))| (head.to_string(), *width, Shown::Number(at)))
+    known.map(|(at, (head, width, ..))| (head.to_string(), Shown::Number(at), vec!["9".repeat(*width)]))
+}
+
+/// Its name, with its constants where it has some: `attention_forward [CAUSAL=1]`.
+fn entry_name(entry: &str, constants: &Specialization) -> String {
+    match constants.is_empty() {
+        true => entry.to_string(),
+        false => format!("{entry} [{constants}]"),
+    }
 }
 
 /// Variants handed to the farm ahead of the one that is printed next, per worker.
@@ -417,7 +394,7 @@ impl<'a> CompileRun<'a> {
 
     fn finish(&mut self) -> io::Result<()> {
         if !self.call.is_json() && self.counts.count > 0 {
-            self.out.write_all(self.columns.footer().as_bytes())?;
+            self.out.write_all(self.columns.footer.as_bytes())?;
         }
         self.out.flush()
     }
@@ -593,16 +570,6 @@ fn spill_bytes(entry: &EntryResources) -> Option<u64> {
     Some(entry.spill_store_bytes? + entry.spill_load_bytes?)
 }
 
-impl EntryUse {
-    /// Its name, with its constants where it has some: `attention_forward [CAUSAL=1]`.
-    fn name(&self) -> String {
-        match self.constants.is_empty() {
-            true => self.resources.entry.clone(),
-            false => format!("{} [{}]", self.resources.entry, self.constants),
-        }
-    }
-}
-
 /// Counts over all variants.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct CompileCounts {
@@ -715,11 +682,15 @@ mod columns_tests {
     }
 
     fn columns(width: usize) -> ResourceColumns {
-        let parameters =
-            [("BLOCK", 5, Shown::Parameter), ("mode", 4, Shown::Parameter), ("entry", 5, Shown::Entry)];
-        let parameters = parameters.map(|(head, width, shown)| (head.to_string(), width, shown));
-        let columns = parameters.into_iter().chain(numbers(DeviceKind::Cuda));
-        ResourceColumns::fitted(columns.collect(), &[("mode".to_string(), "xor".to_string())], width)
+        let column = |head: &str, shown: Shown, cells: &[&str]| {
+            (head.to_string(), shown, cells.iter().map(ToString::to_string).collect())
+        };
+        let parameters = [
+            column("BLOCK", Shown::Parameter, &["32", "64"]),
+            column("mode", Shown::Parameter, &["xor"]),
+            column("entry", Shown::Entry, &["k"]),
+        ];
+        ResourceColumns::fitted(parameters.into_iter().chain(numbers(DeviceKind::Cuda)).collect(), width)
     }
 
     #[test]
@@ -727,7 +698,7 @@ mod columns_tests {
         let variant = variant(None, None);
         let text = |width| {
             let columns = columns(width);
-            format!("{}{}{}", columns.header(), columns.rows(&variant), columns.footer())
+            format!("{}{}{}", columns.header(), columns.rows(&variant), columns.footer)
         };
         insta::assert_snapshot!(text(80), @r"
         BLOCK  entry  regs   spill  smem static   dynamic  verdict

@@ -76,14 +76,17 @@ impl FittedTable {
     /// The table with lines below it that name what is not a column.
     pub fn text(&self, width: usize) -> String {
         let (shown, shared, left_out) = self.fitted(width, false);
-        let mut text = grid(&shown);
-        if !shared.is_empty() {
-            text += &wrapped(&format!("same in all rows: {}", shared.join(", ")), width);
-        }
-        if !left_out.is_empty() {
-            text += &wrapped(&format!("not shown in {width} columns: {}", left_out.join(", ")), width);
-        }
-        text
+        grid(&shown) + &footer(&shared, &left_out, width)
+    }
+
+    /// For rows that come one by one, of a table whose columns have every cell that they may have: the columns that fit
+    /// beside a last one, by number and with their width, and the lines below the table.
+    pub fn layout(&self, width: usize, last: usize) -> (Vec<(usize, usize)>, String) {
+        let (shown, shared, left_out) = self.fitted(width.saturating_sub(last), false);
+        let is_shown = |column: &TableColumn| shown.iter().any(|other| std::ptr::eq(*other, column));
+        let columns = self.columns.iter().enumerate().filter(|(_, column)| is_shown(column));
+        let columns = columns.map(|(number, column)| (number, column.width())).collect();
+        (columns, footer(&shared, &left_out, width))
     }
 
     /// The columns that fit, parameters with one value, and the names of what else does not fit.
@@ -101,6 +104,17 @@ impl FittedTable {
         }
         (shown, shared, left_out)
     }
+}
+
+fn footer(shared: &[String], left_out: &[&str], width: usize) -> String {
+    let mut text = String::new();
+    if !shared.is_empty() {
+        text += &wrapped(&format!("same in all rows: {}", shared.join(", ")), width);
+    }
+    if !left_out.is_empty() {
+        text += &wrapped(&format!("not shown in {width} columns: {}", left_out.join(", ")), width);
+    }
+    text
 }
 
 /// The number of rank lowest, else the widest parameter, if there is anything to leave out.

@@ -115,13 +115,8 @@ fn changes<'a>(index: &'a Index, point: &[u16], nearest: bool) -> impl Iterator<
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use rand::RngExt;
-
     use super::*;
-    use crate::sample::seeded;
-    use crate::testing::{NEIGHBORHOODS, check_around, space};
+    use crate::testing::space;
 
     #[test]
     fn the_four_words_differ() {
@@ -144,7 +139,9 @@ mod tests {
     fn points_of_another_space_have_no_neighbors() {
         let space = space("parameters = { A = [1, 2], B = [1, 2] }");
         for point in [vec![], vec![0], vec![0, 0, 0]].map(Genome::from) {
-            for neighborhood in NEIGHBORHOODS {
+            for neighborhood in
+                [Neighborhood::Hamming, Neighborhood::Adjacent, Neighborhood::StrictlyAdjacent]
+            {
                 assert_eq!(space.neighbors(&point, neighborhood), []);
             }
         }
@@ -164,40 +161,5 @@ mod tests {
         let first: Vec<Genome> =
             space.iter_neighbors(&point, Neighborhood::StrictlyAdjacent).take(100).collect();
         assert!(first.is_sorted() && first.iter().all(|genome| space.contains(genome)));
-    }
-
-    fn check_at_random(file: &Path) {
-        let space = space(&std::fs::read_to_string(file).unwrap());
-        let valid: Vec<Genome> = space.iter().collect();
-        let mut rng = seeded(6);
-        for _ in 0..5 {
-            let mut point = space.sample(&mut rng).unwrap();
-            check_around(&space, &valid, &point);
-            let slot = rng.random_range(0..point.0.len());
-            point.0[slot] = rng.random_range(0..space.parameters()[slot].values.len()) as u16;
-            check_around(&space, &valid, &point);
-        }
-    }
-
-    #[test]
-    fn our_own_spaces_agree_with_a_scan() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/spaces");
-        check_at_random(&folder.join("chained_tiles.json"));
-    }
-
-    #[test]
-    fn public_spaces_agree_with_a_scan() {
-        let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-        let folder = std::env::var_os("EVO_SHARED").map_or_else(beside, Into::into).join("spaces");
-        if !folder.is_dir() {
-            // Past the harness, which keeps the output of `eprintln!` of passing tests to itself.
-            use std::io::Write as _;
-            let _ =
-                writeln!(std::io::stderr(), "skipped: no folder `{}` with public spaces", folder.display());
-            return;
-        }
-        for name in ["dedispersion", "atf_prl_2x2", "atf_prl_4x4"] {
-            check_at_random(&folder.join(name).with_extension("json"));
-        }
     }
 }

@@ -116,7 +116,7 @@ impl SearchSpace {
     fn near_share(&self, part: usize, n: usize, rng: &mut ChaCha8Rng) -> Genome {
         let mut share = (part as f64 + rng.random::<f64>()) / n as f64;
         let mut width = 1.0;
-        Genome::from(self.index.descend(|_, fork| {
+        Genome::from(self.index.descend(|fork| {
             let split = fork.split(share);
             (share, width) = (split.inside, width * split.width);
             if width < NARROW {
@@ -200,7 +200,7 @@ impl Iterator for QuasiRandom<'_> {
             let number = self.number;
             self.number = number.wrapping_add(1);
             let share = |slot: usize| self.sequence.coordinate(number, self.dimensions[slot]);
-            let point = Genome::from(self.space.index.descend(|slot, fork| fork.split(share(slot)).edge));
+            let point = Genome::from(self.space.index.descend(|fork| fork.split(share(fork.slot)).edge));
             self.space.contains(&point).then_some(point)
         })
     }

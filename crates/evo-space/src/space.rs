@@ -116,7 +116,7 @@ impl SearchSpace {
 
     /// As `valid`; `u128::MAX` stands for that many or more. Indices run below it.
     pub fn count(&self) -> u128 {
-        u128::try_from(self.index.total()).unwrap_or(u128::MAX)
+        self.index.count()
     }
 
     /// The sum of the cartesian ranks of all valid points (a point's rank is its index among all points, valid or not):
@@ -281,7 +281,7 @@ mod tests {
     use crate::expr::Expr;
     use crate::genome::Genome;
     use crate::sample::seeded;
-    use crate::testing::{any_space, check_against_brute_force, is_uniform, space};
+    use crate::testing::{is_uniform, space};
     use crate::value::Value;
 
     fn parameters() -> Vec<Parameter> {
@@ -320,83 +320,9 @@ mod tests {
         assert!(!space.contains(&Genome::from(vec![0, 0, 0])));
     }
 
-    /// Nearly every linked group is too much.
-    fn starved(space: &SearchSpace, steps: u64) -> SearchSpace {
-        let limits = Limits { steps: 1, relax: RelaxLimits { steps, trials: 8, edges: 1000 } };
-        SearchSpace::with_limits(space.parameters().to_vec(), space.constraints().to_vec(), limits)
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
-
-        #[test]
-        fn every_operation_agrees_with_brute_force(text in any_space(), steps in 1u64..60) {
-            match SearchSpace::parse(&text) {
-                Ok(space) => {
-                    check_against_brute_force(&space);
-                    check_against_brute_force(&starved(&space, steps));
-                }
-                Err(diagnostics) => {
-                    let rendered = diagnostics.render("test.toml", &text);
-                    prop_assert!(rendered.contains("no valid point"), "{rendered}");
-                }
-            }
-        }
-    }
-
     const LINKED: &str = "constraints = ['A * B + C <= 14', 'B % D != 1', '(A + 2 * B + 3 * C + 5 * D) % 7 < 3', 'E > F']\n\
                           [parameters]\nA = [1, 2, 3, 4, 5]\nB = [1, 2, 3, 4, 5]\nC = [1, 2, 3, 4, 5]\nD = [2, 3, 4]\n\
                           E = [1, 2, 3]\nF = [1, 2, 3]\nG = [1, 2]";
-
-    #[test]
-    fn leaving_out_goes_as_far_as_it_must() {
-        let space = space(LINKED);
-        let sizes: Vec<BigUint> = (0..12)
-            .map(|power| {
-                let starved = starved(&space, 1 << power);
-                check_against_brute_force(&starved);
-                assert_eq!(starved.is_exact(), starved.valid() == space.valid());
-                starved.valid().clone()
-            })
-            .collect();
-        let different: std::collections::BTreeSet<&BigUint> = sizes.iter().collect();
-        assert!(sizes.is_sorted_by(|a, b| a >= b) && different.len() > 2, "{sizes:?}");
-        assert_eq!((&sizes[11], space.is_exact()), (space.valid(), true));
-    }
-
-    #[test]
-    fn interleaved_groups_keep_the_declared_order() {
-        let space = space(
-            "parameters = { A = [1, 2, 3], B = [3, 1, 2], C = [1, 2, 3, 4], D = [2, 1], E = ['x'] }\n\
-                       constraints = ['A <= C', 'B != D', \"E == 'x'\"]",
-        );
-        check_against_brute_force(&space);
-        assert_eq!(space.count(), 9 * 4);
-    }
-
-    #[test]
-    fn an_empty_space_is_empty_in_every_way() {
-        let read = space("parameters = { A = [1, 5], B = [1, 5], C = [1, 5] }");
-        let constraint = |text: &str| Constraint {
-            expr: Expr::parse(text).unwrap(),
-            because: None,
-            parameters: (0..3).collect(),
-            span: None,
-        };
-        let empty = |texts: &[&str]| {
-            let constraints = texts.iter().map(|text| constraint(text)).collect();
-            let space = SearchSpace::new(read.parameters().to_vec(), constraints);
-            check_against_brute_force(&space);
-            assert_eq!(space.count(), 0, "{texts:?}");
-            check_against_brute_force(&starved(&space, 1));
-            assert_eq!(starved(&space, 1).iter().next(), None, "{texts:?}");
-        };
-        empty(&["A + B > 10"]);
-        empty(&["A < B and B < A"]);
-        empty(&["A // (B - B) == 1"]);
-        empty(&["False"]);
-        empty(&["A + B > 4", "C < B", "A < C"]);
-    }
 
     #[test]
     fn counts_beyond_128_bits_are_exact() {
@@ -452,7 +378,10 @@ mod tests {
         let counted = space(
             "parameters = { A = [1, 2, 3, 4, 5], B = [1, 2, 3, 4, 5], C = [0, 1] }\nconstraints = ['A * B <= 6']",
         );
-        let rejecting = starved(&space(LINKED), 20);
+        let linked = space(LINKED);
+        let limits = Limits { steps: 1, relax: RelaxLimits { steps: 20, trials: 8, edges: 1000 } };
+        let rejecting =
+            SearchSpace::with_limits(linked.parameters().to_vec(), linked.constraints().to_vec(), limits);
         assert!(!rejecting.is_exact());
         for space in [&counted, &counted.fixed(&[(0, 1)]), &rejecting] {
             let points: Vec<Genome> = space.iter().collect();

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::inquiry::{SpaceInquiry, raw};
+use super::SpaceInquiry;
 
 #[derive(Serialize, JsonSchema)]
 pub struct SpaceJson<'a> {
@@ -58,6 +58,11 @@ struct Estimate {
     valid_spread: f64,
 }
 
+/// As a JSON number with all its digits.
+pub fn raw(number: &BigUint) -> serde_json::Result<Box<RawValue>> {
+    RawValue::from_string(number.to_string())
+}
+
 fn estimate(size: Size) -> serde_json::Result<(Option<Box<RawValue>>, Option<Estimate>)> {
     Ok(match size {
         Size::Exact(valid) => (Some(raw(&valid)?), None),
@@ -68,7 +73,6 @@ fn estimate(size: Size) -> serde_json::Result<(Option<Box<RawValue>>, Option<Est
     })
 }
 
-/// The last of them is written while its points are found.
 #[derive(Default, Serialize, JsonSchema)]
 pub struct SpaceAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,12 +89,13 @@ pub struct SpaceAnswer {
 #[derive(Serialize, JsonSchema)]
 pub struct NeighborsJson {
     #[schemars(with = "ConfigurationObject")]
-    of: Configuration,
-    kind: String,
-    /// Absent where counting would mean to find them all first.
-    count: Option<u64>,
+    pub of: Configuration,
+    pub kind: String,
+    /// An integer of any size; null where counting would mean to find them all first.
+    #[schemars(with = "Option<u64>")]
+    pub count: Option<Box<RawValue>>,
     #[schemars(with = "Vec<ConfigurationObject>")]
-    points: Vec<Configuration>,
+    pub points: Vec<Configuration>,
 }
 
 #[derive(Serialize, JsonSchema)]

@@ -8,7 +8,7 @@ use evo_space::space::{Parameter, SearchSpace};
 use evo_space::text::counted;
 use num_bigint::BigUint;
 
-use super::inquiry::{SpaceInquiry, grouped};
+use super::{SpaceInquiry, grouped};
 
 /// Width of the column of names; longer ones push their line to the right.
 const MAX_NAME_COLUMN: usize = 60;

@@ -149,15 +149,15 @@ impl Parser<'_> {
     }
 
     fn take_comparison(&mut self) -> Result<Option<Relation>, ExprError> {
-        const ALL: [(&str, Relation); 6] = [
-            ("==", Relation::Equal),
-            ("!=", Relation::NotEqual),
-            ("<", Relation::Less),
-            ("<=", Relation::LessEqual),
-            (">", Relation::Greater),
-            (">=", Relation::GreaterEqual),
+        let symbols = [
+            Relation::Equal,
+            Relation::NotEqual,
+            Relation::Less,
+            Relation::LessEqual,
+            Relation::Greater,
+            Relation::GreaterEqual,
         ];
-        if let Some((_, comparison)) = ALL.into_iter().find(|(symbol, _)| self.take(symbol)) {
+        if let Some(comparison) = symbols.into_iter().find(|comparison| self.take(comparison.as_str())) {
             return Ok(Some(comparison));
         }
         if self.take_word("in") {
@@ -203,22 +203,16 @@ impl Parser<'_> {
     }
 
     fn sum(&mut self) -> Parse {
-        let operators = [("+", Operator::Add), ("-", Operator::Subtract)];
-        self.chain(&operators, |parser| {
-            let operators = [
-                ("*", Operator::Multiply),
-                ("/", Operator::Divide),
-                ("//", Operator::FloorDivide),
-                ("%", Operator::Remainder),
-            ];
-            parser.chain(&operators, Self::signed)
+        use Operator::{Add, Divide, FloorDivide, Multiply, Remainder, Subtract};
+        self.chain(&[Add, Subtract], |parser| {
+            parser.chain(&[Multiply, Divide, FloorDivide, Remainder], Self::signed)
         })
     }
 
-    fn chain(&mut self, operators: &[(&str, Operator)], operand: impl Fn(&mut Self) -> Parse) -> Parse {
+    fn chain(&mut self, operators: &[Operator], operand: impl Fn(&mut Self) -> Parse) -> Parse {
         let first = operand(self)?;
         let mut rest = Vec::new();
-        while let Some((_, operator)) = operators.iter().find(|(symbol, _)| self.take(symbol)) {
+        while let Some(operator) = operators.iter().find(|operator| self.take(operator.as_str())) {
             rest.push((*operator, operand(self)?));
         }
         let Some((_, last)) = rest.last() else { return Ok(first) };

@@ -100,6 +100,20 @@ impl Relation {
             Relation::NotIn => "not in",
         }
     }
+
+    /// Of two values in some order, or in none; `in` stands for each of its items. Values of different kinds are unequal,
+    /// and only asking for their order fails.
+    #[inline]
+    pub(crate) fn holds(self, order: Option<Ordering>) -> Option<bool> {
+        Some(match self {
+            Relation::Equal | Relation::In => order == Some(Ordering::Equal),
+            Relation::NotEqual | Relation::NotIn => order != Some(Ordering::Equal),
+            Relation::Less => order?.is_lt(),
+            Relation::LessEqual => order?.is_le(),
+            Relation::Greater => order?.is_gt(),
+            Relation::GreaterEqual => order?.is_ge(),
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -214,7 +228,12 @@ fn compare_all(first: &Tree, rest: &[(Relation, Tree)], context: &Context<'_>) -
             return Ok(Value::Bool(found == (*comparison == Relation::In)));
         }
         let right = evaluate(right_tree, context)?;
-        if !compare(*comparison, (left_tree, &left), (right_tree, &right))? {
+        let holds = comparison.holds(left.compare(&right)).ok_or_else(|| {
+            let (a, b) = (left.kind(), right.kind());
+            let message = format!("{a} `{left}` and {b} `{right}` have no order");
+            ExprError::new(left_tree.span.start..right_tree.span.end, message)
+        })?;
+        if !holds {
             return Ok(Value::Bool(false));
         }
         (left_tree, left) = (right_tree, right);
@@ -227,29 +246,6 @@ fn is_member(value: &Value, items: &[Tree], context: &Context<'_>) -> Result<boo
     let items =
         items.iter().map(|item| evaluate(item, context)).collect::<Result<Vec<Value>, ExprError>>()?;
     Ok(items.contains(value))
-}
-
-fn compare(
-    comparison: Relation,
-    (left_tree, left): (&Tree, &Value),
-    (right_tree, right): (&Tree, &Value),
-) -> Result<bool, ExprError> {
-    let order = left.compare(right);
-    Ok(match (comparison, order) {
-        (Relation::Equal, order) => order == Some(Ordering::Equal),
-        (Relation::NotEqual, order) => order != Some(Ordering::Equal),
-        (_, None) => {
-            let place = left_tree.span.start..right_tree.span.end;
-            let (a, b) = (left.kind(), right.kind());
-            return Err(ExprError::new(place, format!("{a} `{left}` and {b} `{right}` have no order")));
-        }
-        (Relation::Less, Some(order)) => order.is_lt(),
-        (Relation::LessEqual, Some(order)) => order.is_le(),
-        (Relation::Greater, Some(order)) => order.is_gt(),
-        (Relation::GreaterEqual, Some(order)) => order.is_ge(),
-        // The parser puts a list to the right of these, which the caller has handled.
-        (Relation::In | Relation::NotIn, Some(_)) => false,
-    })
 }
 
 fn call(function: Function, arguments: &[Tree], tree: &Tree, context: &Context<'_>) -> Evaluated {

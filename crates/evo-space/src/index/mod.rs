@@ -21,7 +21,7 @@ use crate::count::problem::Problem;
 use crate::count::{RelaxLimits, order, relax};
 use crate::index::diagram::{Diagram, Edge};
 use crate::index::parts::{CheckScratch, Checks, Part};
-use crate::index::route::Route;
+use crate::index::route::Stop;
 
 pub use crate::index::diagram::Allowed;
 pub use crate::index::nearest::{Around, Side};
@@ -33,10 +33,12 @@ pub struct Index {
     /// Group and layer of each slot.
     places: Vec<(usize, usize)>,
     total: BigUint,
+    /// `u128::MAX` for that many points or more.
+    count: u128,
     /// Positions that occur in the diagrams, for each slot, computed on first use.
     domains: OnceLock<Vec<Vec<u16>>>,
-    /// The short way between index and point where there is one, computed on first use.
-    route: OnceLock<Option<Route>>,
+    /// Where each slot stands between the groups, computed on first use: the small index of a neighborhood never needs it.
+    stops: OnceLock<Vec<Stop>>,
     checks: Arc<Checks>,
     closes: Vec<Vec<usize>>,
     /// What is independent of each other; only kept if there are checks.
@@ -88,7 +90,8 @@ impl Index {
                 places[layer.slot] = (group, depth);
             }
         }
-        let checks = if total == BigUint::ZERO { Arc::default() } else { checks };
+        let count = u128::try_from(&total).unwrap_or(u128::MAX);
+        let checks = if count == 0 { Arc::default() } else { checks };
         let (mut closes, mut parts) = (vec![Vec::new(); slots], Vec::new());
         if !checks.is_empty() {
             (0..checks.len()).for_each(|check| closes[checks.last_slot(check)].push(check));
@@ -99,7 +102,8 @@ impl Index {
             places,
             total,
             domains: OnceLock::new(),
-            route: OnceLock::new(),
+            stops: OnceLock::new(),
+            count,
             checks,
             closes,
             parts,
@@ -111,10 +115,9 @@ impl Index {
         &self.total
     }
 
-    fn route(&self) -> Option<&Route> {
-        // On first use: it copies all tables, and the small index of a neighborhood never needs it.
-        let new = || if self.is_empty() { None } else { Route::new(&self.diagrams, &self.places) };
-        self.route.get_or_init(new).as_ref()
+    /// As `total`; `u128::MAX` for that many or more.
+    pub fn count(&self) -> u128 {
+        self.count
     }
 
     /// Each group's diagram; none if a constraint refuses all points.
@@ -127,7 +130,7 @@ impl Index {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.total == BigUint::ZERO
+        self.count == 0
     }
 
     /// The sum of `weight(slot, position)` over all slots of all points of the diagrams.
@@ -143,18 +146,9 @@ impl Index {
 }
 
 impl Index {
-    /// The very last index of 128 bits is out of reach. If the space is not exact, `None` also for a hole.
+    /// If the space is not exact, `None` also for a hole.
     pub fn point(&self, index: u128) -> Option<Vec<u16>> {
         self.candidate(index).filter(|positions| self.admits(positions))
-    }
-
-    /// The point of the diagrams at an index, valid or not.
-    fn candidate(&self, index: u128) -> Option<Vec<u16>> {
-        if let Some(route) = self.route() {
-            return route.point(index);
-        }
-        let below = index < u128::MAX && BigUint::from(index) < self.total;
-        below.then(|| self.wide_point(index))
     }
 
     /// The index of a point; `None` if it is not valid or its index does not fit 128 bits.
@@ -162,37 +156,7 @@ impl Index {
         if self.is_empty() || positions.len() != self.places.len() {
             return None;
         }
-        let index = match self.route() {
-            Some(route) => route.index(positions)?.into(),
-            None => self.wide_index(positions)?,
-        };
-        self.admits(positions).then_some(index)
-    }
-
-    fn wide_point(&self, mut index: u128) -> Vec<u16> {
-        let mut walk = IndexWalk::new(self);
-        for slot in 0..self.places.len() {
-            let rest = walk.completions_elsewhere(slot);
-            let edges = walk.edges(slot);
-            // Products beyond 128 bits saturate, which is as good as exact: the index is below.
-            let after = edges.partition_point(|edge| edge.before.saturating_mul(rest) <= index);
-            let edge = edges[after - 1];
-            index -= edge.before * rest;
-            walk.follow(slot, edge);
-        }
-        walk.positions
-    }
-
-    fn wide_index(&self, positions: &[u16]) -> Option<u128> {
-        let mut walk = IndexWalk::new(self);
-        let mut index = 0u128;
-        for (slot, position) in positions.iter().enumerate() {
-            let edge = walk.find(slot, *position)?;
-            let skipped = edge.before.saturating_mul(walk.completions_elsewhere(slot));
-            index = index.saturating_add(skipped);
-            walk.follow(slot, edge);
-        }
-        (index < u128::MAX).then_some(index)
+        self.index_of_candidate(positions).filter(|_| self.admits(positions))
     }
 
     pub fn admits(&self, positions: &[u16]) -> bool {
@@ -208,47 +172,6 @@ impl Index {
                 .try_fold(0, |node, layer| layer.find(node, positions[layer.slot]).map(|edge| edge.child));
             found.is_some()
         }) && self.admits(positions)
-    }
-}
-
-struct IndexWalk<'a> {
-    index: &'a Index,
-    at: Vec<(usize, u32)>,
-    positions: Vec<u16>,
-}
-
-impl<'a> IndexWalk<'a> {
-    fn new(index: &'a Index) -> IndexWalk<'a> {
-        IndexWalk {
-            index,
-            at: vec![(0, 0); index.diagrams.len()],
-            positions: Vec::with_capacity(index.places.len()),
-        }
-    }
-
-    fn edges(&self, slot: usize) -> &'a [Edge] {
-        let (group, depth) = self.index.places[slot];
-        self.index.diagrams[group].layers[depth].edges_of(self.at[group].1)
-    }
-
-    fn find(&self, slot: usize, position: u16) -> Option<Edge> {
-        let (group, depth) = self.index.places[slot];
-        self.index.diagrams[group].layers[depth].find(self.at[group].1, position)
-    }
-
-    fn follow(&mut self, slot: usize, edge: Edge) {
-        let (group, depth) = self.index.places[slot];
-        self.at[group] = (depth + 1, edge.child);
-        self.positions.push(edge.position);
-    }
-
-    /// Completions of all other groups from where they stand; `u128::MAX` for that many or more.
-    fn completions_elsewhere(&self, slot: usize) -> u128 {
-        let (own, _) = self.index.places[slot];
-        let groups = self.index.diagrams.iter().zip(&self.at).enumerate().filter(|(group, _)| *group != own);
-        groups
-            .map(|(_, (diagram, (depth, node)))| diagram.node_count(*depth, *node))
-            .fold(1, u128::saturating_mul)
     }
 }
 
