@@ -105,8 +105,6 @@ pub fn carry_out(task: CompileTask<'_>, call: &Call) -> Result<Answer, CliError>
         columns: ResourceColumns::of(&file.space, kernel, target.kind, only.as_ref(), stdout_width()),
         call,
         is_alone: genome.is_some(),
-        out: io::BufWriter::new(io::stdout()),
-        flushed: Instant::now(),
         counts: CompileCounts::default(),
         only: None,
     };
@@ -117,7 +115,9 @@ pub fn carry_out(task: CompileTask<'_>, call: &Call) -> Result<Answer, CliError>
     let on_done = Box::new(move |ticket, outcome| drop(sender.send((ticket, outcome))));
     let farm = VariantFarm::start(options, on_done)?;
     let full = compile_run.compile_all(genome.into_iter().chain(genomes), &farm, &done);
-    match full.and_then(|full| compile_run.finish().map(|()| full)) {
+    let footer =
+        if call.is_json() || compile_run.counts.count == 0 { "" } else { &compile_run.columns.footer };
+    match full.and_then(|full| io::stdout().write_all(footer.as_bytes()).map(|()| full)) {
         // A reader that has seen enough (`| head`) is not an error.
         Err(error) => return output::written(Err(error)).map(|()| ExitCode::Done.into()),
         Ok(Some(message)) => return Err(CliError::harness(message).with_hint(FULL_CACHE_HINT)),
@@ -274,8 +274,6 @@ struct CompileRun<'a> {
     call: &'a Call,
     /// There is one variant, so its object is the command's.
     is_alone: bool,
-    out: io::BufWriter<io::Stdout>,
-    flushed: Instant,
     counts: CompileCounts,
     only: Option<CompiledAnswer<'a>>,
 }
@@ -372,31 +370,14 @@ impl<'a> CompileRun<'a> {
         match (self.call.is_json(), self.is_alone) {
             (true, false) => self.call.line(&json!(variant))?,
             (true, true) => {}
-            (false, _) => self.print_rows(&variant)?,
+            (false, _) => {
+                let header = if self.counts.count == 0 { self.columns.header() } else { String::new() };
+                write!(io::stdout(), "{header}{}", self.columns.rows(&variant))?;
+            }
         }
         self.counts.add(&variant);
         self.only = self.is_alone.then_some(variant);
         Ok(())
-    }
-
-    fn print_rows(&mut self, variant: &CompiledAnswer) -> io::Result<()> {
-        if self.counts.count == 0 {
-            self.out.write_all(self.columns.header().as_bytes())?;
-        }
-        self.out.write_all(self.columns.rows(variant).as_bytes())?;
-        // Often enough for a person, seldom enough for a fast farm.
-        if self.flushed.elapsed() > Duration::from_millis(100) {
-            self.flushed = Instant::now();
-            self.out.flush()?;
-        }
-        Ok(())
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        if !self.call.is_json() && self.counts.count > 0 {
-            self.out.write_all(self.columns.footer.as_bytes())?;
-        }
-        self.out.flush()
     }
 }
 

@@ -49,9 +49,7 @@ mod index;
 mod kinds;
 pub mod load;
 mod neighbors;
-mod parameter;
 pub mod program;
-mod rng;
 pub mod sample;
 pub mod space;
 #[cfg(test)]

@@ -3,14 +3,12 @@
 //! path. Where all may move at once, the neighborhood is a box: a subspace, which is counted and drawn from without
 //! listing it.
 
-use std::rc::Rc;
-
 use num_bigint::BigUint;
 use rand_chacha::ChaCha8Rng;
 
 use crate::genome::Genome;
 use crate::index::diagram::Edge;
-use crate::index::{Allowed, Around, Index, Points, Side};
+use crate::index::{Allowed, Around, Index, Points};
 use crate::space::SearchSpace;
 
 /// More than any sum of distances, so that fewer changed parameters always win.
@@ -53,7 +51,10 @@ impl SearchSpace {
             Some(index) => {
                 Box::new(Points::new(index).filter(move |other| *other != point).map(Genome::from))
             }
-            None => Box::new(changes(&self.index, &point, neighborhood == Neighborhood::HammingAdjacent)),
+            None => {
+                let nearest = neighborhood == Neighborhood::HammingAdjacent;
+                Box::new(changes(&self.index, &point, nearest).into_iter())
+            }
         }
     }
 
@@ -96,21 +97,23 @@ fn beside(own: u16, domain: &[u16]) -> Vec<u16> {
 
 /// The valid points in which one parameter differs, `nearest` ones on each side only. In canonical order: smaller
 /// values of earlier parameters come first, then greater values of later ones.
-fn changes<'a>(index: &'a Index, point: &[u16], nearest: bool) -> impl Iterator<Item = Genome> + use<'a> {
-    let below = (0..point.len()).map(|slot| (slot, Side::Below));
-    let above = (0..point.len()).rev().map(|slot| (slot, Side::Above));
-    let around = Around::new(index, point).map(Rc::new);
-    let turns = below.chain(above).filter_map(move |turn| Some((around.clone()?, turn)));
-    turns.flat_map(move |(around, (slot, side))| {
-        let edges = around.edges(slot, side);
+fn changes(index: &Index, point: &[u16], nearest: bool) -> Vec<Genome> {
+    let Some(around) = Around::new(index, point) else { return Vec::new() };
+    let most = if nearest { 1 } else { usize::MAX };
+    let accepted = |slot: usize, edges: &mut dyn Iterator<Item = &Edge>| -> Vec<Genome> {
+        let accepted = edges.filter(|edge| around.accepts(slot, edge)).take(most);
+        accepted.map(|edge| Genome::from(around.changed(slot, edge.position))).collect()
+    };
+    let mut found = Vec::new();
+    for slot in 0..point.len() {
         // Edges ascend, so the nearest one below is the last.
-        let backward = nearest && side == Side::Below;
-        let nth = move |at: usize| if backward { edges[edges.len() - 1 - at] } else { edges[at] };
-        let changed = move |edge: Edge| {
-            around.accepts(slot, &edge).then(|| Genome::from(around.changed(slot, edge.position)))
-        };
-        (0..edges.len()).map(nth).filter_map(changed).take(if nearest { 1 } else { usize::MAX })
-    })
+        let (below, _) = around.edges(slot);
+        found.extend(accepted(slot, &mut below.iter().rev()).into_iter().rev());
+    }
+    for slot in (0..point.len()).rev() {
+        found.extend(accepted(slot, &mut around.edges(slot).1.iter()));
+    }
+    found
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
 //! The search space: parameters, constraints and the points that satisfy them.
 
+use std::sync::Arc;
+
 use num_bigint::BigUint;
 
 use crate::count::merge::{Edges, Layers, SharedNodes};
 use crate::count::problem::Problem;
-use crate::expr::ExprError;
+use crate::diagnostic::Span;
+use crate::expr::{Expr, ExprError, Scope};
 use crate::genome::{Configuration, Genome};
 use crate::index::{Allowed, Index, Limits, Points, Size};
-pub use crate::parameter::{Constraint, Parameter};
 use crate::value::Value;
 use crate::watch::SpaceWatch;
 
@@ -39,6 +41,44 @@ pub struct SearchSpace {
     constraints: Vec<Constraint>,
     pub(crate) index: Index,
     has_default: bool,
+}
+
+/// A name and the values it may take, in the order that defines steps between neighbors.
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    pub name: Arc<str>,
+    /// At least one value, no value twice.
+    pub values: Vec<Value>,
+    pub default: usize,
+    pub help: Option<String>,
+}
+
+impl Parameter {
+    /// The position of `value`, compared as expressions compare (`4 == 4.0`).
+    pub fn position(&self, value: &Value) -> Option<usize> {
+        self.values.iter().position(|candidate| candidate == value)
+    }
+
+    pub fn default_value(&self) -> &Value {
+        &self.values[self.default]
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Constraint {
+    pub expr: Expr,
+    /// The author's reason, shown when it refuses something.
+    pub because: Option<String>,
+    /// Positions of the parameters it reads, ascending.
+    pub parameters: Vec<usize>,
+    pub span: Option<Span>,
+}
+
+impl Constraint {
+    /// Whether it holds; an error (such as a division by zero) refuses the point as well.
+    pub fn evaluate(&self, scope: &dyn Scope) -> Result<bool, ExprError> {
+        self.expr.evaluate(scope).map(|value| value.is_true())
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -117,16 +157,6 @@ impl SearchSpace {
     /// As `valid`; `u128::MAX` stands for that many or more. Indices run below it.
     pub fn count(&self) -> u128 {
         self.index.count()
-    }
-
-    /// The sum of the cartesian ranks of all valid points (a point's rank is its index among all points, valid or not):
-    /// it tells sets of equal size apart. If the space is not exact, over all indices, holes included.
-    pub fn rank_sum(&self) -> BigUint {
-        let mut strides = vec![BigUint::from(1u8); self.parameters.len()];
-        for slot in (1..strides.len()).rev() {
-            strides[slot - 1] = &strides[slot] * self.parameters[slot].values.len();
-        }
-        self.index.weighted_sum(|slot, position| &strides[slot] * position)
     }
 
     /// The valid point at a canonical index. If the space is not exact, `None` also for a hole: a
@@ -255,12 +285,11 @@ fn layers(points: &[Genome], slots: usize) -> Layers {
     let mut below = vec![0u32; points.len()];
     for slot in (0..slots).rev() {
         let (mut layer, mut start) = (SharedNodes::default(), 0);
-        while start < points.len() {
-            let prefix = &points[start].positions()[..slot];
-            let same = points[start..].iter().take_while(|point| point.positions().starts_with(prefix));
-            let end = start + same.count();
+        for same in points.chunk_by(|a, b| a.positions()[..slot] == b.positions()[..slot]) {
+            let end = start + same.len();
+            let children = same.iter().zip(&below[start..end]);
             let mut edges: Vec<(u16, u32)> =
-                (start..end).map(|at| (points[at].positions()[slot], below[at])).collect();
+                children.map(|(point, child)| (point.positions()[slot], *child)).collect();
             edges.dedup();
             below[start..end].fill(layer.number(&edges));
             start = end;
@@ -274,51 +303,11 @@ fn layers(points: &[Genome], slots: usize) -> Layers {
 #[cfg(test)]
 mod tests {
     use num_bigint::BigUint;
-    use proptest::prelude::*;
 
     use super::*;
     use crate::count::RelaxLimits;
-    use crate::expr::Expr;
-    use crate::genome::Genome;
     use crate::sample::seeded;
     use crate::testing::{is_uniform, space};
-    use crate::value::Value;
-
-    fn parameters() -> Vec<Parameter> {
-        let parameter = |(name, count): (&str, i64)| Parameter {
-            name: name.into(),
-            values: (0..count).map(Value::Int).collect(),
-            default: 0,
-            help: None,
-        };
-        [("A", 3), ("B", 2), ("C", 4)].map(parameter).to_vec()
-    }
-
-    proptest! {
-        #[test]
-        fn valid_points_are_the_listed_ones(listed in prop::collection::vec((0u16..3, 0u16..2, 0u16..4), 1..30)) {
-            let listed: Vec<Genome> =
-                listed.into_iter().map(|(a, b, c)| Genome::from(vec![a, b, c])).collect();
-            let space = SearchSpace::of_points(parameters(), listed.clone());
-            let mut expected = listed;
-            expected.sort();
-            expected.dedup();
-            prop_assert!(space.is_exact());
-            prop_assert_eq!(space.count(), expected.len() as u128);
-            for (index, genome) in expected.iter().enumerate() {
-                prop_assert_eq!(space.index_of(genome), Some(index as u128));
-                prop_assert!(space.contains(genome));
-            }
-            prop_assert_eq!(space.iter().collect::<Vec<Genome>>(), expected);
-        }
-    }
-
-    #[test]
-    fn without_points_the_space_is_empty() {
-        let space = SearchSpace::of_points(parameters(), Vec::new());
-        assert_eq!(space.count(), 0);
-        assert!(!space.contains(&Genome::from(vec![0, 0, 0])));
-    }
 
     const LINKED: &str = "constraints = ['A * B + C <= 14', 'B % D != 1', '(A + 2 * B + 3 * C + 5 * D) % 7 < 3', 'E > F']\n\
                           [parameters]\nA = [1, 2, 3, 4, 5]\nB = [1, 2, 3, 4, 5]\nC = [1, 2, 3, 4, 5]\nD = [2, 3, 4]\n\
@@ -349,9 +338,6 @@ mod tests {
         // Ascending sequences of 40 out of 150: multisets, 189 over 40.
         let binomial = (1..=40u32).fold(BigUint::from(1u8), |all, k| all * (149 + k) / k);
         assert!(binomial.bits() > 128 && *space.valid() == binomial);
-        // The k-th least of 40 is 149 * k / 41 on average.
-        let weighted = (1..=40u32).fold(BigUint::ZERO, |sum, k| sum * 150u32 + k);
-        assert_eq!(space.rank_sum() * 41u8, &binomial * 149u32 * weighted);
         let mut rng = seeded(5);
         let mut sum = 0.0;
         for _ in 0..400 {

@@ -99,6 +99,15 @@ impl From<&str> for Value {
     }
 }
 
+impl From<Number> for Value {
+    fn from(number: Number) -> Value {
+        match number {
+            Number::Int(value) => Value::Int(value),
+            Number::Float(value) => Value::Float(value),
+        }
+    }
+}
+
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

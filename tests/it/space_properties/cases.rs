@@ -85,7 +85,8 @@ fn an_empty_space_is_empty_in_every_way() {
         let constraints = texts.iter().map(constraint).collect();
         let space = SearchSpace::new(read.parameters().to_vec(), constraints);
         assert_eq!(space.count(), 0, "{texts:?}");
-        [&space, &starved(&space, 1)].map(check);
+        check(&space);
+        check(&starved(&space, 1));
     }
 }
 

@@ -26,6 +26,13 @@ pub fn check(spec: &Spec) -> Result<usize, String> {
     same("exactness", space.is_exact())?;
     check_size(&space, &valid)?;
     check_indices(&space, &valid)?;
+    // The same points as a list, out of order and some of them twice.
+    let points = valid.iter().rev().chain(valid.iter().step_by(3)).cloned().collect();
+    let listed = SearchSpace::of_points(space.parameters().to_vec(), points);
+    same("the size of a list", listed.count() == valid.len() as u128 && listed.is_exact())?;
+    same("what a list holds", listed.iter().eq(valid.iter().cloned()))?;
+    let indices = valid.iter().map(|genome| listed.index_of(genome));
+    same("the index of a listed point", indices.eq((0..valid.len() as u128).map(Some)))?;
     Ok(valid.len())
 }
 
@@ -71,12 +78,6 @@ fn check_size(space: &SearchSpace, valid: &[Genome]) -> Checked {
                 counts == [valid.len().to_string(), counts[0].clone()],
             )?;
             same("the count", space.count() == valid.len() as u128)?;
-            let rank = |genome: &Genome| {
-                let digits = genome.positions().iter().zip(space.parameters());
-                digits.fold(0u64, |rank, (at, own)| rank * own.values.len() as u64 + u64::from(*at))
-            };
-            let ranks = valid.iter().map(rank).sum::<u64>().to_string();
-            same("the sum of ranks", space.rank_sum().to_string() == ranks)?;
             same("what occurs", space.effective_domains() == occurring(space, valid))
         }
         Size::Unknown { at_most, estimate, spread } => {

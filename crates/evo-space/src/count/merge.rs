@@ -218,13 +218,6 @@ fn advance(
             Source::State(offset) => next.extend_from_slice(&state[*offset..offset + mask.words]),
             Source::Full(words) => next.extend_from_slice(words),
         }
-        if let Some(rows) = &mask.rows {
-            // The mask is the last thing written so far, so the open-ended range is this mask alone.
-            restrict(&mut next[mask.to..], &rows[at * mask.words..(at + 1) * mask.words]);
-            if is_empty(&next[mask.to..]) {
-                return false;
-            }
-        }
     }
     next.resize(step.registers.to, 0);
     step.carried.iter().for_each(|(from, to)| next[*to] = state[*from]);

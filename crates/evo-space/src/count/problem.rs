@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::count::words::{KeyTable, words_for};
-use crate::parameter::{Constraint, Parameter};
 use crate::program::{Atom, Code, Domains, Program, Registers, Texts, conjuncts};
+use crate::space::{Constraint, Parameter};
 use crate::watch::SpaceWatch;
 
 /// A constraint with at most this many combinations of values is tried out in full beforehand.
@@ -339,7 +339,6 @@ pub struct TableDiagram {
     pub steps: Vec<Vec<u32>>,
     /// For the nodes at the last slot: the values that complete the combination, as a set of words.
     pub rows: Vec<u64>,
-    pub words: usize,
 }
 
 impl TableDiagram {
@@ -372,7 +371,7 @@ impl TableDiagram {
         }
         steps.reverse();
         let rows = (0..rows.len()).flat_map(|row| rows.key(row).to_vec()).collect();
-        TableDiagram { steps, rows, words }
+        TableDiagram { steps, rows }
     }
 }
 
@@ -400,7 +399,7 @@ mod tests {
             }
             node = next as usize;
         }
-        diagram.rows[node * diagram.words + at[2] / 64] >> (at[2] % 64) & 1 == 1
+        diagram.rows[node * words_for(sizes[2]) + at[2] / 64] >> (at[2] % 64) & 1 == 1
     }
 
     #[test]

@@ -175,7 +175,7 @@ pub(super) fn evaluate(tree: &Tree, context: &Context<'_>) -> Evaluated {
         Kind::Not(operand) => Ok(Value::Bool(!evaluate(operand, context)?.is_true())),
         Kind::Negate(operand) => {
             let value = number(operand, &evaluate(operand, context)?)?;
-            value.negate().map(to_value).map_err(|error| blame(tree, error))
+            value.negate().map(Value::from).map_err(|error| blame(tree, error))
         }
         Kind::Chain(first, rest) => chain(first, rest, context),
         Kind::Compare(first, rest) => compare_all(first, rest, context),
@@ -211,11 +211,11 @@ fn chain(first: &Tree, rest: &[(Operator, Tree)], context: &Context<'_>) -> Eval
                 NumberError::DivisionByZero => operand.span.clone(),
                 _ => first.span.start..operand.span.end,
             };
-            let sum = format!("{} {} {}", to_value(total), operator.as_str(), to_value(right));
+            let sum = format!("{} {} {}", Value::from(total), operator.as_str(), Value::from(right));
             ExprError::new(place, format!("{error}: {sum}"))
         })?;
     }
-    Ok(to_value(total))
+    Ok(total.into())
 }
 
 fn compare_all(first: &Tree, rest: &[(Relation, Tree)], context: &Context<'_>) -> Evaluated {
@@ -256,11 +256,11 @@ fn call(function: Function, arguments: &[Tree], tree: &Tree, context: &Context<'
         Function::Max => Ordering::Greater,
         Function::Abs => {
             let value = number(&arguments[0], &values[0])?;
-            return value.absolute().map(to_value).map_err(|error| blame(tree, error));
+            return value.absolute().map(Value::from).map_err(|error| blame(tree, error));
         }
         Function::CeilDiv => {
             let (a, b) = (number(&arguments[0], &values[0])?, number(&arguments[1], &values[1])?);
-            return Number::ceil_div(a, b).map(to_value).map_err(|error| blame(tree, error));
+            return Number::ceil_div(a, b).map(Value::from).map_err(|error| blame(tree, error));
         }
     };
     let mut best = values[0].clone();
@@ -281,13 +281,6 @@ fn number(tree: &Tree, value: &Value) -> Result<Number, ExprError> {
     value
         .as_number()
         .ok_or_else(|| ExprError::new(tree.span.clone(), format!("the text `{value}` is used as a number")))
-}
-
-fn to_value(number: Number) -> Value {
-    match number {
-        Number::Int(value) => Value::Int(value),
-        Number::Float(value) => Value::Float(value),
-    }
 }
 
 fn blame(tree: &Tree, error: NumberError) -> ExprError {

@@ -36,27 +36,14 @@ pub struct Layer {
     pub counts: Vec<u128>,
 }
 
-/// An edge that lies at a share of a node's completions.
-#[derive(Clone, Copy, Debug)]
-pub struct Split {
-    pub edge: Edge,
-    /// The edge's own part of the completions.
-    pub width: f64,
-    /// The share within that part, from 0 to below 1.
-    pub inside: f64,
-}
-
 #[derive(Debug)]
 pub struct Diagram {
     pub layers: Vec<Layer>,
     pub total: BigUint,
-    shares: Option<EdgeShares>,
+    /// For each layer and edge, the completions of its node's edges up to and with this one, in units of
+    /// the layer's largest node; only where counts are not exact.
+    shares: Option<Vec<Vec<f64>>>,
 }
-
-/// For each layer and edge, the completions of its node's edges up to and with this one, in units of
-/// the layer's largest node.
-#[derive(Debug)]
-struct EdgeShares(Vec<Vec<f64>>);
 
 impl Layer {
     #[inline]
@@ -109,47 +96,33 @@ impl Diagram {
         let mut diagram = Diagram { layers, total: BigUint::from(count), shares: None };
         // Every node lies on a path from the root, so it alone tells whether any count saturated.
         if count == u128::MAX {
-            diagram.total = diagram.exact_counts().swap_remove(0).swap_remove(0);
-            diagram.shares = Some(EdgeShares::new(&diagram.layers));
+            let mut exact = diagram.from_end(BigUint::from(1u8), |_, edges, below| {
+                edges.iter().map(|edge| &below[edge.child as usize]).sum()
+            });
+            diagram.total = exact.swap_remove(0).swap_remove(0);
+            diagram.shares = Some(shares(&diagram.layers));
         }
         diagram
     }
 
     /// The edge of a node at a share of its completions, from 0 to below 1.
-    pub fn split(&self, depth: usize, node: u32, share: f64) -> Split {
-        let edges = self.layers[depth].edges_of(node);
-        // A forced value uses up none of the share, so its random bits remain for later parameters.
-        if edges.len() == 1 {
-            return Split { edge: edges[0], width: 1.0, inside: share };
-        }
-        let end = |at: usize| self.end(depth, node, at);
-        let all = end(edges.len() - 1);
-        let wanted = share * all;
-        // The first edge that ends beyond; rounding may leave none.
-        let (mut at, mut size) = (0, edges.len() - 1);
-        while size > 0 {
-            let half = size / 2;
-            if end(at + half) <= wanted {
-                at += half + 1;
-                size -= half + 1;
-            } else {
-                size = half;
-            }
-        }
-        let start = if at == 0 { 0.0 } else { end(at - 1) };
-        let width = end(at) - start;
-        let inside = if width > 0.0 { (wanted - start) / width } else { 0.0 };
-        Split { edge: edges[at], width: width / all, inside: inside.clamp(0.0, 1.0 - f64::EPSILON) }
-    }
-
-    /// Completions of a node's edges up to and with number `at`, rounded, in a unit of the layer.
-    fn end(&self, depth: usize, node: u32, at: usize) -> f64 {
+    pub fn split(&self, depth: usize, node: u32, share: f64) -> Edge {
         let layer = &self.layers[depth];
-        if let Some(shares) = &self.shares {
-            return shares.0[depth][layer.range(node)][at];
-        }
-        let next = layer.edges_of(node).get(at + 1);
-        next.map_or(layer.counts[node as usize], |edge| edge.before) as f64
+        let edges = layer.edges_of(node);
+        // The first edge that ends beyond.
+        let at = match &self.shares {
+            Some(shares) => {
+                let ends = &shares[depth][layer.range(node)];
+                let wanted = share * ends[ends.len() - 1];
+                ends.partition_point(|end| *end <= wanted)
+            }
+            None => {
+                let wanted = share * layer.counts[node as usize] as f64;
+                edges[1..].partition_point(|next| next.before as f64 <= wanted)
+            }
+        };
+        // Rounding may leave none.
+        edges[at.min(edges.len() - 1)]
     }
 
     /// A number for each node of each layer and for the `end`; `of` makes a node's from those of the layer below.
@@ -164,19 +137,13 @@ impl Diagram {
         numbers
     }
 
-    fn exact_counts(&self) -> Vec<Vec<BigUint>> {
-        let sum =
-            |edges: &[Edge], below: &[BigUint]| edges.iter().map(|edge| &below[edge.child as usize]).sum();
-        self.from_end(BigUint::from(1u8), |_, edges, below| sum(edges, below))
-    }
-
     /// A uniform point, written to its slots of `positions`. Beyond 2^128 points it is uniform up to
     /// the rounding of 64-bit floats at each layer. The diagram must not be empty.
     pub fn draw(&self, rng: &mut ChaCha8Rng, positions: &mut [u16]) {
         if self.shares.is_some() {
             let mut node = 0;
             for (depth, layer) in self.layers.iter().enumerate() {
-                let edge = self.split(depth, node, rng.random()).edge;
+                let edge = self.split(depth, node, rng.random());
                 positions[layer.slot] = edge.position;
                 node = edge.child;
             }
@@ -218,52 +185,30 @@ impl Diagram {
             through.min().unwrap_or(u64::MAX)
         })
     }
-
-    /// The sum of `weight(slot, position)` over the own slots of all own points.
-    pub fn weighted_sum(&self, weight: &impl Fn(usize, u16) -> BigUint) -> BigUint {
-        let counts = self.exact_counts();
-        let mut sum = BigUint::ZERO;
-        let mut arriving = vec![BigUint::from(1u8)];
-        for (depth, layer) in self.layers.iter().enumerate() {
-            let below = &counts[depth + 1];
-            let mut next = vec![BigUint::ZERO; below.len()];
-            for (edges, paths) in layer.nodes().zip(&arriving) {
-                for edge in edges {
-                    let child = edge.child as usize;
-                    sum += paths * &below[child] * weight(layer.slot, edge.position);
-                    next[child] += paths;
-                }
-            }
-            arriving = next;
-        }
-        sum
-    }
 }
 
-impl EdgeShares {
-    fn new(layers: &[Layer]) -> EdgeShares {
-        let mut below = vec![1.0f64];
-        let mut all = Vec::with_capacity(layers.len());
-        for layer in layers.iter().rev() {
-            let mut totals = Vec::with_capacity(layer.counts.len());
-            let mut running = Vec::with_capacity(layer.edges.len());
-            for edges in layer.nodes() {
-                let mut total = 0.0;
-                for edge in edges {
-                    total += below[edge.child as usize];
-                    running.push(total);
-                }
-                totals.push(total);
+fn shares(layers: &[Layer]) -> Vec<Vec<f64>> {
+    let mut below = vec![1.0f64];
+    let mut all = Vec::with_capacity(layers.len());
+    for layer in layers.iter().rev() {
+        let mut totals = Vec::with_capacity(layer.counts.len());
+        let mut running = Vec::with_capacity(layer.edges.len());
+        for edges in layer.nodes() {
+            let mut total = 0.0;
+            for edge in edges {
+                total += below[edge.child as usize];
+                running.push(total);
             }
-            // Only the shares within a node matter, so that any unit will do; this one cannot overflow.
-            let largest = totals.iter().copied().fold(0.0, f64::max);
-            totals.iter_mut().chain(&mut running).for_each(|share| *share /= largest);
-            below = totals;
-            all.push(running);
+            totals.push(total);
         }
-        all.reverse();
-        EdgeShares(all)
+        // Only the shares within a node matter, so that any unit will do; this one cannot overflow.
+        let largest = totals.iter().copied().fold(0.0, f64::max);
+        totals.iter_mut().chain(&mut running).for_each(|share| *share /= largest);
+        below = totals;
+        all.push(running);
     }
+    all.reverse();
+    all
 }
 
 /// For each slot the allowed value positions, ascending; `None` allows all.

@@ -24,7 +24,7 @@ use crate::index::parts::{CheckScratch, Checks, Part};
 use crate::index::route::Stop;
 
 pub use crate::index::diagram::Allowed;
-pub use crate::index::nearest::{Around, Side};
+pub use crate::index::nearest::Around;
 pub use crate::index::sample::Size;
 
 #[derive(Debug)]
@@ -41,8 +41,10 @@ pub struct Index {
     stops: OnceLock<Vec<Stop>>,
     checks: Arc<Checks>,
     closes: Vec<Vec<usize>>,
-    /// What is independent of each other; only kept if there are checks.
+    /// Diagrams that checks link.
     parts: Vec<Part>,
+    /// The others.
+    free: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -92,11 +94,9 @@ impl Index {
         }
         let count = u128::try_from(&total).unwrap_or(u128::MAX);
         let checks = if count == 0 { Arc::default() } else { checks };
-        let (mut closes, mut parts) = (vec![Vec::new(); slots], Vec::new());
-        if !checks.is_empty() {
-            (0..checks.len()).for_each(|check| closes[checks.last_slot(check)].push(check));
-            parts = parts::parts(&diagrams, &places, &checks);
-        }
+        let mut closes = vec![Vec::new(); slots];
+        (0..checks.len()).for_each(|check| closes[checks.last_slot(check)].push(check));
+        let (parts, free) = parts::parts(&diagrams, &places, &checks);
         Index {
             diagrams,
             places,
@@ -107,6 +107,7 @@ impl Index {
             checks,
             closes,
             parts,
+            free,
         }
     }
 
@@ -133,19 +134,6 @@ impl Index {
         self.count == 0
     }
 
-    /// The sum of `weight(slot, position)` over all slots of all points of the diagrams.
-    pub fn weighted_sum(&self, weight: impl Fn(usize, u16) -> BigUint) -> BigUint {
-        let mut sum = BigUint::ZERO;
-        for diagram in self.diagrams.iter().filter(|_| !self.is_empty()) {
-            // Each point of a group occurs once with every combination of the other groups' points.
-            let others = &self.total / &diagram.total;
-            sum += diagram.weighted_sum(&weight) * others;
-        }
-        sum
-    }
-}
-
-impl Index {
     /// If the space is not exact, `None` also for a hole.
     pub fn point(&self, index: u128) -> Option<Vec<u16>> {
         self.candidate(index).filter(|positions| self.admits(positions))

@@ -33,25 +33,28 @@ pub struct PartStep {
 }
 
 impl Part {
-    pub fn is_exact(&self) -> bool {
-        self.checks.is_empty()
-    }
-
     pub fn next_node(&self, diagrams: &[Diagram], step: usize, child: u32) -> u32 {
         let PartStep { diagram, depth, .. } = self.steps[step];
         if depth + 1 < diagrams[diagram].layers.len() { child } else { 0 }
     }
 }
 
-pub fn parts(diagrams: &[Diagram], places: &[(usize, usize)], checks: &Checks) -> Vec<Part> {
+/// The parts, and the diagrams that no check reads.
+pub fn parts(diagrams: &[Diagram], places: &[(usize, usize)], checks: &Checks) -> (Vec<Part>, Vec<usize>) {
     let read = |check: usize| checks.slots(check).iter().map(|slot| places[*slot].0);
-    let groups = linked(diagrams.len(), (0..checks.len()).map(read));
-    let part_of = |group: Vec<usize>| {
+    let (mut parts, mut free) = (Vec::new(), Vec::new());
+    if checks.is_empty() {
+        return (parts, (0..diagrams.len()).collect());
+    }
+    for group in linked(diagrams.len(), (0..checks.len()).map(read)) {
         let is_mine = |check: &usize| read(*check).next().is_some_and(|first| group.contains(&first));
-        let mine = (0..checks.len()).filter(is_mine).collect();
-        part(diagrams, places, group, checks, mine)
-    };
-    groups.into_iter().map(part_of).collect()
+        let mine: Vec<usize> = (0..checks.len()).filter(is_mine).collect();
+        match mine.is_empty() {
+            true => free.extend(group),
+            false => parts.push(part(diagrams, places, group, checks, mine)),
+        }
+    }
+    (parts, free)
 }
 
 /// Next the diagram that completes most checks, then the one that most begun checks wait for: a wrong turn shows early.

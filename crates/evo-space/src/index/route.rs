@@ -3,7 +3,7 @@
 //! have not begun, 1 for those that have ended, so that only groups that are under way are looked up.
 
 use super::Index;
-use super::diagram::{Diagram, Edge, Split};
+use super::diagram::{Diagram, Edge};
 
 /// Nodes of so many groups are kept without allocating.
 const FEW_GROUPS: usize = 32;
@@ -37,7 +37,7 @@ impl<'a> Fork<'a> {
         self.diagrams[self.stop.group].layers[self.stop.depth].find(self.nodes[self.stop.group], position)
     }
 
-    pub fn split(&self, share: f64) -> Split {
+    pub fn split(&self, share: f64) -> Edge {
         self.diagrams[self.stop.group].split(self.stop.depth, self.nodes[self.stop.group], share)
     }
 

@@ -10,10 +10,11 @@
 use num_bigint::BigUint;
 use rand_chacha::ChaCha8Rng;
 
+use crate::explain::float;
 use crate::index::Index;
 use crate::index::nearest::CheapestSearch;
 use crate::index::parts::{CheckScratch, Part, Trial};
-use crate::rng::seeded;
+use crate::sample::seeded;
 
 /// Refused points in a row before the search takes over.
 const REFUSALS: u32 = 1 << 17;
@@ -35,10 +36,7 @@ impl Index {
             return None;
         }
         let mut positions = vec![0; self.places.len()];
-        if self.is_exact() {
-            self.diagrams.iter().for_each(|diagram| diagram.draw(rng, &mut positions));
-            return Some(positions);
-        }
+        self.free.iter().for_each(|at| self.diagrams[*at].draw(rng, &mut positions));
         let mut scratch = self.checks.scratch();
         let drawn = self.parts.iter().all(|part| self.draw(part, rng, &mut positions, &mut scratch));
         drawn.then_some(positions)
@@ -52,9 +50,6 @@ impl Index {
         positions: &mut [u16],
         scratch: &mut CheckScratch,
     ) -> bool {
-        if part.is_exact() {
-            return self.draw_once(part, rng, positions, scratch);
-        }
         // A trial without a single hit predicts that rejection would spend all of its draws in vain.
         if self.trial(part).held > 0 && (0..REFUSALS).any(|_| self.draw_once(part, rng, positions, scratch)) {
             return true;
@@ -83,9 +78,6 @@ impl Index {
         scratch: &mut CheckScratch,
     ) -> bool {
         part.diagrams.iter().for_each(|diagram| self.diagrams[*diagram].draw(rng, positions));
-        if part.is_exact() {
-            return true;
-        }
         part.steps.iter().for_each(|step| self.checks.set(scratch, step.slot, positions[step.slot]));
         part.checks.iter().all(|check| self.checks.holds(*check, scratch))
     }
@@ -122,7 +114,7 @@ impl Index {
             return Size::Exact(self.total.clone());
         }
         let (mut share, mut variance, mut reach) = (1.0f64, 0.0f64, 1.0f64);
-        for part in self.parts.iter().filter(|part| !part.is_exact()) {
+        for part in &self.parts {
             let Trial { drawn, held } = self.trial(part);
             let own = f64::from(held) / f64::from(drawn);
             share *= own;
@@ -152,9 +144,4 @@ impl Index {
             trial
         })
     }
-}
-
-/// The nearest float, infinite if there is none.
-fn float(number: &BigUint) -> f64 {
-    number.to_string().parse().unwrap_or(f64::INFINITY)
 }

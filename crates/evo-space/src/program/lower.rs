@@ -37,8 +37,7 @@ impl Texts {
 
     pub fn value(&self, atom: Atom) -> Value {
         match atom {
-            Atom::Number(Number::Int(value)) => Value::Int(value),
-            Atom::Number(Number::Float(value)) => Value::Float(value),
+            Atom::Number(number) => number.into(),
             Atom::Text(rank) => Value::text(self.0.get(rank as usize).map_or("", String::as_str)),
         }
     }
