@@ -14,6 +14,8 @@ pub struct FittedTable {
 
 #[derive(Debug)]
 pub struct TableColumn {
+    /// Its place among all columns of the table.
+    number: usize,
     head: String,
     cells: Vec<String>,
     keep: Keep,
@@ -64,7 +66,8 @@ impl TableColumn {
 impl FittedTable {
     /// Adds a column on the right.
     pub fn add(&mut self, head: &str, keep: Keep, cells: Vec<String>) {
-        self.columns.push(TableColumn { head: head.to_string(), cells, keep });
+        let number = self.columns.len();
+        self.columns.push(TableColumn { number, head: head.to_string(), cells, keep });
     }
 
     /// The table, at most `width` characters wide if its columns that always stay allow that, without parameters that are
@@ -83,9 +86,7 @@ impl FittedTable {
     /// beside a last one, by number and with their width, and the lines below the table.
     pub fn layout(&self, width: usize, last: usize) -> (Vec<(usize, usize)>, String) {
         let (shown, shared, left_out) = self.fitted(width.saturating_sub(last), false);
-        let is_shown = |column: &TableColumn| shown.iter().any(|other| std::ptr::eq(*other, column));
-        let columns = self.columns.iter().enumerate().filter(|(_, column)| is_shown(column));
-        let columns = columns.map(|(number, column)| (number, column.width())).collect();
+        let columns = shown.iter().map(|column| (column.number, column.width())).collect();
         (columns, footer(&shared, &left_out, width))
     }
 

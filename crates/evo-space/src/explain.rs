@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::count::RelaxLimits;
 use crate::count::problem::Problem;
-use crate::index::{Index, Limits};
+use crate::index::{Index, Limits, float};
 use crate::sample::seeded;
 use crate::space::{Constraint, Parameter, SearchSpace, cartesian};
 use crate::watch::SpaceWatch;
@@ -131,11 +131,6 @@ pub fn ratio(part: &BigUint, whole: &BigUint) -> f64 {
     // A float holds about 1000 bits; what is cut off does not show.
     let cut = whole.bits().saturating_sub(1000);
     float(&(part >> cut)) / float(&(whole >> cut))
-}
-
-/// The nearest float, infinite if there is none.
-pub(crate) fn float(number: &BigUint) -> f64 {
-    number.to_string().parse().unwrap_or(f64::INFINITY)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

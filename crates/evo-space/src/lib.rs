@@ -49,7 +49,9 @@ mod index;
 mod kinds;
 pub mod load;
 mod neighbors;
+mod parameter;
 pub mod program;
+mod rng;
 pub mod sample;
 pub mod space;
 #[cfg(test)]

@@ -10,17 +10,13 @@
 //! have no balanced pairs.
 
 use num_bigint::BigUint;
-use rand::{RngExt, SeedableRng};
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::genome::Genome;
+pub use crate::rng::seeded;
 use crate::space::SearchSpace;
-
-/// The one generator of everything that is drawn: named and portable, so that a printed seed means the same next year.
-pub fn seeded(seed: u64) -> ChaCha8Rng {
-    ChaCha8Rng::seed_from_u64(seed)
-}
 
 /// A space with holes is shuffled by index, which finds all points, up to this many indices.
 const SHUFFLED_WITH_HOLES: u128 = 1 << 16;
@@ -92,7 +88,7 @@ impl SearchSpace {
             dimension
         });
         let dimensions = dimensions.collect();
-        QuasiRandom { space: self, sequence: Sequence { seed }, dimensions, number: 0 }
+        QuasiRandom { space: self, seed, dimensions, number: 0 }
     }
 
     /// The first `n` points, of all indices in random order: a shuffle that stores only what it moved.
@@ -171,7 +167,7 @@ const REFUSED: u32 = 1 << 12;
 #[derive(Debug)]
 pub struct QuasiRandom<'a> {
     space: &'a SearchSpace,
-    sequence: Sequence,
+    seed: u64,
     /// The dimension that decides each slot: slots without a choice need none of their own.
     dimensions: Vec<usize>,
     number: u32,
@@ -187,7 +183,7 @@ impl Iterator for QuasiRandom<'_> {
         (0..REFUSED).find_map(|_| {
             let number = self.number;
             self.number = number.wrapping_add(1);
-            let share = |slot: usize| self.sequence.coordinate(number, self.dimensions[slot]);
+            let share = |slot: usize| coordinate(self.seed, number, self.dimensions[slot]);
             let point = Genome::from(self.space.index.descend(|fork| fork.split(share(fork.slot))));
             self.space.contains(&point).then_some(point)
         })
@@ -196,22 +192,15 @@ impl Iterator for QuasiRandom<'_> {
 
 const BITS: u32 = 32;
 
-#[derive(Clone, Copy, Debug)]
-struct Sequence {
-    seed: u64,
-}
-
-impl Sequence {
-    /// A coordinate of a point, from 0 to below 1.
-    fn coordinate(self, point: u32, dimension: usize) -> f64 {
-        let pair = (dimension / 2) as u64;
-        // A bit's flip depends on higher bits only, so that runs of 2^m points stay together.
-        let order = scramble(point, mix(self.seed ^ mix(2 * pair)));
-        let plain = if dimension.is_multiple_of(2) { order.reverse_bits() } else { second(order) };
-        // Odd numbers here and even ones above: no coordinate shares its seed with the order of a pair.
-        let scrambled = scramble(plain, mix(self.seed ^ mix(2 * dimension as u64 + 1)));
-        f64::from(scrambled) / (1u64 << BITS) as f64
-    }
+/// A coordinate of a point of a sequence, from 0 to below 1.
+fn coordinate(seed: u64, point: u32, dimension: usize) -> f64 {
+    let pair = (dimension / 2) as u64;
+    // A bit's flip depends on higher bits only, so that runs of 2^m points stay together.
+    let order = scramble(point, mix(seed ^ mix(2 * pair)));
+    let plain = if dimension.is_multiple_of(2) { order.reverse_bits() } else { second(order) };
+    // Odd numbers here and even ones above: no coordinate shares its seed with the order of a pair.
+    let scrambled = scramble(plain, mix(seed ^ mix(2 * dimension as u64 + 1)));
+    f64::from(scrambled) / (1u64 << BITS) as f64
 }
 
 /// The second dimension: its generating matrix is Pascal's triangle modulo 2.
@@ -346,11 +335,9 @@ mod tests {
     }
 
     fn cells(seed: u64, points: u32, dimensions: (usize, usize), grid: (u32, u32)) -> Vec<u32> {
-        let sequence = Sequence { seed };
         let mut cells = vec![0; (grid.0 * grid.1) as usize];
         for point in 0..points {
-            let cell =
-                |dimension, size: u32| (sequence.coordinate(point, dimension) * f64::from(size)) as u32;
+            let cell = |dimension, size: u32| (coordinate(seed, point, dimension) * f64::from(size)) as u32;
             let (x, y) = (cell(dimensions.0, grid.0), cell(dimensions.1, grid.1));
             cells[(x * grid.1 + y) as usize] += 1;
         }
@@ -373,9 +360,8 @@ mod tests {
         // A quarter of the points in each quadrant, but not exactly: pairs are in an order of their own.
         let cells = cells(1, 4096, (1, 2), (2, 2));
         assert!(cells.iter().all(|n| (900..1150).contains(n)), "{cells:?}");
-        let sequence = Sequence { seed: 3 };
-        let same = (0..1000)
-            .filter(|point| (sequence.coordinate(*point, 0) - sequence.coordinate(*point, 4)).abs() < 0.01);
+        let same =
+            (0..1000).filter(|point| (coordinate(3, *point, 0) - coordinate(3, *point, 4)).abs() < 0.01);
         assert!(same.count() < 60);
     }
 
@@ -383,8 +369,7 @@ mod tests {
     fn one_point_is_uniform_over_seeds() {
         let mut cells = [0f64; 16];
         for seed in 0..8000 {
-            let sequence = Sequence { seed };
-            let (x, y) = (sequence.coordinate(5, 2), sequence.coordinate(5, 3));
+            let (x, y) = (coordinate(seed, 5, 2), coordinate(seed, 5, 3));
             cells[(x * 4.0) as usize * 4 + (y * 4.0) as usize] += 1.0;
         }
         assert!(crate::testing::is_uniform(&cells), "{cells:?}");

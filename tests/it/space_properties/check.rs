@@ -72,12 +72,10 @@ pub fn valid_points(space: &SearchSpace) -> Vec<Genome> {
 fn check_size(space: &SearchSpace, valid: &[Genome]) -> Checked {
     match space.size() {
         Size::Exact(count) => {
-            let counts = [&count, space.valid()].map(ToString::to_string);
-            same(
-                format_args!("the count {counts:?}"),
-                counts == [valid.len().to_string(), counts[0].clone()],
-            )?;
-            same("the count", space.count() == valid.len() as u128)?;
+            let valid_count = valid.len() as u128;
+            let counts =
+                (space.count(), space.valid()) == (valid_count, &count) && count == valid_count.into();
+            same("the count", counts)?;
             same("what occurs", space.effective_domains() == occurring(space, valid))
         }
         Size::Unknown { at_most, estimate, spread } => {

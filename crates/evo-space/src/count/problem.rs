@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::count::words::{KeyTable, words_for};
+use crate::parameter::{Constraint, Parameter};
 use crate::program::{Atom, Code, Domains, Program, Registers, Texts, conjuncts};
-use crate::space::{Constraint, Parameter};
 use crate::watch::SpaceWatch;
 
 /// A constraint with at most this many combinations of values is tried out in full beforehand.

@@ -96,7 +96,7 @@ impl Diagram {
         let mut diagram = Diagram { layers, total: BigUint::from(count), shares: None };
         // Every node lies on a path from the root, so it alone tells whether any count saturated.
         if count == u128::MAX {
-            let mut exact = diagram.from_end(BigUint::from(1u8), |_, edges, below| {
+            let mut exact = diagram.bottom_up(BigUint::from(1u8), |_, edges, below| {
                 edges.iter().map(|edge| &below[edge.child as usize]).sum()
             });
             diagram.total = exact.swap_remove(0).swap_remove(0);
@@ -126,7 +126,7 @@ impl Diagram {
     }
 
     /// A number for each node of each layer and for the `end`; `of` makes a node's from those of the layer below.
-    fn from_end<N>(&self, end: N, of: impl Fn(&Layer, &[Edge], &[N]) -> N) -> Vec<Vec<N>> {
+    fn bottom_up<N>(&self, end: N, of: impl Fn(&Layer, &[Edge], &[N]) -> N) -> Vec<Vec<N>> {
         let mut numbers = vec![vec![end]];
         for layer in self.layers.iter().rev() {
             let below = &numbers[numbers.len() - 1];
@@ -179,7 +179,7 @@ impl Diagram {
     }
 
     pub fn least_costs(&self, cost: &impl Fn(usize, u16) -> u64) -> Vec<Vec<u64>> {
-        self.from_end(0, |layer, edges, below| {
+        self.bottom_up(0, |layer, edges, below| {
             let through =
                 edges.iter().map(|edge| cost(layer.slot, edge.position) + below[edge.child as usize]);
             through.min().unwrap_or(u64::MAX)

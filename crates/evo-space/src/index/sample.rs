@@ -10,11 +10,10 @@
 use num_bigint::BigUint;
 use rand_chacha::ChaCha8Rng;
 
-use crate::explain::float;
 use crate::index::Index;
 use crate::index::nearest::CheapestSearch;
 use crate::index::parts::{CheckScratch, Part, Trial};
-use crate::sample::seeded;
+use crate::rng::seeded;
 
 /// Refused points in a row before the search takes over.
 const REFUSALS: u32 = 1 << 17;
@@ -144,4 +143,9 @@ impl Index {
             trial
         })
     }
+}
+
+/// The nearest float, infinite if there is none.
+pub fn float(number: &BigUint) -> f64 {
+    number.to_string().parse().unwrap_or(f64::INFINITY)
 }

@@ -68,9 +68,19 @@ struct Instruction {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Operation {
-    Arithmetic(Operator),
-    /// Not membership, which is lowered to `Code::Member`.
-    Relation(Relation),
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    FloorDivide,
+    Remainder,
+    Power,
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
     Not,
     Negate,
     Absolute,
@@ -146,30 +156,48 @@ impl Program {
 #[inline]
 fn integers(operation: Operation, a: i64, b: i64) -> Option<Atom> {
     let value = match operation {
-        Operation::Arithmetic(Operator::Add) => a.checked_add(b)?,
-        Operation::Arithmetic(Operator::Subtract) => a.checked_sub(b)?,
-        Operation::Arithmetic(Operator::Multiply) => a.checked_mul(b)?,
+        Operation::Add => a.checked_add(b)?,
+        Operation::Subtract => a.checked_sub(b)?,
+        Operation::Multiply => a.checked_mul(b)?,
         // For positive divisors Python's quotient and remainder are Euclid's.
-        Operation::Arithmetic(Operator::FloorDivide) if b > 0 => a.div_euclid(b),
-        Operation::Arithmetic(Operator::Remainder) if b > 0 => a.rem_euclid(b),
-        Operation::Relation(relation) => return relation.holds(Some(a.cmp(&b))).map(Atom::bool),
+        Operation::FloorDivide if b > 0 => a.div_euclid(b),
+        Operation::Remainder if b > 0 => a.rem_euclid(b),
+        Operation::Equal => i64::from(a == b),
+        Operation::NotEqual => i64::from(a != b),
+        Operation::Less => i64::from(a < b),
+        Operation::LessEqual => i64::from(a <= b),
+        Operation::Greater => i64::from(a > b),
+        Operation::GreaterEqual => i64::from(a >= b),
         _ => return any(operation, Atom::Number(Number::Int(a)), Atom::Number(Number::Int(b))),
     };
     Some(Atom::Number(Number::Int(value)))
 }
 
 fn any(operation: Operation, a: Atom, b: Atom) -> Option<Atom> {
-    match operation {
-        Operation::Arithmetic(operator) => {
-            Number::apply(operator, a.number()?, b.number()?).ok().map(Atom::Number)
-        }
-        Operation::CeilDiv => Number::ceil_div(a.number()?, b.number()?).ok().map(Atom::Number),
+    let arithmetic = |operator| Number::apply(operator, a.number()?, b.number()?).ok().map(Atom::Number);
+    let order = || a.compare(b);
+    let truth = match operation {
+        Operation::Add => return arithmetic(Operator::Add),
+        Operation::Subtract => return arithmetic(Operator::Subtract),
+        Operation::Multiply => return arithmetic(Operator::Multiply),
+        Operation::Divide => return arithmetic(Operator::Divide),
+        Operation::FloorDivide => return arithmetic(Operator::FloorDivide),
+        Operation::Remainder => return arithmetic(Operator::Remainder),
+        Operation::Power => return arithmetic(Operator::Power),
+        Operation::CeilDiv => return Number::ceil_div(a.number()?, b.number()?).ok().map(Atom::Number),
         // The first of equals stays, as in Python.
-        Operation::Least => Some(if b.compare(a)? == Ordering::Less { b } else { a }),
-        Operation::Greatest => Some(if b.compare(a)? == Ordering::Greater { b } else { a }),
-        Operation::Relation(relation) => relation.holds(a.compare(b)).map(Atom::bool),
-        _ => None,
-    }
+        Operation::Least => return Some(if b.compare(a)? == Ordering::Less { b } else { a }),
+        Operation::Greatest => return Some(if b.compare(a)? == Ordering::Greater { b } else { a }),
+        // Values of different kinds are unequal. Only asking for their order fails.
+        Operation::Equal => order() == Some(Ordering::Equal),
+        Operation::NotEqual => order() != Some(Ordering::Equal),
+        Operation::Less => order()?.is_lt(),
+        Operation::LessEqual => order()?.is_le(),
+        Operation::Greater => order()?.is_gt(),
+        Operation::GreaterEqual => order()?.is_ge(),
+        _ => return None,
+    };
+    Some(Atom::bool(truth))
 }
 
 /// The order of lists: numbers by their size, then texts.
@@ -207,8 +235,8 @@ impl CodeCompiler<'_> {
             Code::Negate(operand) => self.unary(Operation::Negate, operand, out),
             Code::Chain(first, rest) => self.chain(first, rest, out),
             Code::Sum(terms) => self.sum(terms, out),
-            Code::Product(factors) => self.reduce(Operation::Arithmetic(Operator::Multiply), factors, out),
-            Code::Compare(comparison, a, b) => self.binary(Operation::Relation(*comparison), a, b, out),
+            Code::Product(factors) => self.reduce(Operation::Multiply, factors, out),
+            Code::Compare(comparison, a, b) => self.binary(relation(*comparison), a, b, out),
             Code::Member(value, items) => self.member(value, items, out),
             Code::All(operands) => self.first_that(operands, false, out),
             Code::Any(operands) => self.first_that(operands, true, out),
@@ -249,7 +277,7 @@ impl CodeCompiler<'_> {
         let mut left = self.compile(first);
         for (operator, operand) in rest {
             let next = self.compile(operand);
-            self.push(Operation::Arithmetic(*operator), left, next, out);
+            self.push(arithmetic(*operator), left, next, out);
             left = out;
         }
     }
@@ -263,8 +291,7 @@ impl CodeCompiler<'_> {
         }
         for (negative, term) in &terms[1..] {
             let next = self.compile(term);
-            let operator = if *negative { Operator::Subtract } else { Operator::Add };
-            self.push(Operation::Arithmetic(operator), out, next, out);
+            self.push(if *negative { Operation::Subtract } else { Operation::Add }, out, next, out);
         }
     }
 
@@ -282,10 +309,10 @@ impl CodeCompiler<'_> {
         }
         let items: Vec<Register> = items.iter().map(|item| self.compile(item)).collect();
         // False for an empty list; reads `value` so that a failing value fails the test as in Python.
-        self.push(Operation::Relation(Relation::NotEqual), value, value, out);
+        self.push(Operation::NotEqual, value, value, out);
         let mut exits = Vec::new();
         for item in items {
-            self.push(Operation::Relation(Relation::Equal), value, item, out);
+            self.push(Operation::Equal, value, item, out);
             exits.push(self.jump(Operation::JumpIfTrue, out));
         }
         self.land(&exits);
@@ -344,4 +371,28 @@ fn constants(items: &[Code]) -> Option<Box<[Atom]>> {
     }
     list.sort_by(|a, b| in_lists(*a, *b));
     Some(list.into())
+}
+
+fn arithmetic(operator: Operator) -> Operation {
+    match operator {
+        Operator::Add => Operation::Add,
+        Operator::Subtract => Operation::Subtract,
+        Operator::Multiply => Operation::Multiply,
+        Operator::Divide => Operation::Divide,
+        Operator::FloorDivide => Operation::FloorDivide,
+        Operator::Remainder => Operation::Remainder,
+        Operator::Power => Operation::Power,
+    }
+}
+
+fn relation(comparison: Relation) -> Operation {
+    match comparison {
+        // Membership is lowered to `Code::Member`.
+        Relation::Equal | Relation::In => Operation::Equal,
+        Relation::NotEqual | Relation::NotIn => Operation::NotEqual,
+        Relation::Less => Operation::Less,
+        Relation::LessEqual => Operation::LessEqual,
+        Relation::Greater => Operation::Greater,
+        Relation::GreaterEqual => Operation::GreaterEqual,
+    }
 }
