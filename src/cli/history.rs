@@ -18,7 +18,7 @@ use crate::journal::champions::output_folder;
 use crate::journal::ladder::{Ladder, Rung};
 use crate::kernel::catalog;
 use crate::report::envelope::ResultAlone;
-use crate::report::history::{self, Summary};
+use crate::report::history;
 use crate::report::standing::beside_peers;
 use crate::study::newest_profile;
 
@@ -48,13 +48,13 @@ pub fn summary(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError>
             CliError::usage(text).with_hint("`evo sweep` and `evo evaluate` leave something to sum up")
         );
     };
-    let others = ladder.rungs.iter().filter(|own| own.folder_name() != rung.folder_name()).collect();
-    let profile_findings = findings(&arguments.out, rung);
-    let own = Summary { rung, profile_findings, others, notes: &ladder.notes };
+    let others = ladder.rungs.iter().filter(|other| other.folder_name() != rung.folder_name());
+    let others: Vec<&Rung> = others.collect();
+    let result = history::summary(rung, &findings(&arguments.out, rung), &others, &ladder.notes);
     if !call.is_json() {
-        output::stdout(&own.text())?;
+        output::stdout(&result.text())?;
     }
-    Ok(Answer::of(ExitCode::Done, &ResultAlone { result: own.result() }))
+    Ok(Answer::of(ExitCode::Done, &ResultAlone { result }))
 }
 
 /// Everything below the output folder, which there must be.

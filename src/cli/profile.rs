@@ -138,7 +138,6 @@ fn keep<T>(
         hash: own_source.unwrap_or(&evaluation.configuration_hash).as_str(),
         problem: &looked.profile.problem,
         object: &object,
-        has_counters: looked.profile.counters.is_ok(),
         report: looked.report.as_deref(),
     };
     Ok(keep_profile(&folder, &file)?)

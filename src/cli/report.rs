@@ -11,7 +11,6 @@ use evo_protocol::evaluation::Evaluation;
 use evo_protocol::known::Known;
 use evo_protocol::leaderboard::RankedEntry;
 use evo_protocol::schema::ConfigurationObject;
-use evo_space::diagnostic::nearest;
 use evo_space::genome::Configuration;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -37,6 +36,7 @@ use crate::report::standing::beside_peers;
 use crate::report::study_report::{
     LoadedStudy, ReportMaterial, SourcePair, SourceText, StudyModel, StudyView,
 };
+use crate::study::{instead_of, studies};
 
 /// How a file begins that evo may replace.
 const MARK: &str = "evo.report";
@@ -281,9 +281,6 @@ pub struct WatchArgs {
     pub port: u16,
 }
 
-/// Studies that a hint names.
-const NAMED: usize = 8;
-
 /// A study's folder.
 #[derive(Debug)]
 pub struct ChosenStudy {
@@ -296,68 +293,38 @@ pub struct ChosenStudy {
 pub fn choose(out: &Path, study: Option<&str>) -> Result<ChosenStudy, CliError> {
     let around = output_folder(out)?;
     let Some(word) = study else { return newest(out, around) };
-    if let Some(around) = around.filter(|own| is_label(word) && holds_study(own, word)) {
-        let folder = around.folder(word).map_err(|error| unopened(&around.place(word), &error))?;
-        return Ok(ChosenStudy { folder, out: Some(around) });
+    let named = around.as_ref().filter(|_| is_label(word)).and_then(|around| around.folder(word).ok());
+    if let Some(folder) = named.filter(|folder| folder.has_file(JOURNAL)) {
+        return Ok(ChosenStudy { folder, out: around });
     }
     let path = Path::new(word);
     if !path.join(JOURNAL).is_file() {
         return Err(missing(out, word));
     }
-    let folder = OwnFolder::open(path).map_err(|error| unopened(path, &error))?;
+    let folder = OwnFolder::open(path).map_err(|error| {
+        CliError::bad_file(format!("cannot open `{}`: {error}", path.display()), path)
+            .with_hint("links are not followed")
+    })?;
     // The folder around a relative name of one part is the one that evo runs in.
     let around = path.canonicalize().ok().and_then(|own| own.parent().map(PathBuf::from));
     Ok(ChosenStudy { folder, out: around.and_then(|own| OwnFolder::open(&own).ok()) })
 }
 
-fn holds_study(out: &OwnFolder, name: &str) -> bool {
-    out.folder(name).is_ok_and(|folder| folder.has_file(JOURNAL))
-}
-
-/// Names of the studies in an output folder, in order.
-fn studies(out: Option<&OwnFolder>) -> Vec<String> {
-    let mut names = out.and_then(|own| own.names().ok()).unwrap_or_default();
-    names.retain(|name| out.is_some_and(|own| holds_study(own, name)));
-    names.sort();
-    names
-}
-
 fn newest(out: &Path, around: Option<OwnFolder>) -> Result<ChosenStudy, CliError> {
-    let hint = "`evo sweep` makes one; `--out` names another folder";
-    let Some(around) = around else {
-        return Err(
-            CliError::bad_file(format!("there is no folder `{}`", out.display()), out).with_hint(hint)
-        );
+    let none = |what: &str| {
+        CliError::bad_file(format!("there is no {what} `{}`", out.display()), out)
+            .with_hint("`evo sweep` makes one; `--out` names another folder")
     };
-    let age = |name: &String| {
-        around.folder(name).and_then(|folder| folder.age(JOURNAL)).map_or(i64::MIN, |own| own.0)
-    };
-    // Of one age, the name decides.
-    let found = studies(Some(&around)).into_iter().max_by_key(|name| (age(name), name.clone()));
-    let Some(name) = found else {
-        return Err(
-            CliError::bad_file(format!("there is no study in `{}`", out.display()), out).with_hint(hint)
-        );
-    };
-    let folder = around.folder(&name).map_err(|error| unopened(&around.place(&name), &error))?;
+    let around = around.ok_or_else(|| none("folder"))?;
+    let newest = studies(&around).unwrap_or_default().into_iter().next();
+    let folder = newest.ok_or_else(|| none("study in"))?.folder;
     Ok(ChosenStudy { folder, out: Some(around) })
 }
 
 fn missing(out: &Path, word: &str) -> CliError {
-    let names = studies(output_folder(out).ok().flatten().as_ref());
-    let hint = match nearest(word, names.iter().map(String::as_str)) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None if names.is_empty() => format!("there is no study in `{}`", out.display()),
-        None => {
-            let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-            let more = if names.len() > NAMED { ", …" } else { "" };
-            format!("studies in `{}`: {shown}{more}", out.display())
-        }
-    };
-    CliError::bad_file(format!("there is no study `{word}`"), Path::new(word)).with_hint(hint)
-}
-
-fn unopened(path: &Path, error: &std::io::Error) -> CliError {
-    CliError::bad_file(format!("cannot open `{}`: {error}", path.display()), path)
-        .with_hint("links are not followed")
+    let around = output_folder(out).ok().flatten();
+    let place = format!("in `{}`", out.display());
+    let hint = instead_of(word, around.as_ref(), &place);
+    CliError::bad_file(format!("there is no study `{word}`"), Path::new(word))
+        .with_hint(hint.unwrap_or_else(|| format!("there is no study {place}")))
 }

@@ -27,7 +27,6 @@ pub struct Column {
     pub page: Option<fn(&Row<'_>) -> Json>,
 }
 
-/// An evaluation as a row.
 #[derive(Debug, Serialize)]
 pub struct Row<'a> {
     #[serde(skip)]

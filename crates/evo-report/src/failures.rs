@@ -13,16 +13,12 @@ use evo_journal::record::StudyHeader;
 /// Letters of a message that are shown; the journal has all of it.
 const SHOWN: usize = 160;
 
-/// The first evaluation with a kind of verdict.
 pub struct FirstFailure<'a> {
     pub first: &'a Evaluation,
-    /// How many evaluations have this kind.
     pub count: usize,
-    /// A command that shows it again.
     pub repro: String,
 }
 
-/// How many evaluations passed.
 pub fn passed(evaluations: &[Evaluation]) -> usize {
     evaluations.iter().filter(|one| one.verdict.is_pass()).count()
 }
@@ -75,7 +71,7 @@ fn replay_again(header: &StudyHeader) -> String {
 
 impl FirstFailure<'_> {
     /// `wrong_answer:tail: 3 elements differ`, cut to one line.
-    pub fn said(&self) -> String {
+    pub fn text(&self) -> String {
         let verdict = &self.first.verdict;
         let line = verdict.message.lines().next().unwrap_or_default();
         let cut = if line.chars().count() > SHOWN { "…" } else { "" };
@@ -86,7 +82,6 @@ impl FirstFailure<'_> {
         }
     }
 
-    /// For programs.
     pub fn json(&self) -> Value {
         let Evaluation { number, configuration, verdict, .. } = self.first;
         json!({
@@ -108,7 +103,7 @@ pub fn text(failures: &[FirstFailure<'_>]) -> String {
     let mut text = "nothing passed; the first failure of each verdict:\n".to_string();
     for failure in failures {
         let times = if failure.count == 1 { String::new() } else { format!(" ({} times)", failure.count) };
-        text += &format!("  {}{times}\n    again: {}\n", failure.said(), failure.repro);
+        text += &format!("  {}{times}\n    again: {}\n", failure.text(), failure.repro);
     }
     text
 }
@@ -148,7 +143,7 @@ mod tests {
           compile_error: k.cu(1): error
             again: evo test-one fake.toml A=1 --device host --seed 1
         ");
-        assert_eq!(of_default(&header, &all).unwrap().said(), "wrong_answer: 3 elements differ");
+        assert_eq!(of_default(&header, &all).unwrap().text(), "wrong_answer: 3 elements differ");
         assert_eq!(passed(&all), 0);
         let object = first_of_each(&header, &all)[0].json();
         assert_eq!((&object["verdict"], &object["count"]), (&json!("wrong_answer"), &json!(2)));

@@ -1,13 +1,11 @@
 //! One line at the end of a sweep: which parameters mattered, when the best was found, how random search would
 //! have done, which values were never tried.
 
-use evo_search::insight::{
-    Basis, DeadParameter, ENOUGH, Importance, Insight, MicroAgreement, RandomSearch, Values,
-};
-use evo_space::text::counted;
+use evo_search::insight::{ENOUGH, Importance, Insight, MicroAgreement, ParameterShare};
+use minijinja::context;
+use minijinja::value::Serde;
 
-/// Values that are named; the others are counted.
-const NAMED: usize = 4;
+use super::templates;
 
 /// Parameters that are named: until they cover this share, and at most so many.
 const COVERED: f64 = 0.75;
@@ -18,134 +16,35 @@ const UNDERSTOOD: f64 = 0.1;
 
 /// The line, without a newline; none where there is nothing to tell.
 pub fn line(insight: &Insight) -> Option<String> {
-    let best = insight.best.as_ref()?;
-    let mut parts = vec![match &insight.importance {
-        Some(importance) => decided(importance),
-        None if insight.passing < ENOUGH => "too few measurements to say what decides the time".to_string(),
-        None => "all variants took the same time".to_string(),
-    }];
-    parts.push(format!(
-        "the best was evaluation {} of {}, proposed by `{}`",
-        best.after_evaluations, insight.evaluations, best.origin
-    ));
-    parts.extend(insight.random.as_ref().map(|random| against(random, best.objective_ns)));
-    if let Some(calibration) = &insight.calibration
-        && let (Some(factor), Some(inside)) = (calibration.typical_factor, calibration.inside)
-    {
-        parts.push(format!(
-            "the median prediction error is {} ({:.0} % of {} predictions were inside their interval)",
-            more(factor),
-            100.0 * inside,
-            calibration.measured
-        ));
-    }
-    parts.extend(insight.micro.as_ref().map(micro));
-    parts.extend(nothing(&insight.dead));
-    parts.extend(values("never tried", &insight.untried));
-    parts.extend(values("never passed", &insight.never_passed));
-    Some(format!("insight: {}", parts.join("; ")))
+    insight.best.as_ref()?;
+    let values = context! {
+        insight => Serde(insight),
+        enough => ENOUGH,
+        judged => MicroAgreement::JUDGED,
+        decisive => Serde(insight.importance.as_ref().map(decisive)),
+    };
+    templates::paragraphs("insight.txt.j2", values).into_iter().next()
 }
 
-/// Which parameters decide, until the rest is little.
-fn decided(importance: &Importance) -> String {
+/// The parameters that decide, until the rest is little.
+fn decisive(importance: &Importance) -> Vec<&ParameterShare> {
     if importance.explained < UNDERSTOOD {
-        return "no parameter explains the time".to_string();
+        return Vec::new();
     }
-    let (mut named, mut covered) = (Vec::new(), 0.0);
-    for one in importance.parameters.iter().take(PARAMETERS) {
-        if covered >= COVERED || one.share < 0.01 {
-            break;
-        }
-        covered += one.share;
-        named.push(format!("`{}` ({:.0} %)", one.name, 100.0 * one.share));
-    }
-    match named.len() {
-        0 => "no parameter explains the time".to_string(),
-        1 => format!("{} decides most of the time", named[0]),
-        _ => format!("{} decide most of the time", named.join(", ")),
-    }
-}
-
-/// Random search beside the best that was found.
-fn against(random: &RandomSearch, best_ns: f64) -> String {
-    let basis = match random.basis {
-        Basis::WholeSpace => {
-            let draws = random.median_to_match.unwrap_or(1);
-            return format!(
-                "random search needs {} to find one as fast (median)",
-                counted(draws, "evaluation")
-            );
-        }
-        Basis::OwnDraws => "from this study's random draws",
-        Basis::Model => "estimated",
-    };
-    let reached = match random.median_ns {
-        None => "would find nothing that passes".to_string(),
-        Some(median) if median <= best_ns * 1.01 => "would end as fast".to_string(),
-        Some(median) => format!("would end about {} slower", more(median / best_ns)),
-    };
-    format!("random search with the same budget {reached} ({basis})")
-}
-
-/// Whether the ranking that the search began with holds here.
-fn micro(own: &MicroAgreement) -> String {
-    let needed = MicroAgreement::JUDGED;
-    match (own.spearman, own.dropped) {
-        (Some(spearman), false) => {
-            format!("the micro ranking agrees (Spearman {spearman:.2} over {needed} configurations)")
-        }
-        (Some(spearman), true) => format!(
-            "the micro ranking does not hold here, and the rest of it was dropped (Spearman {spearman:.2} over {needed} \
-             configurations, where 0.3 is asked for)"
-        ),
-        (None, true) => format!(
-            "the first {needed} configurations of the micro ranking all failed or took the same time, and the rest of it \
-             was dropped"
-        ),
-        (None, false) => format!(
-            "{} of the micro ranking were measured, too few to compare ({needed} are needed)",
-            own.measured
-        ),
-    }
-}
-
-/// A factor above 1: up to two as a percentage on top, beyond as times.
-fn more(factor: f64) -> String {
-    match 100.0 * (factor - 1.0) {
-        percent if percent < 10.0 => format!("{percent:.1} %"),
-        percent if percent < 100.0 => format!("{percent:.0} %"),
-        _ => format!("{factor:.1} times"),
-    }
-}
-
-/// Parameters that could as well be left out of the space.
-fn nothing(dead: &[DeadParameter]) -> Option<String> {
-    let names: Vec<String> = dead.iter().map(|one| format!("`{}`", one.parameter)).collect();
-    match names.len() {
-        0 => None,
-        1 => Some(format!("{} changes nothing: the code is the same for all its values", names[0])),
-        _ => Some(format!("{} change nothing: the code is the same for all their values", names.join(", "))),
-    }
-}
-
-fn values(what: &str, all: &[Values]) -> Option<String> {
-    let pairs: Vec<String> = all
-        .iter()
-        .flat_map(|one| one.values.iter().map(|value| format!("`{}={value}`", one.parameter)))
-        .collect();
-    let more = match pairs.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let named = &pairs[..pairs.len().min(NAMED)];
-    (!named.is_empty()).then(|| format!("{what}: {}{more}", named.join(", ")))
+    let mut covered = 0.0;
+    let shares = importance.parameters.iter().take(PARAMETERS).take_while(|parameter| {
+        let is_needed = covered < COVERED && parameter.share >= 0.01;
+        covered += parameter.share;
+        is_needed
+    });
+    shares.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use evo_search::insight::{Best, ModelCalibration, ParameterShare};
+    use evo_search::insight::{Basis, Best, DeadParameter, ModelCalibration, RandomSearch, Values};
 
     use super::*;
 

@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 
 use super::width::wrapped;
 
-/// A table, column by column.
 #[derive(Debug, Default)]
 pub struct FittedTable {
     columns: Vec<TableColumn>,
@@ -22,7 +21,6 @@ pub struct TableColumn {
 /// What may happen to a column when the table is too wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// It always stays.
     Always,
     /// It is a parameter: below the table if it is the same in all rows, left out in the end.
     Parameter,
@@ -62,7 +60,6 @@ impl TableColumn {
 }
 
 impl FittedTable {
-    /// Adds a column on the right.
     pub fn add(&mut self, head: &str, keep: Keep, cells: Vec<String>) {
         self.columns.push(TableColumn { head: head.to_string(), cells, keep });
     }

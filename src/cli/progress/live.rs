@@ -12,7 +12,7 @@ use super::tally::Tally;
 use super::{panel, words};
 use crate::cli::output;
 use crate::event::{Event, Observer};
-use crate::report::styled::ColorWish;
+use crate::report::styled::allows_colors;
 use crate::report::width::wrapped;
 
 const EVERY: Duration = Duration::from_millis(250);
@@ -41,7 +41,7 @@ impl LivePanel {
             all: MultiProgress::new(),
             rows: Vec::new(),
             began: Instant::now(),
-            colors: ColorWish::of_environment().allows(true),
+            colors: allows_colors(true),
             is_running: false,
         };
         let shared = Arc::new(Mutex::new(drawn));

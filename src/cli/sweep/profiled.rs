@@ -140,7 +140,6 @@ fn keep(
         hash: champion.configuration_hash.as_str(),
         problem: &looked.profile.problem,
         object: &document(&facts, hashes, &looked.profile, error),
-        has_counters: looked.profile.counters.is_ok(),
         report: None,
     };
     let unopened = |error| CliError::harness(format!("cannot open the folder of study `{study}`: {error}"));

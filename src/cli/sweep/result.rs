@@ -23,11 +23,11 @@ use crate::cli::output;
 use crate::engine::{RunSummary, SanitizePlan};
 use crate::journal::leaderboard::verdict_mix;
 use crate::journal::record::{LaneAccount, SanitizeTally};
-use crate::report::closing::{self, Ending};
+use crate::report::closing::{self, Details, Ending, RecordedCost};
 use crate::report::failures::{self, FirstFailure};
 use crate::report::styled::{StyledLine, Tone};
 use crate::report::width::{stdout_width, wrapped};
-use crate::report::{insight, lane_lines, text};
+use crate::report::text;
 
 const ROWS: usize = 5;
 
@@ -234,59 +234,27 @@ fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> Vec<StyledLin
         tries_special_values,
         out: &plan.out.display().to_string(),
     };
-    let plain = |text: &str| text.lines().map(|line| StyledLine::new(Tone::Plain, line)).collect::<Vec<_>>();
-    let details = if plan.verbose { details(plan, outcome, width) } else { String::new() };
+    let styled = |tone: Tone, text: &str| -> Vec<_> {
+        text.lines().map(|line| StyledLine::new(tone, line)).collect()
+    };
+    let mut lines = Vec::new();
+    if plan.verbose {
+        let details = Details {
+            ending,
+            run: &outcome.summary.end,
+            insight: outcome.summary.insight.as_ref(),
+            folder: outcome.study.folder(),
+            per_problem: &apart::lines(&outcome.study, &outcome.bounds, usize::MAX),
+        };
+        lines.extend(styled(Tone::Plain, &details.text(width)));
+    }
+    let title = text::title(&header.kernel, &header.device, &header.problems);
+    lines.extend(styled(Tone::Strong, &wrapped(&title, width)));
     // Read last, so that it is the time of the whole command.
-    let run = wrapped(&text::run_line(&outcome.summary.end, plan.clock.elapsed()), width);
-    [
-        plain(&details),
-        closing::title(header, width),
-        plain(&format!("{run}{table}\n")),
-        closing::answer(&ending, width),
-    ]
-    .concat()
-}
-
-fn details(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> String {
-    let (summary, evaluations) = (&outcome.summary, &outcome.study.history.evaluations);
-    let insight = summary.insight.as_ref().and_then(insight::line);
-    let failure = failures::of_default(outcome.study.header(), evaluations);
-    let failure = failure.map(|own| format!("the default configuration failed: {}", own.said()));
-    let cost =
-        matches!(plan.subject, SweepSubject::Replayed(_)).then(|| RecordedCost::of(evaluations).line());
-    let lines = [
-        insight,
-        failure,
-        cost,
-        Some(format!("verdicts: {}", text::mix(evaluations))),
-        text::more(evaluations),
-        Some(format!("study: {}", outcome.study.folder().display())),
-        Some(text::lanes_line(&summary.end)),
-    ];
-    lines.into_iter().flatten().map(|line| wrapped(&line, width)).collect::<String>()
-        + &apart::lines(&outcome.study, &outcome.bounds, width)
-        + &lane_lines::lines(&summary.end, width)
-        + "\n"
-}
-
-struct RecordedCost {
-    compile_ms: f64,
-    device_ms: f64,
-}
-
-impl RecordedCost {
-    fn of(evaluations: &[Evaluation]) -> RecordedCost {
-        let sum = |of: fn(&Evaluation) -> f64| evaluations.iter().map(of).sum::<f64>();
-        RecordedCost { compile_ms: sum(|one| one.compile_ms), device_ms: sum(|one| one.device_ms) }
-    }
-
-    fn line(&self) -> String {
-        format!(
-            "recorded cost, not waited for: {} compiling, {} on the device",
-            text::time(self.compile_ms * 1e6),
-            text::time(self.device_ms * 1e6)
-        )
-    }
+    let run = wrapped(&closing::run_line(&outcome.summary.end, plan.clock.elapsed()), width);
+    lines.extend(styled(Tone::Plain, &format!("{run}{table}\n")));
+    lines.extend(closing::answer(&ending, width));
+    lines
 }
 
 #[cfg(test)]

@@ -25,7 +25,6 @@ const STUDY: &str = "study.json";
 
 /// How the names of the files of generations begin.
 const GENERATION: &str = "gen-";
-/// The clock of a study's records.
 #[derive(Debug)]
 struct Stamps {
     clock: CommandClock,
@@ -134,7 +133,6 @@ impl Study {
         Study { place, writer, header, stamps, history, notices }.begin()
     }
 
-    /// Writes this run's header.
     fn begin(mut self) -> Result<Study, JournalError> {
         self.header.at_ms = self.stamps.next();
         self.writer.append(&JournalRecord::Study(Box::new(self.header.clone())))?;
@@ -145,7 +143,6 @@ impl Study {
         Ok(self)
     }
 
-    /// Where the study's folder is.
     pub fn folder(&self) -> &Path {
         self.place.folder.path()
     }
@@ -207,7 +204,6 @@ impl Study {
         Ok(())
     }
 
-    /// Stamps and records a confirmation.
     pub fn confirm(&mut self, mut confirmation: Confirmation) -> Result<(), JournalError> {
         confirmation.at_ms = self.stamps.next();
         self.writer.append(&JournalRecord::Confirmation(Box::new(confirmation.clone())))?;
@@ -223,13 +219,11 @@ impl Study {
         Ok(())
     }
 
-    /// The same, for whoever opened the study as well.
     fn notice(&mut self, message: String) -> Result<(), JournalError> {
         self.notices.push(message.clone());
         self.note(message)
     }
 
-    /// Records something a person should know.
     pub fn note(&mut self, message: String) -> Result<(), JournalError> {
         let at_ms = self.stamps.next();
         self.writer.append(&JournalRecord::Note { at: now(), message, at_ms })

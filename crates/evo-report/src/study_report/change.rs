@@ -5,7 +5,6 @@ use similar::TextDiff;
 
 /// Lines of a diff that are shown; a rewrite is better read in the files themselves.
 const DIFF_LINES: usize = 400;
-/// Equal lines around each change.
 const CONTEXT: usize = 3;
 
 /// A source by the name under which people know it.

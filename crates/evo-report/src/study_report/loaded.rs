@@ -2,8 +2,8 @@
 
 use evo_journal::error::JournalError;
 use evo_journal::own_folder::OwnFolder;
-use evo_journal::reader::{self, JOURNAL, Journal};
-use evo_journal::record::{FORMAT, JournalRecord, StudyHeader};
+use evo_journal::reader::{self, Journal};
+use evo_journal::record::{JournalRecord, StudyHeader};
 use evo_journal::replay::History;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::VerdictClass;
@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::columns::{TriedParameter, tried};
 use crate::json::read_header;
 use crate::study::newest_profile;
+use crate::study::studies::readable;
 
 /// The file beside the journal that sums it up.
 const STUDY: &str = "study.json";
@@ -32,7 +33,6 @@ pub struct StudyNote {
     pub message: String,
 }
 
-/// What a study's folder holds.
 #[derive(Debug)]
 pub struct LoadedStudy {
     /// The newest run's.
@@ -47,21 +47,13 @@ pub struct LoadedStudy {
 }
 
 impl LoadedStudy {
-    /// Reads a study's folder.
-    ///
-    /// # Errors
-    /// The journal cannot be read, a newer evo wrote it, or neither it nor `study.json` has a header.
     pub fn read(folder: &OwnFolder) -> Result<LoadedStudy, JournalError> {
         let journal = reader::read_in(folder)?;
         let file = folder.read_at_most(STUDY, STUDY_MAX).ok().flatten().unwrap_or_default();
-        let mut study = LoadedStudy::of(journal, &file)
-            .ok_or_else(|| JournalError::NoHeader { path: folder.place(JOURNAL) })?;
-        if study.header.format > FORMAT {
-            let (found, known) = (study.header.format, FORMAT);
-            return Err(JournalError::Newer { path: folder.place(JOURNAL), found, known });
-        }
+        let mut study = readable(LoadedStudy::of(journal, &file), |study| &study.header, folder)?;
         study.profile = newest_profile(folder);
-        study.with_insight(&file);
+        let evaluations = &study.history.evaluations;
+        study.insight = saved(&file, evaluations).or_else(|| computed(&study.header, evaluations));
         Ok(study)
     }
 
@@ -84,16 +76,9 @@ impl LoadedStudy {
     /// for a page that changes each second.
     pub fn keep_insight(&mut self, folder: &OwnFolder) {
         let file = folder.read_at_most(STUDY, STUDY_MAX).ok().flatten().unwrap_or_default();
-        let file: Value = serde_json::from_slice(&file).unwrap_or_default();
         self.insight = saved(&file, &self.history.evaluations);
     }
 
-    /// Takes the insight from the text of `study.json`, or computes it.
-    fn with_insight(&mut self, file: &[u8]) {
-        let file: Value = serde_json::from_slice(file).unwrap_or_default();
-        let evaluations = &self.history.evaluations;
-        self.insight = saved(&file, evaluations).or_else(|| computed(&self.header, evaluations));
-    }
 }
 
 fn damage(journal: &Journal) -> Vec<String> {
@@ -113,7 +98,8 @@ fn damage(journal: &Journal) -> Vec<String> {
 }
 
 /// The insight that `study.json` holds, if it is that of these evaluations.
-fn saved(file: &Value, evaluations: &[Evaluation]) -> Option<Insight> {
+fn saved(file: &[u8], evaluations: &[Evaluation]) -> Option<Insight> {
+    let file: Value = serde_json::from_slice(file).ok()?;
     let insight: Insight = serde_json::from_value(file.get("insight")?.clone()).ok()?;
     let telling = |evaluation: &&Evaluation| {
         !matches!(evaluation.verdict.kind.class(), VerdictClass::Harness | VerdictClass::PassedOver)

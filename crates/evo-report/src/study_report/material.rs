@@ -11,7 +11,6 @@ use super::loaded::LoadedStudy;
 use crate::known::{KnownTime, baseline, new_bests};
 use crate::standing::Standing;
 
-/// What a report is made of.
 #[derive(Debug)]
 pub struct ReportMaterial {
     pub study: LoadedStudy,
@@ -27,7 +26,6 @@ pub struct ReportMaterial {
 }
 
 impl ReportMaterial {
-    /// A report of a study alone.
     pub fn of(study: LoadedStudy) -> ReportMaterial {
         let why = "the sources were not looked at".to_string();
         ReportMaterial {

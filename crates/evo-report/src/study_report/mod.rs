@@ -5,9 +5,9 @@
 //! records beside it. No clock, no locale and no order of a folder has a say, so the same records give the same bytes.
 
 mod change;
-mod chart;
+pub(crate) mod chart;
 mod loaded;
-mod markdown;
+pub(crate) mod markdown;
 mod material;
 mod model;
 mod views;

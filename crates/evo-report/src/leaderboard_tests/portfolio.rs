@@ -90,7 +90,7 @@ fn section(entries: &[RankedEntry]) -> LeaderboardSection {
 #[test]
 fn a_person_reads_which_one_to_use_where() {
     let told = |entries: &[RankedEntry]| {
-        let text = crate::text::section(&section(entries), 200);
+        let text = super::text(&section(entries), 200);
         let lines = text.lines().skip_while(|line| !line.starts_with("fastest"));
         lines.take_while(|line| !line.starts_with("again")).collect::<Vec<_>>().join("\n")
     };
