@@ -63,7 +63,8 @@ pub fn best(history: &History) -> Option<&Evaluation> {
         let newest = history.confirmations.iter().rfind(|confirmed| confirmed.number == evaluation.number);
         newest.is_some_and(|confirmed| !confirmed.evaluation.may_rank())
     };
-    let passing = history.evaluations.iter().filter(|evaluation| evaluation.verdict.is_pass() && !failed(evaluation));
+    let passing =
+        history.evaluations.iter().filter(|evaluation| evaluation.verdict.is_pass() && !failed(evaluation));
     let timed = passing.filter_map(|evaluation| Some((evaluation.objective_ns?, evaluation)));
     timed.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, evaluation)| evaluation)
 }
@@ -337,7 +338,8 @@ mod tests {
                 ..super::lanes(lanes, 10.0)
             };
             let lines = templates::paragraphs("details.txt.j2", values);
-            let expected = expected.unwrap_or("lane 1 (ray on node1, GPU-5f3a1c2e): 10 evaluations, busy 0 %");
+            let expected =
+                expected.unwrap_or("lane 1 (ray on node1, GPU-5f3a1c2e): 10 evaluations, busy 0 %");
             assert_eq!(lines.last().unwrap(), expected);
         };
         check(&[lane(0, None, 0, 0.0), lane(1, None, 0, 0.1)], None);

@@ -18,7 +18,7 @@ use evo_journal::example as fake;
 use evo_journal::leaderboard::{section, sections};
 use evo_journal::leaderboard_file;
 use evo_journal::own_folder::OwnFolder;
-use evo_journal::record::{Confirmation, JournalRecord, ProblemWork, StudyHeader};
+use evo_journal::record::{Confirmation, JournalRecord, ProblemWork, RepeatedComparison, StudyHeader};
 use evo_journal::replay::History;
 
 fn measurement(mode: TimingMode, time: f64) -> Measurement {
@@ -135,17 +135,6 @@ fn a_row_shows_one_measurement_and_its_ratio_beside_it() {
         assert_eq!(result.gigabytes_per_second, Some(7.8e5 / entry.objective_ns));
     }
     assert!((section.champion.speedup.unwrap() - 2.0).abs() < 1e-9);
-}
-
-#[test]
-fn wide_samples_are_called_noisy() {
-    let mut history = history();
-    assert!(!section(&history).unwrap().champion.noisy);
-    history.confirmations[1].evaluation.measurements[0].p90_ns = 200_001.0;
-    let section = section(&history).unwrap();
-    assert!(section.champion.noisy && !section.runners_up[0].noisy);
-    let text = text(&section, 100);
-    assert!(text.contains("  noisy\n") && text.contains("noisy: a tenth of the samples"), "{text}");
 }
 
 #[test]
@@ -291,34 +280,59 @@ fn what_failed_at_full_depth_does_not_enter() {
     assert!(section(&history).is_none());
 }
 
-/// A kernel without small shapes ranks, and the table says what was not checked; a gate that merely did not
-/// run keeps a variant off the board.
-#[test]
-fn a_kernel_without_small_shapes_ranks_with_a_remark() {
-    let mut history = history();
-    let tiny = Gate::ALL.iter().position(|gate| *gate == Gate::TinyShapes).unwrap();
-    for (position, confirmation) in history.confirmations.iter_mut().enumerate() {
-        let report = &mut confirmation.evaluation.gates[tiny];
-        *report = GateReport::not_run(Gate::TinyShapes, "no shape can be derived; tails not checked");
-        if position != 2 {
-            report.evidence.insert(GateReport::TAILS, GateReport::NOT_CHECKED);
-        }
-    }
-    let section = section(&history).unwrap();
-    assert_eq!((section.champion.number, section.runners_up.len()), (1, 1));
-    assert_eq!(section.champion.gates["tiny_shapes"], GateState::NotRun);
-    let text = text(&section, 100);
-    assert!(text.contains("\ntails not checked: #1, #2 ran at the sizes of the problems only"), "{text}");
+/// The champion's comparison on a second card, which saw so much of the win.
+fn set_repeated(history: &mut History, decision: PairedDecision) {
+    let champion = &mut history.confirmations[1];
+    let mut pairs = champion.pairs.clone();
+    pairs.iter_mut().for_each(|pair| pair.decision = decision);
+    champion.repeated = Some(RepeatedComparison { lane: 1, device_uuid: "GPU-2".into(), pairs });
 }
 
 #[test]
-fn what_a_space_file_leaves_unchecked_stands_below_the_table() {
-    let mut history = history();
-    assert!(!serde_json::to_string(&section(&history).unwrap()).unwrap().contains("warnings"));
-    history.header.as_mut().unwrap().warnings = vec!["`M`, `N` are equal in every problem".into()];
-    let section = section(&history).unwrap();
-    let text = text(&section, 100);
-    assert!(text.contains("\nwarning: `M`, `N` are equal in every problem\n"), "{text}");
+fn remarks_stand_in_the_row_or_below_the_table() {
+    let check = |change: fn(&mut History), expected: &[&str]| {
+        let mut history = history();
+        let before = text(&section(&history).unwrap(), 100);
+        change(&mut history);
+        let after = text(&section(&history).unwrap(), 100);
+        for words in expected {
+            assert!(after.contains(words) && !before.contains(words), "{words}\n{after}");
+        }
+    };
+    check(
+        |history| history.confirmations[1].evaluation.measurements[0].p90_ns = 200_001.0,
+        &["33 %    64  noisy\n", "noisy: a tenth of the samples took over twice the median\n"],
+    );
+    check(
+        |history| {
+            history.header.as_mut().unwrap().warnings = vec!["`M`, `N` are equal in every problem".into()]
+        },
+        &["\nwarning: `M`, `N` are equal in every problem\n"],
+    );
+    check(
+        |history| set_repeated(history, PairedDecision::Same),
+        &["  this card only\n", "the win does not repeat on a second card: #1 (2.00× on GPU-2)"],
+    );
+    let mut twice = history();
+    set_repeated(&mut twice, PairedDecision::Faster);
+    assert!(!text(&section(&twice).unwrap(), 100).contains("this card only"));
+    // A kernel without small shapes ranks; a gate that merely did not run keeps a variant off the board.
+    check(
+        |history| {
+            let tiny = Gate::ALL.iter().position(|gate| *gate == Gate::TinyShapes).unwrap();
+            for confirmation in &mut history.confirmations {
+                let report = &mut confirmation.evaluation.gates[tiny];
+                *report = GateReport::not_run(Gate::TinyShapes, "no shape can be derived; tails not checked");
+                if confirmation.number != 2 {
+                    report.evidence.insert(GateReport::TAILS, GateReport::NOT_CHECKED);
+                }
+            }
+            let section = section(history).unwrap();
+            assert_eq!((section.champion.number, section.runners_up.len()), (1, 1));
+            assert_eq!(section.champion.gates["tiny_shapes"], GateState::NotRun);
+        },
+        &["\ntails not checked: #1, #2 ran at the sizes of the problems only"],
+    );
 }
 
 #[test]

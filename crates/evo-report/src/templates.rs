@@ -51,7 +51,8 @@ pub(crate) fn environment() -> Result<Environment<'static>, Error> {
     });
     let safe = Value::from_safe_string;
     environment.add_filter("time", time);
-    environment.add_filter("rate", |pace: f64, what: Option<&str>| rate(pace, what.unwrap_or(" evaluations")));
+    environment
+        .add_filter("rate", |pace: f64, what: Option<&str>| rate(pace, what.unwrap_or(" evaluations")));
     environment.add_filter("fixed", |value: f64, digits: usize| format!("{value:.digits$}"));
     environment.add_filter("percent", |share: f64, digits: usize| format!("{:.digits$} %", 100.0 * share));
     environment.add_filter("number", |value: f64| value.to_string());

@@ -6,7 +6,8 @@ use evo_protocol::binary::EntryResources;
 use evo_protocol::device::DeviceInfo;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::{
-    ChampionChange, Leaderboard, LeaderboardSection, PairedDecision, ProblemResult, RankedEntry, TradedProblem,
+    ChampionChange, Leaderboard, LeaderboardSection, PairedDecision, ProblemResult, RankedEntry,
+    TradedProblem,
 };
 use evo_protocol::verdict::{Gate, GateReport};
 use evo_space::genome::Configuration;

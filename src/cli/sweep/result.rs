@@ -26,8 +26,8 @@ use crate::journal::record::{LaneAccount, SanitizeTally};
 use crate::report::closing::{self, Details, Ending, RecordedCost};
 use crate::report::failures::{self, FirstFailure};
 use crate::report::styled::{StyledLine, Tone};
-use crate::report::width::{stdout_width, wrapped};
 use crate::report::text;
+use crate::report::width::{stdout_width, wrapped};
 
 const ROWS: usize = 5;
 
@@ -234,9 +234,8 @@ fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> Vec<StyledLin
         tries_special_values,
         out: &plan.out.display().to_string(),
     };
-    let styled = |tone: Tone, text: &str| -> Vec<_> {
-        text.lines().map(|line| StyledLine::new(tone, line)).collect()
-    };
+    let styled =
+        |tone: Tone, text: &str| -> Vec<_> { text.lines().map(|line| StyledLine::new(tone, line)).collect() };
     let mut lines = Vec::new();
     if plan.verbose {
         let details = Details {

@@ -2,11 +2,9 @@
 
 use evo_protocol::leaderboard::{LeaderboardSection, PairedDecision};
 
-use super::history;
 use crate::closing::{self, Ending};
 use crate::text;
 use evo_journal::leaderboard;
-use evo_journal::record::RepeatedComparison;
 use evo_journal::replay::History;
 
 /// The example with the command that made it.
@@ -98,23 +96,4 @@ fn what_is_faster_in_the_mean_alone_is_said() {
     let text = screen(&history, None, 80);
     let said = "\nbest     the default configuration\ntraded   BLOCK_M=32 is 1.29× in the mean and slower on `small` by";
     assert!(text.contains(said), "{text}");
-}
-
-/// The champion's row of a study whose second card saw so much of the win.
-fn repeated(decision: PairedDecision) -> String {
-    let mut history = history();
-    for one in history.confirmations.iter_mut().filter(|one| one.number == 1) {
-        let mut pairs = one.pairs.clone();
-        pairs.iter_mut().for_each(|pair| pair.decision = decision);
-        one.repeated = Some(RepeatedComparison { lane: 1, device_uuid: "GPU-2".into(), pairs });
-    }
-    super::text(&leaderboard::section(&history).unwrap(), 100)
-}
-
-#[test]
-fn a_win_that_does_not_repeat_is_one_of_this_card_only() {
-    let text = repeated(PairedDecision::Same);
-    assert!(text.contains("  this card only\n"), "{text}");
-    assert!(text.contains("the win does not repeat on a second card: #1 (2.00× on GPU-2)"), "{text}");
-    assert!(!repeated(PairedDecision::Faster).contains("this card only"));
 }

@@ -101,9 +101,7 @@ impl StudyRequest<'_> {
 
     /// The last study of the default name's family, while each of them has a journal.
     fn last_begun(&self, out: &OwnFolder) -> Option<(String, OwnFolder)> {
-        family(self)
-            .map_while(|name| begun(out, &name).map(|folder| (name, folder)))
-            .last()
+        family(self).map_while(|name| begun(out, &name).map(|folder| (name, folder))).last()
     }
 }
 

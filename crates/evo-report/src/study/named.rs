@@ -82,7 +82,9 @@ impl ReadStudy {
     /// Evaluations in the order of their verdicts, those of before an edit included.
     fn evaluations(&self) -> impl Iterator<Item = &Evaluation> {
         self.records.iter().filter_map(|record| match record {
-            JournalRecord::Evaluation(evaluation) | JournalRecord::NotFinal(evaluation) => Some(&**evaluation),
+            JournalRecord::Evaluation(evaluation) | JournalRecord::NotFinal(evaluation) => {
+                Some(&**evaluation)
+            }
             _ => None,
         })
     }

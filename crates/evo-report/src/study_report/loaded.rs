@@ -78,7 +78,6 @@ impl LoadedStudy {
         let file = folder.read_at_most(STUDY, STUDY_MAX).ok().flatten().unwrap_or_default();
         self.insight = saved(&file, &self.history.evaluations);
     }
-
 }
 
 fn damage(journal: &Journal) -> Vec<String> {

@@ -58,7 +58,8 @@ impl<'a> StudyModel<'a> {
         let important = by_importance(&parameters, study.insight.as_ref());
         let entries = || section.into_iter().flat_map(LeaderboardSection::entries);
         let change = winner.zip(base);
-        let change = change.map(|(winner, base)| change::parameters(&base.configuration, &winner.configuration));
+        let change =
+            change.map(|(winner, base)| change::parameters(&base.configuration, &winner.configuration));
         let begun = baseline(evaluations).map(|evaluation| evaluation.number);
         let champion = section.map(|section| section.champion.repro.clone());
         let (source_unknown, source_diff) = match &material.sources {
