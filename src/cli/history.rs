@@ -28,10 +28,10 @@ pub fn run(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError> {
     let rungs = chosen(&ladder, arguments.kernel.as_deref(), arguments.device.as_deref())?;
     let out = output_folder(&arguments.out)?;
     let beside = |rung: &&Rung| beside_peers(out.as_ref()?, &rung.kernel, &rung.device);
-    let peers: Vec<_> = rungs.iter().map(beside).collect();
-    let result = history::history(&rungs, &peers, &ladder.notes);
+    let ladders: Vec<_> = rungs.into_iter().map(|rung| (rung, beside(&rung))).collect();
+    let result = history::history(&ladders, &ladder.notes);
     if !call.is_json() {
-        output::stdout(&history::history_text(&rungs, &peers))?;
+        output::stdout(&history::history_text(&ladders))?;
     }
     say_notes(&ladder);
     Ok(Answer::of(ExitCode::Done, &ResultAlone { result }))

@@ -32,6 +32,7 @@ use crate::kernel::catalog;
 use crate::kernel::label::is_label;
 use crate::kernel::spec::SpaceFile;
 use crate::report::envelope::ResultAlone;
+use crate::report::failures::passed;
 use crate::report::standing::beside_peers;
 use crate::report::study_report::{
     LoadedStudy, ReportMaterial, SourcePair, SourceText, StudyModel, StudyView,
@@ -51,21 +52,17 @@ pub fn run(arguments: &ReportArgs, call: &Call) -> Result<Answer, CliError> {
     let model = StudyModel::of(&material);
     let render = |view: StudyView| Ok((view.file_name(), rendered(&model, view)?));
     let texts = StudyView::FILES.into_iter().map(render).collect::<Result<Vec<_>, CliError>>()?;
-    let made;
     let folder = match &arguments.to {
-        None => &chosen.folder,
-        Some(to) => {
-            made = OwnFolder::create(to).map_err(|error| {
-                CliError::bad_file(format!("cannot make `{}`: {error}", to.display()), to)
-                    .with_hint("`--to` names another folder")
-            })?;
-            &made
-        }
+        None => chosen.folder,
+        Some(to) => OwnFolder::create(to).map_err(|error| {
+            CliError::bad_file(format!("cannot make `{}`: {error}", to.display()), to)
+                .with_hint("`--to` names another folder")
+        })?,
     };
     // All of them first: a refusal writes nothing.
-    texts.iter().try_for_each(|(name, _)| check_place(folder, name))?;
+    texts.iter().try_for_each(|(name, _)| check_place(&folder, name))?;
     for (name, text) in &texts {
-        write(folder, name, text)?;
+        write(&folder, name, text)?;
     }
     let files: Vec<String> = texts.iter().map(|(name, _)| folder.place(name).display().to_string()).collect();
     for damage in &material.study.damage {
@@ -79,10 +76,9 @@ pub fn run(arguments: &ReportArgs, call: &Call) -> Result<Answer, CliError> {
 
 /// Writes the page of a study after a sweep; its place.
 pub fn after_sweep(out: &OwnFolder, name: &str) -> Result<String, CliError> {
-    let open = |own: &OwnFolder| own.folder(name).map_err(|error| CliError::harness(error.to_string()));
-    let folder = open(out)?;
-    let around = OwnFolder::open(out.path()).ok();
-    let material = gather(&ChosenStudy { folder: open(out)?, out: around })?;
+    let folder = out.folder(name).map_err(|error| CliError::harness(error.to_string()))?;
+    let chosen = ChosenStudy { folder: folder.clone(), out: Some(out.clone()) };
+    let material = gather(&chosen)?;
     let name = StudyView::Page.file_name();
     check_place(&folder, name)?;
     write(&folder, name, &rendered(&StudyModel::of(&material), StudyView::Page)?)?;
@@ -201,7 +197,7 @@ pub struct Reported<'a> {
     passed: usize,
     confirmed: bool,
     winner: Known<ReportedWinner<'a>>,
-    notes: Vec<String>,
+    notes: &'a [String],
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -238,10 +234,10 @@ fn result<'a>(material: &'a ReportMaterial, files: &'a [String]) -> Reported<'a>
         device: &header.device.name,
         files,
         evaluations: material.evaluations().len(),
-        passed: material.evaluations().iter().filter(|evaluation| evaluation.verdict.is_pass()).count(),
+        passed: passed(material.evaluations()),
         confirmed: champion.is_some(),
         winner: Known::of(winner, "no variant passed"),
-        notes: material.study.damage.iter().map(ToString::to_string).collect(),
+        notes: &material.study.damage,
     }
 }
 

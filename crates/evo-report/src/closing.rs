@@ -26,7 +26,7 @@ use evo_journal::replay::History;
 const LABEL: usize = 9;
 
 /// The labels, and what stands behind each looks like.
-const LABELS: [(&str, Tone); 9] = [
+const LABELS: [(&str, Tone); 8] = [
     ("winner", Tone::Good),
     ("best", Tone::Plain),
     ("speed", Tone::Strong),
@@ -35,7 +35,6 @@ const LABELS: [(&str, Tone); 9] = [
     ("note", Tone::Plain),
     ("champion", Tone::Warning),
     ("left", Tone::Warning),
-    ("export", Tone::Plain),
 ];
 
 /// The folder that commands look into by themselves.

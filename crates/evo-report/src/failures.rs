@@ -20,17 +20,21 @@ pub struct FirstFailure<'a> {
 }
 
 pub fn passed(evaluations: &[Evaluation]) -> usize {
-    evaluations.iter().filter(|one| one.verdict.is_pass()).count()
+    evaluations.iter().filter(|evaluation| evaluation.verdict.is_pass()).count()
+}
+
+/// A variant that was passed over did not fail: nothing of it ran.
+fn failed(evaluations: &[Evaluation]) -> impl Iterator<Item = &Evaluation> {
+    evaluations.iter().filter(|evaluation| evaluation.is_counted() && !evaluation.verdict.is_pass())
 }
 
 /// The first failure of each kind, in the order in which the kinds appeared.
 pub fn first_of_each<'a>(header: &StudyHeader, evaluations: &'a [Evaluation]) -> Vec<FirstFailure<'a>> {
     let mut failures: Vec<FirstFailure<'a>> = Vec::new();
-    // A variant that was passed over did not fail: nothing of it ran.
-    for one in evaluations.iter().filter(|one| one.is_counted() && !one.verdict.is_pass()) {
-        match failures.iter_mut().find(|failure| failure.first.verdict.kind == one.verdict.kind) {
+    for first in failed(evaluations) {
+        match failures.iter_mut().find(|failure| failure.first.verdict.kind == first.verdict.kind) {
             Some(failure) => failure.count += 1,
-            None => failures.push(FirstFailure { first: one, count: 1, repro: repro(header, one) }),
+            None => failures.push(FirstFailure { first, count: 1, repro: repro(header, first) }),
         }
     }
     failures
@@ -38,22 +42,21 @@ pub fn first_of_each<'a>(header: &StudyHeader, evaluations: &'a [Evaluation]) ->
 
 /// The default configuration's failure, if it failed.
 pub fn of_default<'a>(header: &StudyHeader, evaluations: &'a [Evaluation]) -> Option<FirstFailure<'a>> {
-    let first =
-        evaluations.iter().find(|one| one.is_default() && one.is_counted() && !one.verdict.is_pass())?;
+    let first = failed(evaluations).find(|evaluation| evaluation.is_default())?;
     Some(FirstFailure { first, count: 1, repro: repro(header, first) })
 }
 
 /// Whether evo itself failed every time, so that nothing is known of any variant; `not_final` have no verdict.
 pub fn is_all_harness(evaluations: &[Evaluation], not_final: u64) -> bool {
-    let mut counted = evaluations.iter().filter(|one| one.is_counted()).peekable();
+    let mut counted = evaluations.iter().filter(|evaluation| evaluation.is_counted()).peekable();
     let is_something = not_final > 0 || counted.peek().is_some();
-    is_something && counted.all(|one| one.verdict.kind == VerdictKind::HarnessError)
+    is_something && counted.all(|evaluation| evaluation.verdict.kind == VerdictKind::HarnessError)
 }
 
-fn repro(header: &StudyHeader, one: &Evaluation) -> String {
+fn repro(header: &StudyHeader, evaluation: &Evaluation) -> String {
     match header.device.kind {
         DeviceKind::Replay => replay_again(header),
-        _ => leaderboard::repro(header, &one.configuration),
+        _ => leaderboard::repro(header, &evaluation.configuration),
     }
 }
 

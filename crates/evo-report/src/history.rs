@@ -19,6 +19,7 @@ const FINDINGS: usize = 6;
 const OTHERS: usize = 6;
 /// Letters of a line of text.
 const WIDTH: usize = 110;
+const NO_BEST: &str = "nothing was accepted or confirmed yet";
 const NO_PEERS: &str =
     "`evo bench --peer …` compares with peers, and no such run of this kernel on this device is kept";
 
@@ -115,49 +116,44 @@ impl<'a> HistoryStep<'a> {
 
     fn best_of(rung: &'a Rung) -> Known<HistoryStep<'a>> {
         let best = rung.best().map(|step| HistoryStep::of(rung, step));
-        Known::of(best, "nothing was accepted or confirmed yet")
+        Known::of(best, NO_BEST)
     }
 }
 
-/// `peers` is where each of the ladders stands beside peers.
-pub fn history<'a>(
-    rungs: &[&'a Rung],
-    peers: &'a [Option<Standing>],
-    notes: &'a [String],
-) -> HistoryResult<'a> {
-    let mut steps: Vec<(&Rung, &LadderStep)> =
-        rungs.iter().flat_map(|rung| rung.steps.iter().map(|step| (*rung, step))).collect();
+/// Each ladder with where it stands beside peers.
+pub fn history<'a>(ladders: &'a [(&'a Rung, Option<Standing>)], notes: &'a [String]) -> HistoryResult<'a> {
+    let steps = |(rung, _): &'a (&'a Rung, _)| rung.steps.iter().map(move |step| (*rung, step));
+    let mut steps: Vec<(&Rung, &LadderStep)> = ladders.iter().flat_map(steps).collect();
     // Stable, so that steps of one second stay in the order of their ladder.
     steps.sort_by(|a, b| a.1.at.cmp(&b.1.at));
-    let standing = rungs.iter().enumerate().map(|(at, rung)| RungStanding {
+    let standing = ladders.iter().map(|(rung, peers)| RungStanding {
         kernel: &rung.kernel,
         device_kind: &rung.device_kind,
         device: &rung.device,
         steps: rung.steps.len(),
         best: HistoryStep::best_of(rung),
-        peers: Known::of(peers.get(at).and_then(Option::as_ref), NO_PEERS),
+        peers: Known::of(peers.as_ref(), NO_PEERS),
     });
-    let standing = standing.collect();
     HistoryResult {
         entries: steps.into_iter().map(|(rung, step)| HistoryStep::of(rung, step)).collect(),
-        standing,
+        standing: standing.collect(),
         notes,
     }
 }
 
 /// The ladders for people.
-pub fn history_text(rungs: &[&Rung], peers: &[Option<Standing>]) -> String {
-    let mut text = String::new();
-    for (at, rung) in rungs.iter().enumerate() {
-        text += &format!("{}\n", title(rung));
-        text += "  at                    what             decision    change  candidate\n";
-        for step in &rung.steps {
-            text += &format!("{}\n", line(step));
-        }
-        text += &format!("{}\n", best_line(rung));
-        text += &peers.get(at).and_then(Option::as_ref).map(standing::text).unwrap_or_default();
+pub fn history_text(ladders: &[(&Rung, Option<Standing>)]) -> String {
+    if ladders.is_empty() {
+        return "nothing was tried yet\n".into();
     }
-    if text.is_empty() { "nothing was tried yet\n".into() } else { text + "* the best so far at that time\n" }
+    let mut text = String::new();
+    for (rung, peers) in ladders {
+        let head = "  at                    what             decision    change  candidate";
+        let steps: Vec<String> = rung.steps.iter().map(line).collect();
+        text += &format!("{}\n{head}\n{}\n{}\n", title(rung), steps.join("\n"), best_line(rung));
+        text += &peers.as_ref().map(standing::text).unwrap_or_default();
+    }
+    text + "* the best so far at that time\n"
 }
 
 fn title(rung: &Rung) -> String {
@@ -167,16 +163,17 @@ fn title(rung: &Rung) -> String {
 
 fn line(step: &LadderStep) -> String {
     let mark = if step.is_best { '*' } else { ' ' };
-    let name = step_name(step);
-    let change =
-        step.change_ratio.map(|ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0)).unwrap_or_default();
-    let own = if step.has_own_source { " (own source)" } else { "" };
-    let idea = step.hypothesis.as_ref().map(|text| format!(": {}", first_line(text))).unwrap_or_default();
-    let text = format!(
-        "{mark} {:<20}  {name:<15}  {:<8}  {change:>8}  {}{own}{idea}",
-        step.at, step.decision, step.configuration
-    );
-    cut(&text)
+    let change = step.change_ratio.map(|ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0));
+    let idea = step.hypothesis.as_ref().map(|text| format!(": {}", first_line(text)));
+    cut(&format!(
+        "{mark} {:<20}  {:<15}  {:<8}  {:>8}  {}{}",
+        step.at,
+        step_name(step),
+        step.decision,
+        change.unwrap_or_default(),
+        candidate(step),
+        idea.unwrap_or_default()
+    ))
 }
 
 /// `evaluation 7`, `champion 12`, `gate 3`.
@@ -184,14 +181,13 @@ fn step_name(step: &LadderStep) -> String {
     format!("{} {}", step.kind.as_str(), step.number)
 }
 
+fn candidate(step: &LadderStep) -> String {
+    format!("{}{}", step.configuration, if step.has_own_source { " (own source)" } else { "" })
+}
+
 fn best_line(rung: &Rung) -> String {
-    match rung.best() {
-        None => "best so far: nothing was accepted or confirmed yet".into(),
-        Some(step) => {
-            let own = if step.has_own_source { " (own source)" } else { "" };
-            cut(&format!("best so far: {}, {}{own}", step_name(step), step.configuration))
-        }
-    }
+    let best = rung.best().map(|step| format!("{}, {}", step_name(step), candidate(step)));
+    cut(&format!("best so far: {}", best.as_deref().unwrap_or(NO_BEST)))
 }
 
 /// The `result` of `evo summary`: what it says of one kernel on one device.

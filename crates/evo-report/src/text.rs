@@ -144,74 +144,51 @@ pub fn first_rows(section: &LeaderboardSection, count: usize, width: usize) -> S
 /// its own samples, at another moment, may contradict the speed beside it.
 pub fn compared_ns(section: &LeaderboardSection, entry: &RankedEntry) -> f64 {
     let champion = &section.champion;
-    let baseline = section.entries().find(|own| own.number == section.baseline.number);
+    let baseline = section.entries().find(|entry| entry.number == section.baseline.number);
     let baseline_ns = baseline
         .map_or(champion.objective_ns * champion.speedup.unwrap_or(1.0), |baseline| baseline.objective_ns);
     entry.speedup.map_or(entry.objective_ns, |speed| baseline_ns / speed)
 }
 
-struct RankedColumn {
-    head: &'static str,
-    keep: Keep,
-    text: fn(&LeaderboardSection, &RankedEntry) -> String,
-}
-
-const fn column(
-    head: &'static str,
-    keep: Keep,
-    text: fn(&LeaderboardSection, &RankedEntry) -> String,
-) -> RankedColumn {
-    RankedColumn { head, keep, text }
-}
+/// Its head, what may happen to it, and its cell.
+type RankedColumn = (&'static str, Keep, fn(&LeaderboardSection, &RankedEntry) -> Option<String>);
 
 /// What tells most about a variant is dropped last. The parameters stand after the rank.
 const RANKED: [RankedColumn; 10] = [
-    column("#", Keep::Always, |_, entry| entry.rank.to_string()),
-    column("time", Keep::Always, |section, entry| time(compared_ns(section, entry))),
-    column("speed", Keep::Rank(8), |_, entry| {
-        entry.speedup.map_or(UNKNOWN.into(), |speed| format!("{speed:.2}×"))
+    ("#", Keep::Always, |_, entry| Some(entry.rank.to_string())),
+    ("time", Keep::Always, |section, entry| Some(time(compared_ns(section, entry)))),
+    ("speed", Keep::Rank(8), |_, entry| Some(format!("{:.2}×", entry.speedup?))),
+    ("95 %", Keep::Rank(6), |_, entry| Some(format!("{:.2}–{:.2}", entry.speedup_low?, entry.speedup_high?))),
+    ("TFLOP/s", Keep::Rank(5), |section, entry| {
+        Some(format!("{:.3}", best(section, entry, |result| result.tflops)?))
     }),
-    column("95 %", Keep::Rank(6), |_, entry| match (entry.speedup_low, entry.speedup_high) {
-        (Some(low), Some(high)) => format!("{low:.2}–{high:.2}"),
-        _ => UNKNOWN.to_string(),
+    ("GB/s", Keep::Rank(3), |section, entry| {
+        Some(format!("{:.2}", best(section, entry, |result| result.gigabytes_per_second)?))
     }),
-    column("TFLOP/s", Keep::Rank(5), |section, entry| {
-        best(section, entry, |result| result.tflops).map_or(UNKNOWN.into(), |value| format!("{value:.3}"))
+    ("roof", Keep::Rank(4), |section, entry| {
+        Some(format!("{:.0} %", best(section, entry, |result| result.roofline_share)? * 100.0))
     }),
-    column("GB/s", Keep::Rank(3), |section, entry| {
-        best(section, entry, |result| result.gigabytes_per_second)
-            .map_or(UNKNOWN.into(), |value| format!("{value:.2}"))
-    }),
-    column("roof", Keep::Rank(4), |section, entry| {
-        best(section, entry, |result| result.roofline_share)
-            .map_or(UNKNOWN.into(), |share| format!("{:.0} %", share * 100.0))
-    }),
-    column("regs", Keep::Rank(2), |_, entry| most(entry, |demand| demand.registers.map(u64::from))),
-    column("spill", Keep::Rank(1), |_, entry| {
+    ("regs", Keep::Rank(2), |_, entry| most(entry, |demand| demand.registers.map(u64::from))),
+    ("spill", Keep::Rank(1), |_, entry| {
         most(entry, |demand| Some(demand.spill_store_bytes? + demand.spill_load_bytes?))
     }),
-    column("", Keep::Rank(7), remark),
+    ("", Keep::Rank(7), |section, entry| Some(remark(section, entry))),
 ];
 
 fn ranking(section: &LeaderboardSection, entries: &[&RankedEntry]) -> FittedTable {
     let mut table = FittedTable::default();
-    for (at, column) in RANKED.iter().enumerate() {
-        let cells = entries.iter().map(|entry| (column.text)(section, entry)).collect();
-        table.add(column.head, column.keep, cells);
+    for (at, (head, keep, text)) in RANKED.iter().enumerate() {
+        let cell = |entry: &&RankedEntry| text(section, entry).unwrap_or(UNKNOWN.to_string());
+        table.add(head, *keep, entries.iter().map(cell).collect());
         if at == 0 {
-            let heads = RANKED.iter().map(|column| column.head).collect::<Vec<_>>();
-            add_parameters(&mut table, entries.iter().map(|entry| &entry.configuration), &heads);
+            let configurations = entries.iter().map(|entry| &entry.configuration).collect();
+            add_parameters(&mut table, configurations, &RANKED.map(|(head, ..)| head));
         }
     }
     table
 }
 
-fn add_parameters<'a>(
-    table: &mut FittedTable,
-    configurations: impl Iterator<Item = &'a Configuration>,
-    heads: &[&str],
-) {
-    let rows: Vec<&Configuration> = configurations.collect();
+fn add_parameters(table: &mut FittedTable, rows: Vec<&Configuration>, heads: &[&str]) {
     let Some(first) = rows.first() else { return };
     for (name, _) in first.iter() {
         let cell = |row: &&Configuration| row.get(name).map(ToString::to_string).unwrap_or_default();
@@ -231,8 +208,8 @@ fn best(
 }
 
 /// The largest demand of any entry point.
-fn most(entry: &RankedEntry, of: fn(&EntryResources) -> Option<u64>) -> String {
-    entry.resources.iter().filter_map(of).max().map_or(UNKNOWN.to_string(), |value| value.to_string())
+fn most(entry: &RankedEntry, of: fn(&EntryResources) -> Option<u64>) -> Option<String> {
+    entry.resources.iter().filter_map(of).max().map(|most| most.to_string())
 }
 
 const AMBIGUOUS: &str = "ambiguous";
@@ -278,19 +255,20 @@ pub fn unconfirmed(evaluations: &[Evaluation], count: usize, how: &str, width: u
     let mut passing: Vec<(f64, &Evaluation)> = evaluations
         .iter()
         // One row for each machine code, as in the ranking of finalists.
-        .filter(|one| one.verdict.is_pass() && one.duplicate_of.is_none())
-        .filter_map(|one| Some((one.objective_ns?, one)))
+        .filter(|evaluation| evaluation.verdict.is_pass() && evaluation.duplicate_of.is_none())
+        .filter_map(|evaluation| Some((evaluation.objective_ns?, evaluation)))
         .collect();
     passing.sort_by(|a, b| a.0.total_cmp(&b.0));
     passing.truncate(count);
     let mut table = FittedTable::default();
     table.add("#", Keep::Always, (1..=passing.len()).map(|rank| rank.to_string()).collect());
-    add_parameters(&mut table, passing.iter().map(|(_, one)| &one.configuration), &["#", how]);
+    let configurations = passing.iter().map(|(_, evaluation)| &evaluation.configuration).collect();
+    add_parameters(&mut table, configurations, &["#", how]);
     table.add(how, Keep::Always, passing.iter().map(|(objective, _)| time(*objective)).collect());
-    let remarks = passing.iter().map(|(_, one)| {
-        let tails = one.gate(Gate::TinyShapes).is_some_and(GateReport::lacks_shapes).then_some(TAILS);
-        let noisy = is_noisy(one.measurements.iter()).then_some(NOISY);
-        let default = one.is_default().then_some("default");
+    let remarks = passing.iter().map(|(_, evaluation)| {
+        let tails = evaluation.gate(Gate::TinyShapes).is_some_and(GateReport::lacks_shapes).then_some(TAILS);
+        let noisy = is_noisy(evaluation.measurements.iter()).then_some(NOISY);
+        let default = evaluation.is_default().then_some("default");
         [default, tails, noisy].into_iter().flatten().collect::<Vec<_>>().join(", ")
     });
     table.add("", Keep::Rank(1), remarks.collect());

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use super::execute::SweepOutcome;
 use super::live::LiveSubject;
 use super::plan::{SweepPlan, SweepSubject};
-use crate::budget::StopReason;
 use crate::cli::args::{ProfileWhen, SweepArgs};
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
@@ -34,50 +33,42 @@ pub fn champion(
     if arguments.profile == ProfileWhen::Off {
         return None;
     }
-    let not_run = |why: String| {
+    Some(profiled(arguments, plan, outcome, call).unwrap_or_else(|why| {
         output::say(&format!("note: the champion is not profiled: {why}"));
-        Some(json!({ "status": "not_run", "file": null, "bottleneck": null, "reason": why }))
-    };
-    let (live, section) = match (&plan.subject, &outcome.section) {
-        (SweepSubject::Replayed(_), _) => return not_run("a recording has no counters".into()),
-        (_, None) => return not_run("this run confirmed none".into()),
-        (SweepSubject::Live(live), Some(section)) => (live, section),
-    };
-    if matches!(
-        outcome.summary.end.reason,
-        StopReason::Interrupted | StopReason::DeviceLost | StopReason::Harness
-    ) {
-        return not_run("the run did not end by itself".into());
+        json!({ "status": "not_run", "file": null, "bottleneck": null, "reason": why })
+    }))
+}
+
+/// The same, or why nobody looked.
+fn profiled(
+    arguments: &SweepArgs,
+    plan: &SweepPlan,
+    outcome: &SweepOutcome,
+    call: &Call,
+) -> Result<Value, String> {
+    let SweepSubject::Live(live) = &plan.subject else { return Err("a recording has no counters".into()) };
+    let Some(section) = &outcome.section else { return Err("this run confirmed none".into()) };
+    if outcome.summary.end.reason.is_early() {
+        return Err("the run did not end by itself".into());
     }
     // A wall budget covers the whole command.
     let left = plan.budget.wall.map(|wall| wall.saturating_sub(plan.clock.elapsed()));
     let limit = left.map_or(arguments.limits.limit_tool, |left| left.min(arguments.limits.limit_tool));
     if limit < LEAST {
-        return not_run("no time is left for it".into());
+        return Err("no time is left for it".into());
     }
-    let found = looked(plan.seed, live, section, limit).and_then(|looked| {
-        let file = keep(arguments, plan.seed, outcome, live, section, &looked, call.facts())?;
-        Ok((looked, file))
+    let looked = looked(plan.seed, live, section, limit).map_err(|error| error.to_string())?;
+    let file = keep(arguments, plan.seed, outcome, live, section, &looked, call.facts());
+    let file = file.map_err(|error| error.to_string())?.display().to_string();
+    let diagnosis = looked.profile.diagnosis();
+    let bottleneck = diagnosis.bottleneck.as_str();
+    let reason = looked.profile.counters.as_ref().err().map(|none| error_of(none).envelope().message);
+    output::say(&match &reason {
+        Some(why) => format!("note: the champion has no counters: {why}; kept: {file}"),
+        None => format!("the champion's bottleneck: {bottleneck} ({}); {file}", diagnosis.because),
     });
-    match found {
-        Err(error) => not_run(error.to_string()),
-        Ok((looked, file)) => {
-            let (diagnosis, file) = (looked.profile.diagnosis(), file.display().to_string());
-            let error = looked.profile.counters.as_ref().err().map(error_of);
-            let reason = error.map(|error| error.envelope().message);
-            match &reason {
-                Some(why) => output::say(&format!("note: the champion has no counters: {why}; kept: {file}")),
-                None => output::say(&format!(
-                    "the champion's bottleneck: {} ({}); {file}",
-                    diagnosis.bottleneck.as_str(),
-                    diagnosis.because
-                )),
-            }
-            let status = if reason.is_some() { "not_run" } else { "pass" };
-            let bottleneck = diagnosis.bottleneck.as_str();
-            Some(json!({ "status": status, "file": file, "bottleneck": bottleneck, "reason": reason }))
-        }
-    }
+    let status = if reason.is_some() { "not_run" } else { "pass" };
+    Ok(json!({ "status": status, "file": file, "bottleneck": bottleneck, "reason": reason }))
 }
 
 fn looked(

@@ -1,8 +1,8 @@
 //! Portfolios of boards with a few entries, and what is said of them.
 
-use evo_journal::example as fake;
 use evo_journal::portfolio::portfolio;
-use evo_protocol::leaderboard::{Environment, LeaderboardSection, PortfolioSet, RankedEntry, Throughput};
+use evo_protocol::leaderboard::{LeaderboardSection, PortfolioSet, RankedEntry};
+use evo_space::genome::Configuration;
 use serde_json::{Value, json};
 
 const SIZES: [(&str, i64); 3] = [("small", 64), ("middle", 1024), ("large", 65_536)];
@@ -20,13 +20,14 @@ fn entry(rank: u32, number: u64, ratios: [f64; 3]) -> RankedEntry {
     };
     let pairs: Vec<Value> =
         if number == 0 { Vec::new() } else { SIZES.iter().zip(ratios).map(pair).collect() };
-    serde_json::from_value(json!({"rank": rank, "number": number, "configuration": {"BLOCK": 32 << number},
-        "configuration_hash": "0".repeat(32), "objective_ns": 100.0, "screened_ns": null, "speedup": null,
-        "speedup_low": null, "speedup_high": null, "decision": null, "tie_with_champion": false,
-        "results": SIZES.iter().map(result).collect::<Vec<_>>(), "pairs": pairs, "resources": [],
-        "attributes": [], "toolchain": "nvrtc 13.0", "source_hash": null, "binary_hash": null,
-        "code_hash": null, "gates": {}, "repro": "evo test-one k"}))
-    .unwrap()
+    RankedEntry {
+        rank,
+        number,
+        configuration: Configuration::new(vec![("BLOCK".into(), (32 << number).into())]),
+        results: serde_json::from_value(SIZES.iter().map(result).collect()).unwrap(),
+        pairs: serde_json::from_value(pairs.into()).unwrap(),
+        ..super::example().champion
+    }
 }
 
 /// The third is fastest on the smallest problem alone, the second on the others.
@@ -76,15 +77,12 @@ fn a_lead_within_the_noise_is_the_champions_and_one_may_do_for_all() {
 }
 
 fn section(entries: &[RankedEntry]) -> LeaderboardSection {
-    let (text, hash) = ("", "0".repeat(32));
-    let study = json!({"name": text, "space": "k.toml", "space_hash": hash, "valid": "4", "seed": 1, "strategy": "random",
-        "evaluations": 4, "verdicts": {}, "throughput": Throughput::default(), "evo": "1"});
-    serde_json::from_value(json!({"kernel": "k", "space_hash": hash, "problems": SIZES.map(|(name, _)| name),
-        "device": fake::header().device, "ranking": "hot", "champion": entries[0], "runners_up": entries[1..],
-        "noise_floor": 0.01, "baseline": {"number": 0, "configuration": {"BLOCK": 32}, "is_default": true},
-        "portfolio": portfolio(entries, 0, 0.02), "study": study, "environment": Environment::default(),
-        "confirmed_at": "2026-01-01T00:00:00Z"}))
-    .unwrap()
+    LeaderboardSection {
+        champion: entries[0].clone(),
+        runners_up: entries[1..].to_vec(),
+        portfolio: portfolio(entries, 0, 0.02),
+        ..super::example()
+    }
 }
 
 #[test]

@@ -110,8 +110,8 @@ impl EarlierResults {
                         at.clone_from(&header.started_at);
                         last = Some(header);
                     }
-                    Ok(JournalRecord::Evaluation(one)) if is_under(&one, conditions) => {
-                        self.results.push(result(name, &at, *one));
+                    Ok(JournalRecord::Evaluation(evaluation)) if is_under(&evaluation, conditions) => {
+                        self.results.push(result(name, &at, *evaluation));
                     }
                     Ok(_) => {}
                     Err(_) => damaged += 1,
@@ -137,12 +137,12 @@ impl EarlierResults {
 
 /// Whether it is the key that names the conditions, and not a text of the variant's, and whether the rest fits
 /// together: a time of 0 would be the incumbent of the whole search.
-fn is_under(one: &Evaluation, conditions: &str) -> bool {
+fn is_under(evaluation: &Evaluation, conditions: &str) -> bool {
     let is_time = |time: f64| time.is_finite() && time > 0.0;
-    one.key.as_ref().is_some_and(|key| key.conditions.as_str() == conditions)
-        && one.configuration.hash() == one.configuration_hash
-        && one.objective_ns.map_or(!one.verdict.is_pass(), is_time)
-        && one.measurements.iter().all(|own| is_time(own.p50_ns))
+    evaluation.key.as_ref().is_some_and(|key| key.conditions.as_str() == conditions)
+        && evaluation.configuration.hash() == evaluation.configuration_hash
+        && evaluation.objective_ns.map_or(!evaluation.verdict.is_pass(), is_time)
+        && evaluation.measurements.iter().all(|timed| is_time(timed.p50_ns))
 }
 
 fn result(study: &str, at: &str, mut evaluation: Evaluation) -> EarlierResult {

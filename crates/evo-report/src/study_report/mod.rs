@@ -8,12 +8,10 @@ mod change;
 pub(crate) mod chart;
 mod loaded;
 pub(crate) mod markdown;
-mod material;
 mod model;
 mod views;
 
 pub use change::{SourcePair, SourceText};
-pub use loaded::{LoadedStudy, StudyNote};
-pub use material::ReportMaterial;
+pub use loaded::{LoadedStudy, ReportMaterial, StudyNote};
 pub use model::StudyModel;
 pub use views::StudyView;

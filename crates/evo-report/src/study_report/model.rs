@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use super::change::{self, SourcePair, SourceText};
-use super::material::ReportMaterial;
+use super::loaded::ReportMaterial;
 use crate::columns::{Row, TriedParameter, device_seconds, has_stamps, tried};
 use crate::failures::passed;
 use crate::known::{CLASSES, KnownTime, NewBest, baseline, new_bests, refused_faster};
