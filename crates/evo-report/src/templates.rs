@@ -14,7 +14,7 @@ macro_rules! templates {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../templates/", $name)))),*] };
 }
 
-const TEMPLATES: [(&str, &str); 9] = templates![
+const TEMPLATES: [(&str, &str); 18] = templates![
     "findings.j2",
     "report.md.j2",
     "final_summary.md.j2",
@@ -24,6 +24,15 @@ const TEMPLATES: [(&str, &str); 9] = templates![
     "insight.txt.j2",
     "details.txt.j2",
     "closing.txt.j2",
+    "verdict.txt.j2",
+    "figures.txt.j2",
+    "evaluate.txt.j2",
+    "profile.txt.j2",
+    "sanitize.txt.j2",
+    "crosscheck.txt.j2",
+    "crosscheck.page.j2",
+    "invert.txt.j2",
+    "invert.page.j2",
 ];
 
 /// In `.md.j2` every text that is not marked as safe is escaped, so that no text of a kernel is markup.
@@ -56,12 +65,15 @@ pub(crate) fn environment() -> Result<Environment<'static>, Error> {
     environment.add_filter("fixed", |value: f64, digits: usize| format!("{value:.digits$}"));
     environment.add_filter("percent", |share: f64, digits: usize| format!("{:.digits$} %", 100.0 * share));
     environment.add_filter("number", |value: f64| value.to_string());
+    environment.add_filter("scientific", |value: f64| format!("{value:.3e}"));
     environment.add_filter("short", chart::short);
     environment.add_filter("px", chart::px);
     environment.add_filter("quote", |text: String| quote(&text).into_owned());
     environment.add_filter("cut", |text: String, most: usize| shortened(&text, most).into_owned());
     environment.add_filter("code", move |text: String| safe(code(&text)));
     environment.add_filter("block", move |text: String, language: &str| safe(block(language, &text)));
+    // A bar would begin another cell of a table.
+    environment.add_filter("cell", |text: String| text.replace('|', "\\|").replace('\n', " "));
     environment.add_filter("named", move |finding: String| safe(named(&finding)));
     environment.add_filter("points", chart::points);
     environment.add_filter("path", chart::path);
@@ -77,14 +89,22 @@ pub(crate) fn environment() -> Result<Environment<'static>, Error> {
     Ok(environment)
 }
 
+fn rendered(name: &str, values: Value) -> String {
+    let text = environment().and_then(|environment| environment.get_template(name)?.render(values));
+    // That is a mistake of evo's own, which must not hide the numbers beside it.
+    text.unwrap_or_else(|error| format!("`{name}` does not render: {error:#}"))
+}
+
+/// A text whose lines stand in its template, without blanks at their ends.
+pub(crate) fn lines(name: &str, values: Value) -> String {
+    rendered(name, values).lines().map(|line| line.trim_end().to_string() + "\n").collect()
+}
+
 /// The paragraphs of a text, each in one line. In their templates blank lines stand between them, and lines are broken
 /// anywhere.
 pub(crate) fn paragraphs(name: &str, values: Value) -> Vec<String> {
-    let text = environment().and_then(|environment| environment.get_template(name)?.render(values));
-    // That is a mistake of evo's own, which must not hide the numbers beside it.
-    let text = text.unwrap_or_else(|error| format!("`{name}` does not render: {error:#}"));
     let line = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
-    text.split("\n\n").map(line).filter(|line| !line.is_empty()).collect()
+    rendered(name, values).split("\n\n").map(line).filter(|line| !line.is_empty()).collect()
 }
 
 /// The same, broken for a terminal.
