@@ -34,9 +34,7 @@ use crate::kernel::spec::SpaceFile;
 use crate::report::envelope::ResultAlone;
 use crate::report::failures::passed;
 use crate::report::standing::beside_peers;
-use crate::report::study_report::{
-    LoadedStudy, ReportMaterial, SourcePair, SourceText, StudyModel, StudyView,
-};
+use crate::report::study_report::{LoadedStudy, ReportMaterial, SourceText, StudyModel, StudyView};
 use crate::study::{instead_of, studies};
 
 /// How a file begins that evo may replace.
@@ -109,26 +107,17 @@ pub fn gather(chosen: &ChosenStudy) -> Result<ReportMaterial, CliError> {
     Ok(material)
 }
 
-/// The sources of winner and baseline, rendered again where that gives what was measured.
-fn sources(material: &ReportMaterial) -> SourcePair {
-    let unknown = |why: &str| SourcePair::Unknown { why: why.to_string() };
+/// The sources of baseline and winner, rendered again where that gives what was measured.
+fn sources(material: &ReportMaterial) -> Result<[SourceText; 2], String> {
     let header = &material.study.header;
     if header.device.kind == DeviceKind::Replay {
-        return unknown("a recording holds no sources");
+        return Err("a recording holds no sources".into());
     }
-    let (Some(winner), Some(base)) = (material.winner(), material.baseline()) else {
-        return unknown("there is no winner to compare");
-    };
-    let Ok(file) = catalog::open(&header.space) else {
-        return SourcePair::Unknown {
-            why: format!("the space `{}` cannot be opened from here", header.space),
-        };
-    };
+    let (winner, base) = material.winner().zip(material.baseline()).ok_or("there is no winner to compare")?;
+    let file = catalog::open(&header.space)
+        .map_err(|_| format!("the space `{}` cannot be opened from here", header.space))?;
     let text = |one: &Evaluation, what: &str| source(&file, header, one, what);
-    match (text(base, "the baseline"), text(winner, "the winner")) {
-        (Ok(baseline), Ok(champion)) => SourcePair::Known { baseline, champion },
-        (Err(why), _) | (_, Err(why)) => SourcePair::Unknown { why },
-    }
+    Ok([text(base, "the baseline")?, text(winner, "the winner")?])
 }
 
 fn source(

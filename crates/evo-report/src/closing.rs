@@ -16,6 +16,7 @@ use minijinja::value::{Serde, Value};
 use serde::Serialize;
 
 use super::failures;
+use super::known::fastest;
 use super::styled::{StyledLine, Tone};
 use super::text::{compared_ns, least, mix, most_frequent, trade};
 use super::width::wrapped;
@@ -62,10 +63,8 @@ pub fn best(history: &History) -> Option<&Evaluation> {
         let newest = history.confirmations.iter().rfind(|confirmed| confirmed.number == evaluation.number);
         newest.is_some_and(|confirmed| !confirmed.evaluation.may_rank())
     };
-    let passing =
-        history.evaluations.iter().filter(|evaluation| evaluation.verdict.is_pass() && !failed(evaluation));
-    let timed = passing.filter_map(|evaluation| Some((evaluation.objective_ns?, evaluation)));
-    timed.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, evaluation)| evaluation)
+    let mut passing = fastest(&history.evaluations).into_iter().map(|(_, evaluation)| evaluation);
+    passing.find(|evaluation| !failed(evaluation))
 }
 
 /// Whether a section has the baseline alone while something that screened faster was not compared with it.

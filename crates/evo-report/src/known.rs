@@ -56,6 +56,15 @@ pub fn new_bests(evaluations: &[Evaluation]) -> Vec<NewBest<'_>> {
     found
 }
 
+/// What passed with its time, the fastest first; of equals the earlier, so that the order does not depend on the sort.
+pub fn fastest(evaluations: &[Evaluation]) -> Vec<(f64, &Evaluation)> {
+    let timed = |evaluation: &'_ Evaluation| evaluation.objective_ns.filter(|_| evaluation.verdict.is_pass());
+    let passing = evaluations.iter().filter_map(|evaluation| Some((timed(evaluation)?, evaluation)));
+    let mut passing: Vec<_> = passing.collect();
+    passing.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.number.cmp(&b.1.number)));
+    passing
+}
+
 /// The default configuration's evaluation, or the first one that passed.
 pub fn baseline(evaluations: &[Evaluation]) -> Option<&Evaluation> {
     let passed = |one: &&Evaluation| one.verdict.is_pass() && one.objective_ns.is_some();

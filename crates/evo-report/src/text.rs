@@ -15,6 +15,7 @@ use minijinja::context;
 use minijinja::value::Serde;
 
 use super::columns::parameter_head;
+use super::known::fastest;
 use super::table::{FittedTable, Keep, UNKNOWN};
 use super::templates;
 use super::width::wrapped;
@@ -252,14 +253,10 @@ fn standing(section: &LeaderboardSection, entry: &RankedEntry) -> &'static str {
 
 /// The best of a run without confirmation; `how` their times are known, `screened` or `recorded`.
 pub fn unconfirmed(evaluations: &[Evaluation], count: usize, how: &str, width: usize) -> String {
-    let mut passing: Vec<(f64, &Evaluation)> = evaluations
-        .iter()
-        // One row for each machine code, as in the ranking of finalists.
-        .filter(|evaluation| evaluation.verdict.is_pass() && evaluation.duplicate_of.is_none())
-        .filter_map(|evaluation| Some((evaluation.objective_ns?, evaluation)))
-        .collect();
-    passing.sort_by(|a, b| a.0.total_cmp(&b.0));
-    passing.truncate(count);
+    // One row for each machine code, as in the ranking of finalists.
+    let passing =
+        fastest(evaluations).into_iter().filter(|(_, evaluation)| evaluation.duplicate_of.is_none());
+    let passing: Vec<_> = passing.take(count).collect();
     let mut table = FittedTable::default();
     table.add("#", Keep::Always, (1..=passing.len()).map(|rank| rank.to_string()).collect());
     let configurations = passing.iter().map(|(_, evaluation)| &evaluation.configuration).collect();

@@ -15,13 +15,6 @@ pub struct SourceText {
     pub text: String,
 }
 
-/// What the champion's source is compared with, or why there is nothing to compare.
-#[derive(Clone, Debug)]
-pub enum SourcePair {
-    Known { baseline: SourceText, champion: SourceText },
-    Unknown { why: String },
-}
-
 /// `BLOCK: 32 → 64, VEC: 1 → 4`; empty where nothing differs.
 pub fn parameters(before: &Configuration, after: &Configuration) -> String {
     let changed = after.iter().filter(|(name, value)| before.get(name) != Some(*value));

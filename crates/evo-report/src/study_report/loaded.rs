@@ -18,7 +18,7 @@ use evo_space::space::{Parameter, SearchSpace};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::change::SourcePair;
+use super::change::SourceText;
 use crate::columns::{TriedParameter, tried};
 use crate::json::read_header;
 use crate::known::{KnownTime, baseline, new_bests};
@@ -99,19 +99,19 @@ pub struct ReportMaterial {
     pub gates: Vec<GateRun>,
     /// Of the newest benchmark with peers.
     pub peers: Option<Standing>,
-    pub sources: SourcePair,
+    /// Of the baseline and of the champion, or why they are not known.
+    pub sources: Result<[SourceText; 2], String>,
 }
 
 impl ReportMaterial {
     pub fn of(study: LoadedStudy) -> ReportMaterial {
-        let why = "the sources were not looked at".to_string();
         ReportMaterial {
             section: section(&study.history),
             study,
             iterations: Vec::new(),
             gates: Vec::new(),
             peers: None,
-            sources: SourcePair::Unknown { why },
+            sources: Err("the sources were not looked at".to_string()),
         }
     }
 

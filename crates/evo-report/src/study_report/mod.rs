@@ -11,7 +11,7 @@ pub(crate) mod markdown;
 mod model;
 mod views;
 
-pub use change::{SourcePair, SourceText};
+pub use change::SourceText;
 pub use loaded::{LoadedStudy, ReportMaterial, StudyNote};
 pub use model::StudyModel;
 pub use views::StudyView;

@@ -19,7 +19,7 @@ use minijinja::value::{Serde, Value};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
-use super::change::{self, SourcePair, SourceText};
+use super::change::{self, SourceText};
 use super::loaded::ReportMaterial;
 use crate::columns::{Row, TriedParameter, device_seconds, has_stamps, tried};
 use crate::failures::passed;
@@ -62,10 +62,6 @@ impl<'a> StudyModel<'a> {
             change.map(|(winner, base)| change::parameters(&base.configuration, &winner.configuration));
         let begun = baseline(evaluations).map(|evaluation| evaluation.number);
         let champion = section.map(|section| section.champion.repro.clone());
-        let (source_unknown, source_diff) = match &material.sources {
-            SourcePair::Unknown { why } => (Some(why.as_str()), None),
-            SourcePair::Known { baseline, champion } => (None, change::source(baseline, champion)),
-        };
         let command: Vec<_> = header.environment.command.iter().map(|word| quote(word)).collect();
         let ends: Vec<_> = history.ends.iter().map(|end| (end, end.reason.describe())).collect();
         let values = context! {
@@ -88,9 +84,9 @@ impl<'a> StudyModel<'a> {
             // What the search began from: the default configuration or the first that passed.
             start => begun.and_then(|number| rows.iter().position(|row| row.number == number)),
             // Why there is nothing to compare the winner's source with.
-            source_unknown,
+            source_unknown => material.sources.as_ref().err().map(String::as_str),
             // Against the baseline's source; nothing where they are equal.
-            source_diff,
+            source_diff => material.sources.as_ref().ok().and_then(|[before, after]| change::source(before, after)),
             repro => champion.or_else(|| Some(repro(header, &winner?.configuration))),
             command => command.join(" "),
             rows => Serde(&rows),
