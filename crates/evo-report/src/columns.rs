@@ -202,43 +202,34 @@ impl TriedParameter {
 
 /// The parameters of the evaluations that were made.
 pub fn tried(header: &StudyHeader, evaluations: &[Evaluation]) -> Vec<TriedParameter> {
-    let Some(first) = evaluations.first() else { return Vec::new() };
-    let mut all: Vec<TriedParameter> = first
-        .configuration
-        .iter()
-        .map(|(name, _)| TriedParameter { name: name.to_string(), values: Vec::new() })
-        .collect();
-    for evaluation in evaluations {
-        for parameter in &mut all {
-            if let Some(value) = evaluation.configuration.get(&parameter.name)
-                && !parameter.values.contains(value)
-            {
-                parameter.values.push(value.clone());
+    let names = evaluations.iter().take(1).flat_map(|evaluation| evaluation.configuration.iter());
+    let parameter = |(name, _): (&str, _)| {
+        let mut values: Vec<Value> = Vec::new();
+        for value in evaluations.iter().filter_map(|evaluation| evaluation.configuration.get(name)) {
+            if !values.contains(value) {
+                values.push(value.clone());
             }
         }
-    }
-    for parameter in &mut all {
-        order(header, parameter);
-    }
-    all
+        let mut defined = header.definition.iter().flat_map(|definition| &definition.parameters);
+        let listed =
+            defined.find(|known| known.name == name).map_or(&[][..], |known| known.values.as_slice());
+        let place = |value: &Value| {
+            let text = value.to_string();
+            listed.iter().position(|known| *known == text).unwrap_or(usize::MAX)
+        };
+        values.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| by_value(a, b)));
+        TriedParameter { name: name.to_string(), values }
+    };
+    names.map(parameter).collect()
 }
 
-fn order(header: &StudyHeader, parameter: &mut TriedParameter) {
-    let defined = header.definition.iter().flat_map(|definition| &definition.parameters);
-    let listed = defined.into_iter().find(|known| known.name == parameter.name);
-    let listed = listed.map(|known| known.values.as_slice());
-    let place = |value: &Value| {
-        let text = value.to_string();
-        listed.and_then(|values| values.iter().position(|known| *known == text)).unwrap_or(usize::MAX)
-    };
-    let by_value = |a: &Value, b: &Value| {
-        a.compare(b).unwrap_or_else(|| match (a.as_float(), b.as_float()) {
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            _ => Ordering::Equal,
-        })
-    };
-    parameter.values.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| by_value(a, b)));
+/// From small to large, numbers before texts.
+fn by_value(a: &Value, b: &Value) -> Ordering {
+    a.compare(b).unwrap_or_else(|| match (a.as_float(), b.as_float()) {
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        _ => Ordering::Equal,
+    })
 }
 
 /// Whether every evaluation says when it was done.

@@ -7,7 +7,7 @@ use evo_space::genome::Configuration;
 
 use super::known::fastest;
 use super::table::{FittedTable, Keep, UNKNOWN};
-use super::text::time;
+use super::text::{add_parameters, time};
 
 /// What was tried: evaluations that say something about a configuration.
 pub fn tried(evaluations: &[Evaluation]) -> u64 {
@@ -38,15 +38,14 @@ pub fn ranked(
 
 /// The rows, in so many columns; nothing where nothing is ranked.
 pub fn table(ranking: &MicroRanking, width: usize) -> String {
-    let Some(first) = ranking.ranked.first() else { return String::new() };
+    if ranking.ranked.is_empty() {
+        return String::new();
+    }
     let column = |of: &dyn Fn(&MicroRow) -> String| ranking.ranked.iter().map(of).collect();
     let mut table = FittedTable::default();
     table.add("rank", Keep::Always, column(&|row| row.rank.to_string()));
-    for (name, _) in first.configuration.iter() {
-        let value =
-            |row: &MicroRow| row.configuration.get(name).map_or(UNKNOWN.to_string(), ToString::to_string);
-        table.add(name, Keep::Parameter, column(&value));
-    }
+    let configurations = ranking.ranked.iter().map(|row| &row.configuration).collect();
+    add_parameters(&mut table, configurations, &["rank", "time", "ctas", "occupancy"]);
     table.add("time", Keep::Always, column(&|row| time(row.time_ns)));
     table.add("ctas", Keep::Rank(2), column(&|row| row.ctas.to_string()));
     let occupancy =

@@ -3,11 +3,11 @@
 use evo_space::text::{counted, quote, shortened};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
-use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior};
+use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior, context};
 
 use crate::study_report::chart;
 use crate::study_report::markdown::{block, code, named, plain};
-use crate::text::{rate, time};
+use crate::text::{rate, time, unit};
 use crate::width::wrapped;
 
 macro_rules! templates {
@@ -82,7 +82,10 @@ pub(crate) fn environment() -> Result<Environment<'static>, Error> {
     environment.add_function("counted", |count: u64, noun: &str| counted(count, noun));
     environment.add_function("scale", chart::scale);
     environment.add_function("rect", chart::rect);
-    environment.add_function("time_unit", chart::time_unit);
+    environment.add_function("time_unit", |time_ns: f64| {
+        let (name, nanoseconds) = unit(time_ns);
+        context! { name, nanoseconds }
+    });
     for (name, text) in TEMPLATES {
         environment.add_template(name, text)?;
     }

@@ -22,14 +22,20 @@ use super::width::wrapped;
 use evo_journal::rank::is_noisy;
 use evo_timing::paired::claimable;
 
+/// The unit in which a time has one to three digits before the point, and its nanoseconds.
+pub(crate) fn unit(nanoseconds: f64) -> (&'static str, f64) {
+    match nanoseconds {
+        value if value < 1e3 => ("ns", 1.0),
+        value if value < 1e6 => ("µs", 1e3),
+        value if value < 1e9 => ("ms", 1e6),
+        _ => ("s", 1e9),
+    }
+}
+
 /// Nanoseconds with a unit and about four significant digits.
 pub fn time(nanoseconds: f64) -> String {
-    let (value, unit) = match nanoseconds {
-        value if value < 1e3 => (value, "ns"),
-        value if value < 1e6 => (value / 1e3, "µs"),
-        value if value < 1e9 => (value / 1e6, "ms"),
-        value => (value / 1e9, "s"),
-    };
+    let (unit, factor) = unit(nanoseconds);
+    let value = nanoseconds / factor;
     let digits = match value {
         value if value < 10.0 => 3,
         value if value < 100.0 => 2,
@@ -189,7 +195,8 @@ fn ranking(section: &LeaderboardSection, entries: &[&RankedEntry]) -> FittedTabl
     table
 }
 
-fn add_parameters(table: &mut FittedTable, rows: Vec<&Configuration>, heads: &[&str]) {
+/// A column a parameter, told apart from columns with these heads.
+pub(crate) fn add_parameters(table: &mut FittedTable, rows: Vec<&Configuration>, heads: &[&str]) {
     let Some(first) = rows.first() else { return };
     for (name, _) in first.iter() {
         let cell = |row: &&Configuration| row.get(name).map(ToString::to_string).unwrap_or_default();

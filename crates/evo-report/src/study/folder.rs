@@ -164,7 +164,10 @@ pub fn find(request: &StudyRequest<'_>) -> Result<FoundStudy, StudyError> {
     let out = OwnFolder::create(request.out);
     let out = out.map_err(|error| JournalError::io("create", request.out, error))?;
     let Some(name) = request.name else {
-        return if request.wish.resumes() { latest(request, &out) } else { fresh(request, &out) };
+        return match request.last_begun(&out).filter(|_| request.wish.resumes()) {
+            Some((name, _)) => Ok(take(&out, name)?),
+            None => fresh(request, &out),
+        };
     };
     request.check_name(name)?;
     let found = take(&out, name.to_string())?;
@@ -267,14 +270,6 @@ fn fresh(request: &StudyRequest<'_>, out: &OwnFolder) -> Result<FoundStudy, Stud
         }
     }
     unreachable!("numbers do not end")
-}
-
-/// The last of the family that has a journal, or a fresh one.
-fn latest(request: &StudyRequest<'_>, out: &OwnFolder) -> Result<FoundStudy, StudyError> {
-    match request.last_begun(out) {
-        Some((name, _)) => Ok(take(out, name)?),
-        None => fresh(request, out),
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use minijinja::value::{Object, Value, from_args};
-use minijinja::{Error, ErrorKind, State, context};
+use minijinja::{Error, ErrorKind, State};
 
 /// One axis: values from `low` to `high` on a length.
 #[derive(Clone, Copy, Debug)]
@@ -142,17 +142,6 @@ pub(crate) fn spread(times: Vec<f64>, row: f64) -> Vec<Value> {
     let shift = |at: usize| 0.26 + 0.48 * ((at * 5 % 8) as f64 / 7.0);
     let point = |(at, time): (usize, f64)| Value::from(vec![time, row + shift(at)]);
     times.into_iter().enumerate().map(point).collect()
-}
-
-/// The unit in which a time has one to three digits before the point.
-pub(crate) fn time_unit(nanoseconds: f64) -> Value {
-    let (name, nanoseconds) = match nanoseconds {
-        value if value < 1e3 => ("ns", 1.0),
-        value if value < 1e6 => ("µs", 1e3),
-        value if value < 1e9 => ("ms", 1e6),
-        _ => ("s", 1e9),
-    };
-    context! { name, nanoseconds }
 }
 
 /// A number of pixels, to a tenth.

@@ -235,18 +235,19 @@ fn refused(material: &ReportMaterial) -> Vec<Json> {
     let place = |number: u64| {
         material.evaluations().iter().position(|evaluation| evaluation.number == number).unwrap_or(0)
     };
-    let all = refused_faster(header, &material.study.history, best_ns).into_iter().map(|refused| {
-        let verdict = &refused.evaluation.verdict;
+    let refused = refused_faster(header, &material.study.history, best_ns);
+    let all = refused.into_iter().map(|(time_ns, timed, evaluation)| {
+        let verdict = &evaluation.verdict;
         let evidence = verdict.evidence.iter().map(|(name, value)| format!("{name}={value}"));
         json!({
-            "row": place(refused.evaluation.number),
-            "time_ns": refused.time_ns,
-            "over_winner": best_ns / refused.time_ns,
-            "problems_timed": refused.problems.0,
-            "problems": refused.problems.1,
+            "row": place(evaluation.number),
+            "time_ns": time_ns,
+            "over_winner": best_ns / time_ns,
+            "problems_timed": timed,
+            "problems": header.problems.len(),
             "message": verdict.message,
             "evidence": evidence.collect::<Vec<_>>().join(" "),
-            "repro": repro(header, &refused.evaluation.configuration),
+            "repro": repro(header, &evaluation.configuration),
         })
     });
     all.collect()
