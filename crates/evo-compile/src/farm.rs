@@ -161,10 +161,6 @@ impl CompileFarm {
         queue.jobs.len() + queue.work.iter().filter(|work| **work == LaneWork::Working).count()
     }
 
-    pub fn kind(&self) -> DeviceKind {
-        self.shared.options.kind
-    }
-
     pub fn jobs(&self) -> usize {
         self.lanes.len()
     }

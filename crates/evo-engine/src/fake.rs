@@ -130,7 +130,6 @@ pub(super) struct FakeCompilers {
     pub log: Arc<Mutex<Log>>,
     pub compiling: usize,
     pub trouble: Option<CompileTrouble>,
-    pub idle: bool,
 }
 
 /// What goes wrong with a source that the compilers are given for the n-th time in this run, from 1.
@@ -185,11 +184,7 @@ impl Compilers<FakePrepared> for FakeCompilers {
     }
 
     fn jobs(&self) -> usize {
-        if self.idle { 12 } else { 2 }
-    }
-
-    fn disturb_timing(&self) -> bool {
-        !self.idle
+        2
     }
 
     fn busy_seconds(&self) -> f64 {
@@ -379,7 +374,6 @@ pub(super) struct TestStudy {
     /// How the baseline drifts in the first comparisons.
     pub drifts: Vec<f64>,
     pub trouble: Option<CompileTrouble>,
-    pub idle_compilers: bool,
     pub conditions: Conditions,
     pub name: String,
     pub played: Option<PlayedTime>,
@@ -423,7 +417,6 @@ impl TestStudy {
             options,
             drifts,
             trouble,
-            idle_compilers: false,
             conditions,
             name,
             played,
@@ -541,7 +534,6 @@ impl TestStudy {
                 log: Arc::clone(&log),
                 compiling: 0,
                 trouble: self.trouble.clone(),
-                idle: self.idle_compilers,
             }),
             lanes: self.lanes(script, &log),
             anchors: self.anchors.then(|| FakeJob { label: OWN_ANCHOR.into(), deep: false }),

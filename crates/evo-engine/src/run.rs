@@ -25,7 +25,7 @@ use crate::carry::Inheritance;
 use crate::fleet::Fleet;
 use crate::lane::{LanePool, Task};
 use crate::ports::{Compilers, Inbox, LaneAnswer, LanePart, Message, Recipe};
-use crate::state::{Ending, Flight, Guesses, Ledger, RunClock, Twins};
+use crate::state::{Ending, Flight, Ledger, RunClock, Twins};
 use crate::trouble::{EngineError, RunTrouble, Troubles};
 use crate::variant::Variant;
 use crate::wall::Wall;
@@ -60,7 +60,7 @@ pub struct Engine<'a, R: Recipe> {
     pub(super) ending: Ending,
     pub(super) undone: Undone,
     pub(super) time: TimeKeeping,
-    pub(super) speculation: Speculation,
+    pub(super) ahead: Ahead,
     pub(super) sanitizer: SanitizerWork,
 }
 
@@ -82,13 +82,6 @@ pub(super) struct Undone {
 pub(super) struct TimeKeeping {
     pub clock: RunClock,
     pub wall: Wall,
-}
-
-/// Work that may turn out to be for nothing: variants ahead of the journal, sources ahead of proposals.
-#[derive(Default)]
-pub(super) struct Speculation {
-    pub ahead: Ahead,
-    pub guesses: Guesses,
 }
 
 pub(super) struct SanitizerWork {
@@ -149,7 +142,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
             ending: Ending::default(),
             undone: Undone::default(),
             time: TimeKeeping { clock: RunClock::new(device_at_start, utilization), wall },
-            speculation: Speculation::default(),
+            ahead: Ahead::default(),
             sanitizer: SanitizerWork { is_there: has_sanitizer, tally: None },
         })
     }
@@ -169,7 +162,6 @@ impl<'a, R: Recipe> Engine<'a, R> {
             lane.waits_at_end = self.lanes.is_renewing(at);
             lane.searched = Some(self.lanes.busy_of(at).as_secs_f64());
         }
-        self.give_up_guesses();
         let throughput = self.throughput();
         let reason = self.ending.stop.unwrap_or(StopReason::StrategyDone);
         let mut confirmed = 0;
@@ -196,7 +188,6 @@ impl<'a, R: Recipe> Engine<'a, R> {
         loop {
             let proposed = self.propose()?;
             self.feed_lane()?;
-            self.guess();
             let is_idle = self.flight.variants.is_empty();
             // `proposed == 0` too, because proposals that are refused at once leave nothing in flight.
             if is_idle && proposed == 0 && self.ending.stop.is_some() {
@@ -314,9 +305,8 @@ impl<'a, R: Recipe> Engine<'a, R> {
     pub(super) fn abandon(&mut self, reason: StopReason) {
         self.ending.stop = Some(reason);
         // Compilers that went on would take the host's cores from the timings of the confirmation.
-        self.give_up_guesses();
         self.compilers.cancel();
-        self.speculation.ahead.cancelled();
+        self.ahead.cancelled();
         // The lane decides what has begun. Asking the engine's own list would race with the lane's thread.
         let cancelled = self.lanes.cancel_queued();
         self.fleet.lanes.iter_mut().for_each(|lane| lane.anchoring = 0);

@@ -19,7 +19,6 @@ use crate::carry::standing_of;
 use crate::lane::LaneJob;
 use crate::ports::{CompileAnswer, Message, Recipe, Refused};
 use crate::run::{Engine, TICK};
-use crate::state::is_guess;
 use crate::trouble::{EngineError, RunTrouble, Weight, weigh};
 use crate::variant::{Twin, Variant, code_and_plan};
 
@@ -56,14 +55,7 @@ impl<R: Recipe> Engine<'_, R> {
         let is_limited = self.options.evaluations_max().is_some();
         let lanes = self.lanes.live();
         let useful = self.strategy.useful_on_lanes(lanes);
-        self.speculation.ahead.target(Need {
-            jobs,
-            evaluated,
-            learns: self.strategy.learns(),
-            lanes,
-            is_limited,
-            useful,
-        })
+        self.ahead.target(Need { jobs, evaluated, learns: self.strategy.learns(), lanes, is_limited, useful })
     }
 
     /// As late as they can be busy all the same: what waits here may still be found pointless.
@@ -78,7 +70,7 @@ impl<R: Recipe> Engine<'_, R> {
             let Some(variant) = self.flight.variants.get(&number) else { continue };
             let Some((prepared, _)) = &variant.prepared else { continue };
             self.flight.compiling += 1;
-            self.speculation.ahead.submitted(number, jobs, self.time.wall.elapsed());
+            self.ahead.submitted(number, jobs, self.time.wall.elapsed());
             let configuration = variant.configuration.clone();
             self.observer.observe(&Event::Compiling { number, configuration });
             self.compilers.submit(number, prepared);
@@ -150,10 +142,7 @@ impl<R: Recipe> Engine<'_, R> {
                 waiting.push(number);
                 self.flight.variants.insert(number, variant);
             }
-            Some(Twin::Known { owner, .. }) => {
-                if is_guess(*owner) {
-                    self.speculation.ahead.foreseen();
-                }
+            Some(Twin::Known { .. }) => {
                 self.flight.variants.insert(number, variant);
                 // In flight first, because `built` looks the variant up there.
                 self.built(number, &key)?;
@@ -188,12 +177,9 @@ impl<R: Recipe> Engine<'_, R> {
         number: u64,
         answer: CompileAnswer<R::Binary>,
     ) -> Result<(), EngineError> {
-        if is_guess(number) {
-            return self.guessed(number, answer);
-        }
         // Saturating, because `abandon` sets the count to 0 while answers are under way.
         self.flight.compiling = self.flight.compiling.saturating_sub(1);
-        self.speculation.ahead.answered(number, self.time.wall.elapsed());
+        self.ahead.answered(number, self.time.wall.elapsed());
         self.feed_compilers()?;
         // A full disk is not this variant's fault, and the next variants would fail in the same way.
         if let Some(message) = full_cache(&answer) {
@@ -223,11 +209,6 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     pub(super) fn built(&mut self, number: u64, key: &ContentHash) -> Result<(), EngineError> {
-        if let Some(Twin::Known { owner, .. }) = self.twins.sources.get_mut(key)
-            && is_guess(*owner)
-        {
-            *owner = number;
-        }
         let Some(Twin::Known { owner, answer: (answer, variant_hash) }) = self.twins.sources.get(key) else {
             return Ok(());
         };
@@ -419,7 +400,7 @@ impl<R: Recipe> Engine<'_, R> {
         self.undone.troubles.note_verdict();
         self.ledger.index.insert(evaluation.number, position);
         self.ledger.known.insert(genome.clone());
-        self.speculation.ahead.done(evaluation.device_ms / 1e3);
+        self.ahead.done(evaluation.device_ms / 1e3);
         self.teach(genome.clone(), &evaluation);
         let best = self.improve_standing(&evaluation);
         self.note_cost(&evaluation);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use evo_protocol::device::Telemetry;
 use evo_protocol::evaluation::Evaluation;
-use evo_space::genome::{ContentHash, Genome};
+use evo_space::genome::Genome;
 
 use super::ports::{Recipe, Utilization};
 use super::variant::{Codes, Sources, Variant};
@@ -67,22 +67,6 @@ impl<B> Twins<B> {
     pub(super) fn new() -> Twins<B> {
         Twins { sources: HashMap::new(), codes: HashMap::new() }
     }
-}
-
-/// Tickets of guesses begin here; variants are numbered from 0.
-pub(super) const FIRST_TICKET: u64 = 1 << 63;
-
-#[derive(Debug, Default)]
-pub(super) struct Guesses {
-    /// Under way, by ticket: the source's key, and the hash compiled into the binary.
-    pub running: HashMap<u64, (ContentHash, ContentHash)>,
-    pub made: u64,
-    /// Outcomes known when the strategy was last asked; with no more it would say the same.
-    pub asked_at: Option<usize>,
-}
-
-pub(super) fn is_guess(ticket: u64) -> bool {
-    ticket >= FIRST_TICKET
 }
 
 pub(super) struct Ledger {

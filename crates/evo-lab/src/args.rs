@@ -6,7 +6,6 @@ use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand};
 
 use crate::error::LabError;
-use crate::strategies;
 
 /// Measures how good evo's search strategies are, without a GPU.
 #[derive(Debug, Parser)]
@@ -25,10 +24,10 @@ pub enum LabCommand {
         override_usage = "evo-lab bench-search --strategy <NAME>... --data <DIR|FILE>... [OPTIONS]\n       \
                           evo-lab bench-search --strategy <NAME>... --synthetic [<NAME>...] [OPTIONS]\n       \
                           evo-lab bench-search --judge <FILE>... --data <DIR|FILE>... [OPTIONS]",
-        after_help = "Example: evo-lab bench-search --data recordings/ --strategy genetic,random --runs 100\n         \
-                      evo-lab bench-search --data conv__A100.json.gz --strategy genetic --trace genetic.jsonl.gz\n         \
-                      evo-lab bench-search --data recordings/ --strategy genetic --judge other-tool.jsonl.gz\n         \
-                      evo-lab bench-search --synthetic --evaluations 300 --strategy genetic"
+        after_help = "Example: evo-lab bench-search --data recordings/ --strategy evolve,random --runs 100\n         \
+                      evo-lab bench-search --data conv__A100.json.gz --strategy evolve --trace evolve.jsonl.gz\n         \
+                      evo-lab bench-search --data recordings/ --strategy evolve --judge other-tool.jsonl.gz\n         \
+                      evo-lab bench-search --synthetic --evaluations 300 --strategy evolve"
     )]
     BenchSearch(BenchSearchArgs),
 }
@@ -106,7 +105,8 @@ impl BenchSearchArgs {
     pub(crate) fn known_strategies(&self) -> Result<Vec<&str>, LabError> {
         let mut known: Vec<&str> = Vec::new();
         for name in &self.strategies {
-            strategies::check(name).map_err(|error| LabError::bad_input(&error, Some(error.hint())))?;
+            evo_search::registry::check(name)
+                .map_err(|error| LabError::bad_input(&error, Some(error.hint())))?;
             if !known.contains(&name.as_str()) {
                 known.push(name);
             }

@@ -1,8 +1,8 @@
 //! The laboratory: how good evo's search strategies are, measured without a GPU.
 //!
 //! A strategy is judged on spaces where the best possible result is known. Recorded spaces hold a
-//! measurement of every configuration: `simulate` replays a search on one with a virtual clock, `trace` and
-//! `trace_reader` write and read what searches asked for, and `score` compares runs with random search.
+//! measurement of every configuration: `simulate` replays a search on one with a virtual clock, `traces` writes and reads
+//! what searches asked for, and `score` compares runs with random search.
 //! Synthetic spaces (`synthetic`) are too large to record; formulas with a planted optimum stand in for the
 //! device. `bench_search` is the command that does all of this and prints tables.
 //!
@@ -11,13 +11,10 @@
 pub mod args;
 pub mod bench_search;
 pub mod error;
-mod genetic;
 pub mod score;
 pub mod simulate;
-mod strategies;
 pub mod synthetic;
-pub mod trace;
-pub mod trace_reader;
+pub mod traces;
 
 use std::process::ExitCode;
 
@@ -28,7 +25,6 @@ use crate::args::{LabCli, LabCommand};
 /// The exit code of a wrong command line, as for `evo`.
 const USAGE: u8 = 2;
 
-/// Parses the command line, runs the command and gives the process's exit code.
 pub fn main() -> ExitCode {
     let cli = match LabCli::try_parse() {
         Ok(cli) => cli,

@@ -5,37 +5,30 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 use evo_engine::replay::{Recording, Row};
-use evo_search::registry::UnknownStrategy;
+use evo_search::registry::{self, UnknownStrategy};
 use evo_search::strategy::{Outcome, PriorStudy, Proposal, Strategy};
 use evo_space::genome::Genome;
 use thiserror::Error;
 
-use crate::strategies;
-
 /// The evaluations of one search, in the order in which it was told of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SimulatedRun {
-    /// Row numbers.
     pub evaluations: Vec<u32>,
     /// The strategy's own time before each of them, milliseconds; empty if it is not counted. On lanes, what the clock
     /// that scores passed before each beyond its costs, which may be less than nothing.
     pub overhead_ms: Vec<f64>,
-    /// What several lanes did, if there were any.
     pub lanes: Option<LanesPlayed>,
 }
 
-/// What the lanes of a run did.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LanesPlayed {
     /// The share of their time in which they evaluated.
     pub busy: f64,
-    /// What the run took on them, milliseconds.
     pub simulated_ms: f64,
     /// The strategy's own processor time, milliseconds; 0 if it is not counted.
     pub own_ms: f64,
 }
 
-/// How a run goes.
 #[derive(Clone, Copy, Debug)]
 pub struct SimulationOptions {
     pub seed: u64,
@@ -44,7 +37,6 @@ pub struct SimulationOptions {
     pub overhead: bool,
     /// How much faster than the strategy lanes are: what it works for a second takes this many seconds of theirs.
     pub pace: f64,
-    /// The run ends when the clock has passed this, milliseconds.
     pub until_ms: f64,
 }
 
@@ -65,7 +57,6 @@ pub enum PlayedFlight {
 }
 
 impl PlayedFlight {
-    /// How many may be in flight now.
     fn most(self, search: &dyn Strategy) -> usize {
         match self {
             PlayedFlight::Batch(most) => most,
@@ -76,10 +67,8 @@ impl PlayedFlight {
     }
 }
 
-/// Why a run cannot continue.
 #[derive(Debug, Error)]
 pub enum SimulationError {
-    /// No strategy has this name.
     #[error(transparent)]
     Strategy(#[from] UnknownStrategy),
     /// The strategy proposed a point that was not recorded, which is its mistake.
@@ -97,7 +86,7 @@ pub fn run(
 ) -> Result<SimulatedRun, SimulationError> {
     let mut clock = Clock { options, seen: HashSet::new(), now_ms: 0.0, own_ms: 0.0, all_ms: 0.0 };
     // Making a strategy may count a pool or build models, which is time of its own as well.
-    let mut search = clock.time(|| strategies::create(strategy, &recording.space, options.seed))?;
+    let mut search = clock.time(|| registry::create(strategy, &recording.space, options.seed))?;
     if !prior.is_empty() {
         clock.time(|| search.inherit(prior));
     }
@@ -137,7 +126,6 @@ pub fn run(
     Ok(run)
 }
 
-/// Proposals on their way through compilers and one device, or through lanes.
 #[derive(Default)]
 struct Pipeline<'r> {
     /// When each is compiled, or done on its lane, milliseconds; oldest first.
@@ -147,7 +135,6 @@ struct Pipeline<'r> {
     free_ms: f64,
     /// When the strategy is done with its work for lanes.
     worked_ms: f64,
-    /// What all lanes worked or are going to.
     lanes_ms: f64,
 }
 
@@ -188,14 +175,12 @@ impl<'r> Pipeline<'r> {
         self.lanes_ms - rest.sum::<f64>()
     }
 
-    /// What so many lanes did until now.
     fn played(&self, lanes: usize, own_ms: f64) -> LanesPlayed {
         let busy = self.lanes_worked_ms() / (lanes as f64 * self.free_ms);
         LanesPlayed { busy, simulated_ms: self.free_ms, own_ms }
     }
 }
 
-/// The virtual clock of a run.
 struct Clock {
     options: SimulationOptions,
     seen: HashSet<usize>,
@@ -207,7 +192,6 @@ struct Clock {
 }
 
 impl Clock {
-    /// Runs the strategy's code and adds its time.
     fn time<T>(&mut self, work: impl FnOnce() -> T) -> T {
         if !self.options.overhead {
             return work();
@@ -285,15 +269,15 @@ mod tests {
     #[test]
     fn a_run_ends_with_the_evaluation_that_passes_the_limit() {
         let recording = invented();
-        let run = check("genetic", options(50_000.0, 1));
+        let run = check("evolve", options(50_000.0, 1));
         let cost = |rows: &[u32]| -> f64 {
             rows.iter().map(|row| recording.rows()[*row as usize].cost.total_ms()).sum()
         };
         let (_, before) = run.evaluations.split_last().unwrap();
         assert!(cost(before) <= 50_000.0 && cost(&run.evaluations) > 50_000.0);
         assert!(run.overhead_ms.is_empty());
-        assert_eq!(check("genetic", options(50_000.0, 1)), run);
-        assert_eq!(check("genetic", options(0.0, 1)).evaluations.len(), 1);
+        assert_eq!(check("evolve", options(50_000.0, 1)), run);
+        assert_eq!(check("evolve", options(0.0, 1)).evaluations.len(), 1);
     }
 
     #[test]
@@ -307,7 +291,7 @@ mod tests {
     fn what_is_in_flight_changes_when_a_strategy_learns_not_what_is_answered() {
         let [one, four] = [1, 4].map(|batch| check("random", options(50_000.0, batch)));
         assert_eq!(one, four);
-        let [one, four] = [1, 4].map(|batch| check("genetic", options(50_000.0, batch)));
+        let [one, four] = [1, 4].map(|batch| check("evolve", options(50_000.0, batch)));
         assert_ne!(one, four);
     }
 
@@ -354,7 +338,7 @@ mod tests {
 
     #[test]
     fn the_own_time_of_a_strategy_passes_on_the_clock() {
-        let run = check("genetic", SimulationOptions { overhead: true, ..options(20_000.0, 1) });
+        let run = check("evolve", SimulationOptions { overhead: true, ..options(20_000.0, 1) });
         assert_eq!(run.overhead_ms.len(), run.evaluations.len());
         assert!(run.overhead_ms.iter().all(|time| *time >= 0.0) && run.overhead_ms.iter().sum::<f64>() > 0.0);
     }

@@ -1,4 +1,4 @@
-//! One suite for every strategy and for the ablations with one model: what the engine relies on.
+//! One suite for every strategy: what the engine relies on.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use evo_space::genome::Genome;
 use evo_space::space::SearchSpace;
 use evo_space::{Limits, RelaxLimits};
 
-use super::registry;
+use super::registry::{self, names};
 use super::strategy::{Outcome, Proposal, Strategy};
 use crate::strategy::Origin;
 
@@ -33,11 +33,7 @@ fn failure(genome: &Genome) -> Outcome {
 }
 
 fn make<'a>(name: &str, space: &'a SearchSpace, seed: u64) -> Box<dyn Strategy + 'a> {
-    registry::create_any(name, space, seed).expect("a known name")
-}
-
-fn names() -> impl Iterator<Item = &'static str> {
-    registry::names().chain(["surrogate_trees", "surrogate_process"])
+    registry::create(name, space, seed).expect("a known name")
 }
 
 fn each(check: impl Fn(&str, &SearchSpace)) {

@@ -141,13 +141,6 @@ pub trait Strategy {
         self.useful_in_flight().saturating_mul(lanes.max(1))
     }
 
-    /// Up to `n` points that it would propose next as things stand, most likely first. Asking changes nothing of what it
-    /// proposes. An engine may compile them while compilers idle: a point that is then proposed is ready at once, and
-    /// was still chosen with everything known. None from strategies that cannot tell.
-    fn likely(&self, _n: usize) -> Vec<Genome> {
-        Vec::new()
-    }
-
     /// Whether the strategy has nothing left to propose, whatever it is told.
     fn is_done(&self) -> bool;
 }

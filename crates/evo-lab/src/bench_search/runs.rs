@@ -1,16 +1,22 @@
-//! All runs of all strategies on all spaces, several at a time.
+//! All runs of all strategies on all spaces, several at a time, each on one core, with their progress on stderr.
+
+use std::fmt::Display;
+use std::io::IsTerminal;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use evo_engine::replay::Recording;
 use evo_search::registry;
 use evo_search::strategy::PriorStudy;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use super::data::ScoredSpace;
-use super::parallel;
 use crate::args::BenchSearchArgs;
 use crate::error::LabError;
 use crate::simulate::{self, PlayedFlight, SimulatedRun, SimulationError, SimulationOptions};
 
-/// The evaluations of every run of ours.
 pub struct Runs {
     spaces: usize,
     runs: usize,
@@ -35,7 +41,7 @@ impl Runs {
             let place = (strategy * spaces.len() + space) * runs + run;
             one(arguments, names[strategy], &spaces[space], earlier, run).map(|simulated| (place, simulated))
         };
-        let mut all = parallel::each(names.len() * spaces.len() * runs, arguments.jobs, work)?;
+        let mut all = each(names.len() * spaces.len() * runs, arguments.jobs, work)?;
         all.sort_by_key(|(place, _)| *place);
         let all = all.into_iter().map(|(_, simulated)| simulated).collect();
         Ok(Runs { spaces: spaces.len(), runs, all })
@@ -85,4 +91,90 @@ fn earlier_study(
     let run = simulate::run(&earlier.recording, registry::FULL, &[], options)?;
     let rows = run.evaluations.iter().map(|row| *row as usize);
     Ok(earlier.recording.study(rows, &today.space))
+}
+
+/// Where stderr is not a terminal, a line of progress is printed at most this often.
+const PLAIN_EVERY: Duration = Duration::from_secs(5);
+
+/// Does `work` for each number below `count`, with as many threads as `jobs` says (by default one per core). Gives
+/// the results in order of number, or the first error.
+pub fn each<T, E>(
+    count: usize,
+    jobs: Option<usize>,
+    work: impl Fn(usize) -> Result<T, E> + Sync,
+) -> Result<Vec<T>, LabError>
+where
+    T: Send,
+    E: Display + Send,
+{
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let talk = ProgressTalk::new(count);
+    let results = Mutex::new((0..count).map(|_| None).collect::<Vec<Option<T>>>());
+    let (next, failure) = (AtomicUsize::new(0), Mutex::new(None::<E>));
+    let worker = || {
+        while let number = next.fetch_add(1, Ordering::Relaxed)
+            && number < count
+        {
+            match work(number) {
+                Ok(result) => results.lock().expect("no holder panics")[number] = Some(result),
+                Err(error) => {
+                    // No thread begins another piece of work.
+                    next.store(count, Ordering::Relaxed);
+                    failure.lock().expect("no holder panics").get_or_insert(error);
+                }
+            }
+            talk.step();
+        }
+    };
+    thread::scope(|scope| -> Result<(), LabError> {
+        for _ in 0..jobs.unwrap_or(cores).min(count) {
+            // A pool of one thread: a strategy that uses rayon must stay on the core of its run, or its own time,
+            // which is part of the score, would depend on what runs beside it.
+            let core = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+            let core = core.map_err(LabError::internal)?;
+            let worker = &worker;
+            scope.spawn(move || core.install(worker));
+        }
+        Ok(())
+    })?;
+    talk.finish();
+    if let Some(error) = failure.into_inner().expect("no holder panics") {
+        return Err(LabError::internal(error));
+    }
+    Ok(results.into_inner().expect("no holder panics").into_iter().flatten().collect())
+}
+
+/// Progress on stderr: a bar on a terminal, else a line now and then.
+struct ProgressTalk {
+    bar: Option<ProgressBar>,
+    count: usize,
+    start: Instant,
+    /// Runs done, and when that was last said.
+    state: Mutex<(usize, Instant)>,
+}
+
+impl ProgressTalk {
+    fn new(count: usize) -> ProgressTalk {
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs  {elapsed} of about {duration}")
+            .expect("a valid template");
+        let bar = std::io::stderr().is_terminal().then(|| ProgressBar::new(count as u64).with_style(style));
+        ProgressTalk { bar, count, start: Instant::now(), state: Mutex::new((0, Instant::now())) }
+    }
+
+    fn step(&self) {
+        let mut state = self.state.lock().expect("no holder panics");
+        state.0 += 1;
+        if let Some(bar) = &self.bar {
+            bar.set_position(state.0 as u64);
+        } else if state.1.elapsed() >= PLAIN_EVERY {
+            state.1 = Instant::now();
+            eprintln!("{}/{} runs, {:.0} s", state.0, self.count, self.start.elapsed().as_secs_f64());
+        }
+    }
+
+    fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
 }

@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::parallel;
-use super::results::{OwnTime, own_time_object, own_time_text};
-use super::table::share;
+use super::results::{OwnTime, own_time_object, own_time_text, share};
+use super::runs::each;
 use crate::args::BenchSearchArgs;
 use crate::error::LabError;
 use crate::synthetic::{self, OPTIMUM_NS, Synthetic, SyntheticOptions, SyntheticRun};
@@ -26,7 +25,6 @@ pub fn answer(arguments: &BenchSearchArgs, names: &[String]) -> Result<String, L
 /// The strategy that the others are compared with.
 const YARDSTICK: &str = "random";
 
-/// All strategies on all spaces.
 struct SyntheticComparison {
     spaces: Vec<Synthetic>,
     /// Evaluations after which results are shown.
@@ -34,15 +32,12 @@ struct SyntheticComparison {
     results: Vec<SyntheticResult>,
 }
 
-/// How one strategy did.
 struct SyntheticResult {
-    /// Its name.
     strategy: String,
     spaces: Vec<SyntheticSpaceResult>,
     time: Option<OwnTime>,
 }
 
-/// How it did on one space.
 struct SyntheticSpaceResult {
     /// The best over the optimum at each stage.
     stages: [Quartiles; 3],
@@ -52,7 +47,6 @@ struct SyntheticSpaceResult {
     time: Option<OwnTime>,
 }
 
-/// Quartiles over runs of the best time over the optimum. Infinite while a run has met only failures.
 #[derive(Clone, Copy)]
 struct Quartiles {
     low: f64,
@@ -71,7 +65,6 @@ impl Quartiles {
 }
 
 impl SyntheticResult {
-    /// The geometric mean of the medians at a stage.
     fn mean(&self, stage: usize) -> f64 {
         let logarithms = self.spaces.iter().map(|on| on.stages[stage].median.ln());
         (logarithms.sum::<f64>() / self.spaces.len() as f64).exp()
@@ -84,7 +77,6 @@ impl SyntheticResult {
     }
 }
 
-/// The named spaces without repetitions, or all.
 fn open(names: &[String]) -> Result<Vec<Synthetic>, LabError> {
     let all: Vec<String> = synthetic::names().map(str::to_string).collect();
     let names = if names.is_empty() { &all } else { names };
@@ -99,7 +91,6 @@ fn open(names: &[String]) -> Result<Vec<Synthetic>, LabError> {
     Ok(spaces)
 }
 
-/// Runs each strategy on each space and compares them.
 fn compare(
     arguments: &BenchSearchArgs,
     spaces: Vec<Synthetic>,
@@ -115,7 +106,7 @@ fn compare(
         let options = SyntheticOptions { seed, batch: arguments.batch, evaluations };
         synthetic::run(&spaces[space], strategies[strategy], options)
     };
-    let all = parallel::each(strategies.len() * spaces.len() * runs, arguments.jobs, one)?;
+    let all = each(strategies.len() * spaces.len() * runs, arguments.jobs, one)?;
     let of = |strategy: usize, space: usize| &all[(strategy * spaces.len() + space) * runs..][..runs];
     let yardstick = strategies.iter().position(|name| *name == YARDSTICK).expect("the command adds it");
     // Early, middle and late: a strategy can be ahead at one stage and behind at another.
@@ -143,7 +134,6 @@ fn compare(
     Ok(SyntheticComparison { results, stages, spaces })
 }
 
-/// The whole answer.
 fn text(comparison: &SyntheticComparison) -> String {
     let names = comparison.results.iter().map(|result| result.strategy.len());
     let width = names.max().unwrap_or(0).max(8);
@@ -210,7 +200,6 @@ fn number(ratio: f64) -> String {
     if ratio.is_finite() { format!("{ratio:.3}") } else { "-".to_string() }
 }
 
-/// The whole answer: one object.
 fn object(arguments: &BenchSearchArgs, comparison: &SyntheticComparison) -> Value {
     let spaces = comparison.spaces.iter().map(|space| {
         let about = json!({

@@ -9,41 +9,34 @@ use evo_space::value::Value;
 /// What a point loses against the optimum, one number of at least 0 for each cause; or how it fails.
 pub(super) type Losses = Result<Vec<f64>, VerdictClass>;
 
-/// A space of the set.
 pub(super) struct Definition {
     pub name: &'static str,
     /// What is hard about it, in half a sentence.
     pub about: &'static str,
-    /// Its space file.
     pub text: fn() -> String,
     /// The values of the planted point in declared order, separated by spaces.
     pub planted: fn() -> String,
     pub losses: fn(&Point) -> Losses,
 }
 
-/// The values of a point by name.
 pub(super) struct Point<'a> {
     parameters: &'a [Parameter],
     positions: &'a [u16],
 }
 
 impl<'a> Point<'a> {
-    /// A point of a space with these parameters.
     pub fn new(parameters: &'a [Parameter], genome: &'a Genome) -> Point<'a> {
         Point { parameters, positions: genome.positions() }
     }
 
-    /// A number, or 1 and 0 for a boolean.
     pub fn number(&self, name: &str) -> f64 {
         self.value(name).as_float().expect("formulas calculate with numbers only")
     }
 
-    /// Several numbers.
     pub fn numbers<const N: usize>(&self, names: [&str; N]) -> [f64; N] {
         names.map(|name| self.number(name))
     }
 
-    /// Whether a text or a boolean is this.
     pub fn is(&self, name: &str, value: &str) -> bool {
         matches!(self.value(name), Value::Text(text) if **text == *value)
     }
@@ -65,12 +58,10 @@ pub(super) fn octaves(actual: f64, wanted: f64) -> f64 {
     (actual / wanted).log2().abs()
 }
 
-/// How much of `wanted` is missing.
 pub(super) fn shortage(actual: f64, wanted: f64) -> f64 {
     (wanted - actual).max(0.0)
 }
 
-/// How much `actual` is over the limit.
 pub(super) fn excess(actual: f64, limit: f64) -> f64 {
     (actual - limit).max(0.0)
 }

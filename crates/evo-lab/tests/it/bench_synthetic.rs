@@ -6,7 +6,7 @@ use crate::program::bench_search;
 
 #[test]
 fn tables_compare_strategies_on_each_space_and_over_all() {
-    let arguments = ["--synthetic", "switches,hidden_limits,switches", "--strategy", "genetic"];
+    let arguments = ["--synthetic", "switches,hidden_limits,switches", "--strategy", "exhaustive"];
     let rest = ["--runs", "3", "--evaluations", "30", "--no-overhead"];
     let (code, stdout, stderr) = bench_search(&[arguments, rest[..4].try_into().unwrap()].concat());
     assert_eq!((code, stdout.contains(" ms, ")), (0, true), "{stderr}");
@@ -37,7 +37,7 @@ fn tables_compare_strategies_on_each_space_and_over_all() {
 fn answers_for_programs_depend_on_the_seed_alone() {
     let answer = |seed: &str, jobs: &str| -> Value {
         let arguments =
-            ["--synthetic", "deceptive", "mostly_irrelevant", "--strategy", "genetic,random", "--json"];
+            ["--synthetic", "deceptive", "mostly_irrelevant", "--strategy", "exhaustive,random", "--json"];
         let rest = ["--runs", "5", "--evaluations", "60", "--no-overhead", "--seed", seed, "--jobs", jobs];
         let (code, stdout, stderr) = bench_search(&[&arguments[..], &rest[..]].concat());
         assert_eq!(code, 0, "{stderr}");
@@ -48,7 +48,7 @@ fn answers_for_programs_depend_on_the_seed_alone() {
     assert_ne!(first["strategies"], answer("2", "2")["strategies"]);
     assert_eq!(first["evaluations"], serde_json::json!([6, 20, 60]));
     assert!(first["spaces"]["mostly_irrelevant"]["valid"].as_str().unwrap().len() > 20);
-    for strategy in ["genetic", "random"] {
+    for strategy in ["exhaustive", "random"] {
         let strategy = &first["strategies"][strategy];
         assert_eq!((&strategy["runs"], &strategy["own_time"]), (&10.into(), &Value::Null));
         for space in ["deceptive", "mostly_irrelevant"] {

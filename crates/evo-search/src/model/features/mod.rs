@@ -39,14 +39,9 @@ pub struct Features {
 
 impl Features {
     pub fn new(space: &SearchSpace) -> Features {
-        Features::with_options(space, FeatureOptions::default())
-    }
-
-    pub fn with_options(space: &SearchSpace, options: FeatureOptions) -> Features {
         let numbers = Numbers::new(space.parameters());
         let candidates = Candidates::new(space, &numbers, sample(space));
-        let trees = candidates.for_trees(options);
-        let process = candidates.for_process(options);
+        let (trees, process) = (candidates.for_trees(), candidates.for_process());
         let scales: Vec<ColumnScale> = trees.iter().map(|column| column.scale().clone()).collect();
         Features { numbers, trees, process, scales: scales.into() }
     }
@@ -106,21 +101,10 @@ fn sample(space: &SearchSpace) -> Vec<Genome> {
     space.sample_distinct(wanted, &mut seeded(0))
 }
 
-#[derive(Clone, Copy, Debug)]
-pub struct FeatureOptions {
-    /// Most sub-expressions of constraints, for trees.
-    pub expressions: usize,
-    /// Most products and quotients of pairs, for trees.
-    pub pairs: usize,
-    /// Most sub-expressions of constraints, for a process.
-    pub process_expressions: usize,
-}
-
-impl Default for FeatureOptions {
-    fn default() -> FeatureOptions {
-        FeatureOptions { expressions: 32, pairs: 112, process_expressions: 4 }
-    }
-}
+/// Most sub-expressions of constraints for trees, products and quotients of pairs, and sub-expressions for a process.
+const EXPRESSIONS: usize = 32;
+const PAIRS: usize = 112;
+const PROCESS_EXPRESSIONS: usize = 4;
 
 /// Largest table over the positions of a feature's parameters.
 const TABLE_MAX: usize = 1 << 16;
@@ -287,25 +271,25 @@ impl<'a> Candidates<'a> {
         Candidates { space, numbers, domains, sizes, sample, expressions: expressions(space) }
     }
 
-    pub fn for_trees(&self, options: FeatureOptions) -> Vec<Column> {
+    fn for_trees(&self) -> Vec<Column> {
         // In order of worth: of features that order the points alike, the first one stays.
         let mut known = HashSet::new();
         let mut chosen = self.new_ones(self.parameters(), &mut known, usize::MAX);
         chosen.extend(self.new_ones(self.indicators(), &mut known, usize::MAX));
-        chosen.extend(self.new_ones(self.expressions.clone(), &mut known, options.expressions));
-        chosen.extend(self.new_ones(self.pairs(), &mut known, options.pairs));
+        chosen.extend(self.new_ones(self.expressions.clone(), &mut known, EXPRESSIONS));
+        chosen.extend(self.new_ones(self.pairs(), &mut known, PAIRS));
         self.columns(chosen)
     }
 
     /// Parameters (texts by their values), and the first few sub-expressions of several parameters.
-    pub fn for_process(&self, options: FeatureOptions) -> Vec<Column> {
+    fn for_process(&self) -> Vec<Column> {
         let mut known = HashSet::new();
         // The order of texts means nothing to a smooth function. They are seen by their indicators only.
         let numeric = self.parameters().into_iter().filter(|formula| !self.is_text(formula.slots()[0]));
         let mut chosen = self.new_ones(numeric, &mut known, usize::MAX);
         chosen.extend(self.new_ones(self.indicators(), &mut known, usize::MAX));
         let several = self.expressions.iter().filter(|formula| formula.slots().len() > 1).cloned();
-        chosen.extend(self.new_ones(several, &mut known, options.process_expressions));
+        chosen.extend(self.new_ones(several, &mut known, PROCESS_EXPRESSIONS));
         self.columns(chosen)
     }
 

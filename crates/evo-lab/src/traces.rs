@@ -1,42 +1,42 @@
-//! Reads traces of any tool: what each run asked for, as rows of a recording.
+//! Traces: what each run of a search asked for, one line of JSON per run. The auto-tuning community's scorers read what is
+//! written here, and any tool's traces are read as rows of a recording.
 //!
 //! Tools write an evaluation as a row number, as a list of values in the order of the parameters, or as an object
 //! from parameter to value. A configuration that the space does not allow was never measured, so it costs no time
 //! and is only counted.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use evo_engine::replay::Recording;
 use evo_space::genome::Genome;
 use evo_space::space::Parameter;
 use evo_space::value::Value;
+use flate2::Compression;
 use flate2::read::MultiGzDecoder;
-use serde::Deserialize;
+use flate2::write::GzEncoder;
+use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use thiserror::Error;
 
 use crate::simulate::SimulatedRun;
 
-/// The first bytes of a gzip stream.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// The tool of a line that names none.
 const UNNAMED_TOOL: &str = "tool";
 
 /// One run of one tool on one space, as its line gives it.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TracedRun {
     #[serde(default = "unnamed")]
     pub tool: String,
-    /// The space: `kernel__gpu`.
     pub dataset: String,
     /// Which run of the tool on the space; `None` if the line does not say.
     #[serde(default)]
     pub run: Option<u64>,
     evals: Vec<Json>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Overhead::is_unknown")]
     overhead_ms: Overhead,
     /// Line of the file, from 1.
     #[serde(skip)]
@@ -48,7 +48,7 @@ fn unnamed() -> String {
 }
 
 /// The tool's own time before its evaluations, milliseconds.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "`overhead_ms` is neither a number nor a list of numbers")]
 enum Overhead {
     #[default]
@@ -57,34 +57,37 @@ enum Overhead {
     List(Vec<f64>),
 }
 
-/// Why a trace cannot be judged.
 #[derive(Debug, Error)]
-pub enum TraceReadError {
-    /// The file cannot be opened or read.
+pub enum TraceError {
+    #[error("cannot write the trace `{}`", path.display())]
+    Write { path: PathBuf, source: io::Error },
     #[error("cannot read the trace `{}`", path.display())]
     Read { path: PathBuf, source: io::Error },
-    /// A line is not a run.
     #[error("cannot judge the trace `{}`: line {line}: {fault}", path.display())]
     Line { path: PathBuf, line: usize, fault: LineFault },
 }
 
-impl TraceReadError {
-    /// What a person can do about it.
+impl Overhead {
+    fn is_unknown(&self) -> bool {
+        *self == Overhead::Unknown
+    }
+}
+
+impl TraceError {
     pub fn hint(&self) -> Option<&str> {
         match self {
-            TraceReadError::Read { .. } => Some("a trace is a file of JSON lines, as `--trace` writes it"),
-            TraceReadError::Line { fault, .. } => fault.hint.as_deref(),
+            TraceError::Write { .. } => None,
+            TraceError::Read { .. } => Some("a trace is a file of JSON lines, as `--trace` writes it"),
+            TraceError::Line { fault, .. } => fault.hint.as_deref(),
         }
     }
 }
 
-/// What is wrong with a line, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("{cause}")]
 pub struct LineFault {
     /// Lower case, present tense.
     pub cause: String,
-    /// How to fix it, if that is known.
     pub hint: Option<String>,
 }
 
@@ -99,15 +102,15 @@ impl LineFault {
 }
 
 /// Reads all runs of a file, compressed or not.
-pub fn read(path: &Path) -> Result<Vec<TracedRun>, TraceReadError> {
-    let trouble = |source| TraceReadError::Read { path: path.into(), source };
+pub fn read(path: &Path) -> Result<Vec<TracedRun>, TraceError> {
+    let trouble = |source| TraceError::Read { path: path.into(), source };
     let mut file = BufReader::new(File::open(path).map_err(trouble)?);
     // By content, because other tools name their files as they like.
     let compressed = file.fill_buf().map_err(trouble)?.starts_with(&GZIP_MAGIC);
     let text: Box<dyn Read> = if compressed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
     let mut runs = Vec::new();
     for (at, line) in BufReader::new(text).lines().enumerate() {
-        let at_line = |fault| TraceReadError::Line { path: path.into(), line: at + 1, fault };
+        let at_line = |fault| TraceError::Line { path: path.into(), line: at + 1, fault };
         let line = line.map_err(|error| at_line(unreadable(&error, compressed)))?;
         if line.trim().is_empty() {
             continue;
@@ -141,9 +144,25 @@ pub struct ResolvedRun {
 }
 
 impl TracedRun {
+    /// A run of ours.
+    pub fn of(tool: &str, dataset: &str, run: usize, simulated: &SimulatedRun) -> TracedRun {
+        let SimulatedRun { evaluations, overhead_ms, .. } = simulated;
+        TracedRun {
+            tool: tool.to_string(),
+            dataset: dataset.to_string(),
+            run: Some(run as u64),
+            evals: evaluations.iter().map(|row| Json::from(*row)).collect(),
+            overhead_ms: match overhead_ms.as_slice() {
+                [] => Overhead::Unknown,
+                times => Overhead::List(times.to_vec()),
+            },
+            line: 0,
+        }
+    }
+
     /// The run on its recording. An illegal evaluation is dropped together with the tool's time before it.
-    pub fn on(&self, recording: &Recording, path: &Path) -> Result<ResolvedRun, TraceReadError> {
-        let fail = |fault| TraceReadError::Line { path: path.into(), line: self.line, fault };
+    pub fn on(&self, recording: &Recording, path: &Path) -> Result<ResolvedRun, TraceError> {
+        let fail = |fault| TraceError::Line { path: path.into(), line: self.line, fault };
         let overhead = self.overhead().map_err(fail)?;
         let mut resolved = ResolvedRun::default();
         for (at, asked) in self.evals.iter().enumerate() {
@@ -185,7 +204,6 @@ fn in_evaluation(at: usize, fault: LineFault) -> LineFault {
     LineFault { cause: format!("evaluation {at}: {}", fault.cause), ..fault }
 }
 
-/// The row of an evaluation; `None` if the space does not allow it.
 fn row(asked: &Json, recording: &Recording) -> Result<Option<u32>, LineFault> {
     let parameters = recording.space.parameters();
     let values: Vec<Option<Value>> = match asked {
@@ -222,13 +240,52 @@ fn value(given: &Json) -> Option<Value> {
     Value::deserialize(given).ok()
 }
 
+/// A trace file being written, compressed if its name ends in `.gz`.
+pub struct TraceWriter {
+    path: PathBuf,
+    out: Out,
+}
+
+enum Out {
+    Plain(BufWriter<File>),
+    Compressed(GzEncoder<BufWriter<File>>),
+}
+
+impl TraceWriter {
+    pub fn create(path: &Path) -> Result<TraceWriter, TraceError> {
+        let file = File::create(path).map_err(|source| TraceError::Write { path: path.into(), source })?;
+        let plain = BufWriter::new(file);
+        let compressed = path.extension().is_some_and(|extension| extension == "gz");
+        let out = if compressed {
+            Out::Compressed(GzEncoder::new(plain, Compression::default()))
+        } else {
+            Out::Plain(plain)
+        };
+        Ok(TraceWriter { path: path.into(), out })
+    }
+
+    pub fn write(&mut self, run: &TracedRun) -> Result<(), TraceError> {
+        let mut text = serde_json::to_vec(run).expect("numbers and strings have a JSON form");
+        text.push(b'\n');
+        let written = match &mut self.out {
+            Out::Plain(out) => out.write_all(&text),
+            Out::Compressed(out) => out.write_all(&text),
+        };
+        written.map_err(|source| TraceError::Write { path: self.path.clone(), source })
+    }
+
+    pub fn finish(self) -> Result<(), TraceError> {
+        let flushed = match self.out {
+            Out::Plain(mut out) => out.flush(),
+            // Not left to `drop`, which would swallow the error of a full disk.
+            Out::Compressed(out) => out.finish().and_then(|mut out| out.flush()),
+        };
+        flushed.map_err(|source| TraceError::Write { path: self.path, source })
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
-
     use super::*;
 
     fn invented() -> Recording {
@@ -236,7 +293,6 @@ mod tests {
         Recording::open(Path::new(path)).unwrap()
     }
 
-    /// Reads a text as a trace on the invented recording; errors without the file's name.
     fn check(text: &str) -> Result<Vec<ResolvedRun>, String> {
         check_bytes(text.as_bytes())
     }
@@ -312,5 +368,46 @@ mod tests {
         let missing = read(Path::new("/nonexistent/trace")).unwrap_err();
         assert_eq!(missing.to_string(), "cannot read the trace `/nonexistent/trace`");
         assert!(missing.hint().is_some_and(|hint| hint.contains("JSON lines")), "{missing}");
+    }
+
+    fn traced(overhead_ms: &[f64]) -> TracedRun {
+        let (evaluations, overhead_ms) = (vec![812, 95], overhead_ms.to_vec());
+        TracedRun::of(
+            "random",
+            "stencil__invented",
+            3,
+            &SimulatedRun { evaluations, overhead_ms, lanes: None },
+        )
+    }
+
+    const TEXT: &str = "{\"tool\":\"random\",\"dataset\":\"stencil__invented\",\"run\":3,\"evals\":[812,95],\"overhead_ms\":[0.5,1.25]}\n\
+         {\"tool\":\"random\",\"dataset\":\"stencil__invented\",\"run\":3,\"evals\":[812,95]}\n";
+
+    #[test]
+    fn traces_are_lines_and_compressed_on_request() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["trace.jsonl", "trace.jsonl.gz"] {
+            let path = folder.path().join(name);
+            let mut writer = TraceWriter::create(&path).unwrap();
+            writer.write(&traced(&[0.5, 1.25])).unwrap();
+            writer.write(&traced(&[])).unwrap();
+            writer.finish().unwrap();
+            let bytes = std::fs::read(&path).unwrap();
+            let mut text = String::new();
+            if name.ends_with(".gz") {
+                flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap();
+            } else {
+                text = String::from_utf8(bytes).unwrap();
+            }
+            assert_eq!(text, TEXT);
+        }
+        let read: Vec<TracedRun> = TEXT.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(read, [traced(&[0.5, 1.25]), traced(&[])]);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named() {
+        let error = TraceWriter::create(Path::new("/nonexistent/trace.jsonl")).err().expect("refused");
+        assert_eq!(error.to_string(), "cannot write the trace `/nonexistent/trace.jsonl`");
     }
 }

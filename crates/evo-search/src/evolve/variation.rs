@@ -1,5 +1,5 @@
-//! Children of a population by one of six operators, from a step of one gene to a difference between two
-//! members.
+//! The best points so far, and children of them by one of six operators, from a step of one gene to a difference between
+//! two members.
 //!
 //! Results may be invalid; the caller repairs them.
 //!
@@ -12,71 +12,80 @@ use evo_space::space::SearchSpace;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use crate::population::Population;
 use crate::strategy::Origin;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Variation {
-    Step,
-    Mutation,
-    Double,
-    Crossover,
-    Pool,
-    Drift,
-}
+/// A child of `parent`, valid or not; `None` if the population is too small for the operator.
+type Vary = fn(&SearchSpace, &Population, parent: &Genome, &mut ChaCha8Rng) -> Option<Genome>;
 
 /// All operators. A bandit knows each by its position, so their order decides what a seed draws.
-pub const VARIATIONS: [Variation; 6] = [
-    Variation::Step,
-    Variation::Mutation,
-    Variation::Double,
-    Variation::Crossover,
-    Variation::Pool,
-    Variation::Drift,
+pub(super) const VARIATIONS: [(Origin, Vary); 6] = [
+    (Origin::Step, |space, _, parent, rng| Some(step(space, parent, rng))),
+    (Origin::Mutation, |space, _, parent, rng| Some(random_gene(space, parent, rng))),
+    (Origin::Double, |space, _, parent, rng| {
+        let first = random_gene(space, parent, rng);
+        Some(if rng.random_bool(0.5) { random_gene(space, &first, rng) } else { step(space, &first, rng) })
+    }),
+    (Origin::Crossover, |_, population, parent, rng| {
+        Some(crossover(parent, &population.pick(GREED, rng)?.genome, rng))
+    }),
+    (Origin::Pool, |_, population, parent, rng| Some(pool(parent, &population.members, rng))),
+    (Origin::Drift, |space, population, parent, rng| {
+        let (first, second) = (population.any(rng)?, population.any(rng)?);
+        let better_first = first.objective <= second.objective;
+        let (better, worse) = if better_first { (first, second) } else { (second, first) };
+        Some(drift(space, parent, &better.genome, &worse.genome, rng))
+    }),
 ];
 
 const GREED: f64 = 0.4;
 
-impl Variation {
-    pub fn origin(self) -> Origin {
-        match self {
-            Variation::Step => Origin::Step,
-            Variation::Mutation => Origin::Mutation,
-            Variation::Double => Origin::Double,
-            Variation::Crossover => Origin::Crossover,
-            Variation::Pool => Origin::Pool,
-            Variation::Drift => Origin::Drift,
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Member {
+    pub(super) objective: f64,
+    /// How many points had worked before it; the earlier of two equal objectives ranks first.
+    pub(super) arrival: u64,
+    pub(super) genome: Genome,
+}
+
+/// Members in order of objective; among equals, earlier ones come first.
+#[derive(Debug)]
+pub(super) struct Population {
+    members: Vec<Member>,
+    capacity: usize,
+}
+
+impl Population {
+    pub(super) fn new(capacity: usize) -> Population {
+        Population { members: Vec::with_capacity(capacity + 1), capacity }
+    }
+
+    pub(super) fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Adds a point unless it is a member already. The worst member leaves if there are too many.
+    pub(super) fn insert(&mut self, member: Member) {
+        let before =
+            |own: &Member| own.objective.total_cmp(&member.objective).then(own.arrival.cmp(&member.arrival));
+        // Arrival breaks ties: a point that comes back from memory takes the place that it had.
+        let at = self.members.partition_point(|own| before(own).is_lt());
+        if at < self.capacity && self.members.iter().all(|own| own.genome != member.genome) {
+            self.members.insert(at, member);
+            self.members.truncate(self.capacity);
         }
     }
 
-    /// A child of `parent`, valid or not; `None` if the population is too small for the operator.
-    pub fn child(
-        self,
-        space: &SearchSpace,
-        population: &Population,
-        parent: &Genome,
-        rng: &mut ChaCha8Rng,
-    ) -> Option<Genome> {
-        Some(match self {
-            Variation::Step => step(space, parent, rng),
-            Variation::Mutation => random_gene(space, parent, rng),
-            Variation::Double => {
-                let first = random_gene(space, parent, rng);
-                if rng.random_bool(0.5) { random_gene(space, &first, rng) } else { step(space, &first, rng) }
-            }
-            Variation::Crossover => crossover(parent, &population.pick(GREED, rng)?.genome, rng),
-            Variation::Pool => {
-                let genomes: Vec<&Genome> =
-                    population.members().iter().map(|member| &member.genome).collect();
-                pool(parent, &genomes, rng)
-            }
-            Variation::Drift => {
-                let (first, second) = (population.any(rng)?, population.any(rng)?);
-                let better_first = first.objective <= second.objective;
-                let (better, worse) = if better_first { (first, second) } else { (second, first) };
-                drift(space, parent, &better.genome, &worse.genome, rng)
-            }
-        })
+    /// Draws a member by rank: each, best first, is taken with chance `greed`, and a uniform one if none was.
+    pub(super) fn pick(&self, greed: f64, rng: &mut ChaCha8Rng) -> Option<&Member> {
+        self.members.iter().find(|_| rng.random_bool(greed)).or_else(|| self.any(rng))
+    }
+
+    fn any(&self, rng: &mut ChaCha8Rng) -> Option<&Member> {
+        if self.members.is_empty() {
+            None
+        } else {
+            Some(&self.members[rng.random_range(0..self.members.len())])
+        }
     }
 }
 
@@ -110,13 +119,13 @@ fn random_gene(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Ge
 
 /// Replaces about two genes by those of other members, each of a member drawn by rank, so that values that
 /// are frequent among good points spread.
-fn pool(genome: &Genome, members: &[&Genome], rng: &mut ChaCha8Rng) -> Genome {
+fn pool(genome: &Genome, members: &[Member], rng: &mut ChaCha8Rng) -> Genome {
     let mut positions = genome.positions().to_vec();
     let rate = (2.0 / positions.len().max(1) as f64).min(1.0);
     for (gene, position) in positions.iter_mut().enumerate() {
         if rng.random_bool(rate) {
             let donor = rank_pick(members.len(), rng);
-            *position = donor.map_or(*position, |donor| members[donor].positions()[gene]);
+            *position = donor.map_or(*position, |donor| members[donor].genome.positions()[gene]);
         }
     }
     Genome::from(positions)
@@ -172,7 +181,7 @@ const PRIOR: (f64, f64) = (1.0, 4.0);
 const FLOOR: f64 = 0.02;
 
 #[derive(Debug)]
-pub struct Bandit<const OPERATORS: usize> {
+pub(super) struct Bandit<const OPERATORS: usize> {
     /// Weighted successes and trials of each operator.
     counts: [(f64, f64); OPERATORS],
 }
@@ -184,7 +193,7 @@ impl<const OPERATORS: usize> Default for Bandit<OPERATORS> {
 }
 
 impl<const OPERATORS: usize> Bandit<OPERATORS> {
-    pub fn choose(&self, rng: &mut ChaCha8Rng) -> usize {
+    pub(super) fn choose(&self, rng: &mut ChaCha8Rng) -> usize {
         let weights = self.counts.map(|(successes, trials)| successes / trials + FLOOR);
         let mut ticket = rng.random::<f64>() * weights.iter().sum::<f64>();
         let hit = weights.iter().position(|weight| {
@@ -196,7 +205,7 @@ impl<const OPERATORS: usize> Bandit<OPERATORS> {
     }
 
     /// Learns whether an operator's child was a success.
-    pub fn reward(&mut self, operator: usize, success: bool) {
+    pub(super) fn reward(&mut self, operator: usize, success: bool) {
         let (successes, trials) = &mut self.counts[operator];
         *successes = *successes * KEEP + f64::from(u8::from(success));
         *trials = *trials * KEEP + 1.0;
@@ -263,5 +272,33 @@ mod tests {
         };
         assert!(share(&mut bandit, &mut rng, 1) > 400);
         assert!(share(&mut bandit, &mut rng, 2) > 400);
+    }
+
+    fn member(objective: f64, arrival: u64, gene: u16) -> Member {
+        Member { objective, arrival, genome: Genome::from(vec![gene]) }
+    }
+
+    #[test]
+    fn the_best_stay_in_order_and_nobody_twice() {
+        let mut population = Population::new(3);
+        for (arrival, objective) in [5.0, 3.0, 9.0, 3.0, 4.0, 8.0].into_iter().enumerate() {
+            population.insert(member(objective, arrival as u64, arrival as u16));
+        }
+        population.insert(member(1.0, 9, 3));
+        let order: Vec<u16> = population.members().iter().map(|own| own.genome.positions()[0]).collect();
+        assert_eq!(order, [1, 3, 4]);
+    }
+
+    #[test]
+    fn the_front_is_picked_more_often_and_everyone_sometimes() {
+        let mut population = Population::new(5);
+        assert_eq!(population.pick(0.3, &mut seeded(1)), None);
+        (0..5).for_each(|at| population.insert(member(f64::from(at), 0, at)));
+        let mut hits = [0; 5];
+        let mut rng = seeded(1);
+        for _ in 0..4000 {
+            hits[usize::from(population.pick(0.4, &mut rng).unwrap().genome.positions()[0])] += 1;
+        }
+        assert!(hits.is_sorted_by(|a, b| a > b) && hits[4] > 100, "{hits:?}");
     }
 }
