@@ -9,7 +9,7 @@ use evo_device::{cuda_arch, telemetry};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::ErrorCode;
 
-use super::lane_order::{LaneOrder, LaneSource, RAY_BRIDGE};
+use super::workers::{LaneOrder, LaneSource, RAY_BRIDGE};
 use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::session::DeviceSetup;

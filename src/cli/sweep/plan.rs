@@ -5,9 +5,12 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use evo_protocol::device::DeviceKind;
+use evo_protocol::device::{DeviceInfo, DeviceKind};
+use evo_protocol::measurement::RankingMode;
+use evo_protocol::verdict::VERDICT_VERSION;
 use evo_search::registry;
 use evo_search::strategy::Strategy;
+use evo_space::genome::ContentHash;
 use evo_space::space::SearchSpace;
 
 use super::choice::{self, EXHAUSTIVE, Outlook, Pace};
@@ -18,9 +21,10 @@ use super::sanitized;
 use crate::budget::Budget;
 use crate::cli::args::{ResumeMode, SweepArgs};
 use crate::cli::error::CliError;
-use crate::cli::seed;
+use crate::cli::{cache, seed};
 use crate::clock::CommandClock;
 use crate::engine::{Options, SanitizePlan};
+use crate::journal::record::{FORMAT_UNEDITED, StudyHeader, now};
 use crate::kernel::limits::constraints::DeviceSpace;
 use crate::replay::device::PREFIX;
 use crate::study::{Resumed, StudyRequest, StudyWish, resumed};
@@ -208,6 +212,40 @@ impl SweepPlan {
             name: self.study.as_deref(),
             default_name: &self.default_study,
             wish: self.wish,
+        }
+    }
+
+    /// The header of a study on that device which does not say yet what is compiled and judged.
+    pub fn header(&self, device: DeviceInfo) -> StudyHeader {
+        StudyHeader {
+            format: FORMAT_UNEDITED,
+            verdict_version: VERDICT_VERSION,
+            evo: env!("CARGO_PKG_VERSION").to_string(),
+            // The study's own name is known once its folder is.
+            study: String::new(),
+            kernel: self.subject.kernel().to_string(),
+            space: String::new(),
+            space_hash: ContentHash::of(&[]),
+            inputs: Vec::new(),
+            conditions: None,
+            definition: None,
+            valid: self.subject.space().count().to_string(),
+            problems: Vec::new(),
+            checked: Vec::new(),
+            seed: self.seed,
+            strategy: self.strategy.clone(),
+            budget: self.asked.0.clone(),
+            generations: self.asked.1,
+            population: self.population.get(),
+            ranking: RankingMode::Hot,
+            allow_trade: false,
+            per_problem: false,
+            demands_sanitizer: self.sanitize.demanded,
+            warnings: Vec::new(),
+            device,
+            environment: cache::look(),
+            started_at: now(),
+            at_ms: None,
         }
     }
 

@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use evo_protocol::measurement::RankingMode;
-
-use super::stage::{Stage, StudyIdentity};
+use super::execute::Stage;
+use super::plan::SweepPlan;
 use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;
 use crate::cli::sanitize::SanitizeWhen;
 use crate::cli::session;
 use crate::cli::words;
 use crate::engine::{Inbox, LanePart, NoSanitizer};
+use crate::journal::record::StudyHeader;
 use crate::kernel::spec::SpaceFile;
 use crate::replay::Recording;
 use crate::replay::device::{RecordedBuild, ReplayCompilers, ReplayDevice, ReplayRecipe, info, space_hash};
@@ -52,21 +52,13 @@ impl ReplayedSubject {
         name.chars().map(plain).collect::<String>().trim_start_matches('.').to_string()
     }
 
-    pub fn start(&self, inbox: &Inbox<RecordedBuild>) -> Stage<'_, ReplayRecipe<'_>> {
+    pub fn start(&self, plan: &SweepPlan, inbox: &Inbox<RecordedBuild>) -> Stage<'_, ReplayRecipe<'_>> {
         let recording = &self.recording;
-        let identity = StudyIdentity {
-            kernel: recording.kernel.clone(),
+        let header = StudyHeader {
             space: self.space.clone(),
             space_hash: space_hash(recording, &self.space_text),
-            inputs: Vec::new(),
-            conditions: None,
-            definition: None,
             problems: vec![recording.problem.clone()],
-            checked: Vec::new(),
-            ranking: RankingMode::Hot,
-            allow_trade: false,
-            warnings: Vec::new(),
-            device: info(recording),
+            ..plan.header(info(recording))
         };
         Stage {
             recipe: ReplayRecipe::new(recording),
@@ -76,7 +68,7 @@ impl ReplayedSubject {
                 Box::new(NoSanitizer("a recording launches nothing")),
             ),
             anchors: None,
-            identity,
+            header,
             notices: self.notices(),
         }
     }
