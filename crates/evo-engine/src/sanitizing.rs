@@ -262,10 +262,6 @@ mod tests {
         section.entries().map(row).collect()
     }
 
-    fn told(events: &[String], part: &str) -> bool {
-        events.iter().any(|event| event.contains(part))
-    }
-
     #[test]
     fn a_finding_is_a_verdict_and_the_next_candidate_moves_up() {
         let bench = study(Some(race_in(&["A=0 B=1"])), FINALISTS);
@@ -274,11 +270,7 @@ mod tests {
         let pass = Some(GateState::Pass);
         assert_eq!(board(&bench), [("A=0 B=0".to_string(), pass), ("A=0 B=2".to_string(), pass)]);
         assert_eq!(bench.verdicts()["A=0 B=1"], "sanitizer:racecheck");
-        assert!(
-            told(&ran.events, "`A=0 B=1`, a finalist: sanitizer:racecheck: racecheck: a race"),
-            "{:?}",
-            ran.events
-        );
+        ran.said("`A=0 B=1`, a finalist: sanitizer:racecheck: racecheck: a race");
         let tally = ran.summary.end.sanitized.unwrap();
         assert_eq!((tally.variants, tally.findings, tally.unanswered), (3, 1, 0));
         // The evidence is in the journal, in the finding's confirmation and in the row.
@@ -317,11 +309,7 @@ mod tests {
             let demanding = study(sanitizer, SanitizePlan { demanded: true, ..FINALISTS });
             let ran = demanding.run(all_pass());
             assert_eq!((board(&demanding).len(), ran.summary.confirmed), (0, 0));
-            assert!(
-                told(&ran.events, "compute-sanitizer is demanded and gave no answer"),
-                "{:?}",
-                ran.events
-            );
+            ran.said("compute-sanitizer is demanded and gave no answer");
             assert!(ran.summary.end.sanitized.unwrap().unanswered > 0);
             // An answer later on is enough: nothing is searched again.
             let mut later = demanding;
@@ -424,8 +412,7 @@ mod tests {
         assert_eq!(bench.verdicts()["A=1 B=1"], "sanitizer:racecheck");
         let history = bench.open().history;
         let refused = history.evaluations.iter().find(|one| !one.verdict.is_pass()).unwrap();
-        let notice = format!("the best of generation {}: sanitizer:racecheck", refused.generation + 1);
-        assert!(told(&ran.events, &notice), "{notice}");
+        ran.said(&format!("the best of generation {}: sanitizer:racecheck", refused.generation + 1));
         let view = format!("gen-{:03}.json", refused.generation);
         let view = std::fs::read_to_string(bench.folder().place(&view)).unwrap();
         assert!(view.contains("racecheck"), "the view has the verdict of before");

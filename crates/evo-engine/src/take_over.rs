@@ -390,7 +390,6 @@ mod tests {
 
     use evo_journal::record::{FORMAT_EDITED, FORMAT_UNEDITED, JournalRecord};
     use evo_journal::replay::History;
-    use evo_journal::writer::JournalWriter;
     use evo_journal::{line, reader};
     use evo_protocol::verdict::Verdict;
     use evo_report::study::{EarlierLimits, EarlierResults};
@@ -398,7 +397,7 @@ mod tests {
     use evo_space::space::SearchSpace;
 
     use super::*;
-    use crate::fake::{Ran, Script, TestStudy, all_pass, lane_result};
+    use crate::fake::{Ran, Script, TestStudy, all_pass, failing, lane_result};
 
     #[test]
     fn times_are_said_in_words() {
@@ -425,15 +424,6 @@ mod tests {
             self.name = name.to_string();
             self
         }
-
-        fn history(&self) -> History {
-            History::replay(reader::read(&self.journal()).unwrap())
-        }
-
-        fn find(&self, name: &str) -> Evaluation {
-            let mut all = self.history().evaluations.into_iter();
-            all.find(|one| one.configuration.to_string() == name).unwrap()
-        }
     }
 
     impl Ran {
@@ -442,22 +432,10 @@ mod tests {
             labels.sort_unstable();
             labels
         }
-
-        #[track_caller]
-        fn said(&self, part: &str) {
-            assert!(
-                self.events.iter().any(|event| event.contains(part)),
-                "no `{part}` in {:#?}",
-                self.events
-            );
-        }
     }
 
-    fn with_kind(kind: VerdictKind, label: &'static str) -> Script {
-        Arc::new(move |job| {
-            let kind = if job.label == label { kind } else { VerdictKind::Pass };
-            lane_result(job, kind)
-        })
+    fn one_is(kind: VerdictKind) -> Script {
+        failing(kind, |job| job.label == "A=1 B=0")
     }
 
     #[test]
@@ -510,7 +488,7 @@ mod tests {
         // Without a further edit nothing is said or asked again.
         let again = bench.run(all_pass());
         assert!(again.evaluated().is_empty());
-        assert!(!again.events.iter().any(|event| event.contains("hold after it")), "{:?}", again.events);
+        assert!(!again.tells("hold after it"), "{:?}", again.events);
         // Back to the first space: what was measured then holds again.
         let ran = bench.edit(FOUR).run(all_pass());
         assert!(ran.evaluated().is_empty(), "{:?}", ran.evaluated());
@@ -598,7 +576,7 @@ mod tests {
             (VerdictKind::HarnessError, true),
         ] {
             let mut bench = TestStudy::new(FOUR);
-            bench.run(with_kind(kind, "A=1 B=0"));
+            bench.run(one_is(kind));
             let ran = bench.named("t").run(all_pass());
             let expected: &[&str] = if again { &["A=1 B=0"] } else { &[] };
             assert_eq!(ran.evaluated(), expected, "{kind}");
@@ -610,7 +588,7 @@ mod tests {
     #[test]
     fn a_refusal_stands_against_a_later_pass() {
         let mut bench = TestStudy::new(FOUR);
-        bench.run(with_kind(VerdictKind::WrongAnswer, "A=1 B=0"));
+        bench.run(one_is(VerdictKind::WrongAnswer));
         bench.named("t").options.remeasure = true;
         let ran = bench.run(all_pass());
         assert_eq!((ran.evaluated().len(), ran.summary.end.taken_over), (4, 0));
@@ -844,13 +822,8 @@ mod tests {
         drop(bench.open());
         let configuration = Configuration::new(vec![("A".into(), 1.into()), ("B".into(), 1.into())]);
         let gone = Configuration::new(vec![("A".into(), 9.into()), ("B".into(), 1.into())]);
-        let length = std::fs::metadata(bench.journal()).unwrap().len();
-        let mut writer = JournalWriter::append_after(&bench.folder(), length).unwrap();
-        for (number, configuration) in [(0, configuration), (1, gone)] {
-            writer
-                .append(&JournalRecord::Started { number, configuration, lane: None, at_ms: None })
-                .unwrap();
-        }
+        bench.crash(0, configuration);
+        bench.crash(1, gone);
         let ran = bench.edit(SIX).run(all_pass());
         assert_eq!(ran.evaluated().len(), 6);
         assert_eq!(bench.find("A=1 B=1").number, 0);
