@@ -188,8 +188,7 @@ impl<R: Recipe> Engine<'_, R> {
 
     fn has_passed(&self, number: Option<u64>) -> bool {
         let Some(number) = number else { return self.fleet.lanes.iter().any(LaneRecord::has_own_anchors) };
-        let position = self.ledger.index.get(&number);
-        position.is_some_and(|at| self.study.history.evaluations[*at].verdict.is_pass())
+        self.evaluation_of(number).is_some_and(|evaluation| evaluation.verdict.is_pass())
     }
 
     /// A lane refuses a variant that is known to be well. Somebody may have killed its worker, so that counts when it
@@ -252,15 +251,9 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// Measures the best variants of lanes that are not pooled on the confirming lane, as many as may become finalists.
     pub(super) fn measure_apart(&mut self) -> Result<(), EngineError> {
-        let numbers: Vec<u64> = {
-            let is_apart = |number: &u64| {
-                let position = self.ledger.index.get(number);
-                position.is_some_and(|at| self.fleet.is_apart(&self.study.history.evaluations[*at]))
-            };
-            let most = 2 * self.options.finalists;
-            self.ranked().into_iter().filter(is_apart).take(most).collect()
-        };
-        for number in numbers {
+        let mut numbers = self.ranked();
+        numbers.retain(|number| self.evaluation_of(*number).is_some_and(|one| self.fleet.is_apart(one)));
+        for number in numbers.into_iter().take(2 * self.options.finalists) {
             if self.ending.is_early() || !self.time.wall.fits_finalist() {
                 return Ok(());
             }

@@ -148,8 +148,8 @@ impl<R: Recipe> Engine<'_, R> {
             return Ok(0);
         }
         self.undone.unsound.insert(number);
-        let next = self.baseline(&self.ranked()).and_then(|number| self.ledger.index.get(&number));
-        if let Some(next) = next.map(|at| self.study.history.evaluations[*at].configuration.clone()) {
+        let next = self.baseline(&self.ranked()).and_then(|number| self.evaluation_of(number));
+        if let Some(next) = next.map(|evaluation| evaluation.configuration.clone()) {
             self.notice(format!("finalists are compared with `{next}` instead, the first that passed"))?;
         }
         self.confirm_finalists()
@@ -260,8 +260,7 @@ impl<R: Recipe> Engine<'_, R> {
         number: u64,
         order: Option<DeepOrder>,
     ) -> Result<Option<Rebuilt<R>>, EngineError> {
-        let Some(position) = self.ledger.index.get(&number).copied() else { return Ok(None) };
-        let screened = self.study.history.evaluations[position].clone();
+        let Some(screened) = self.evaluation_of(number).cloned() else { return Ok(None) };
         let configuration = screened.configuration.clone();
         let Some(genome) = self.space.genome(&configuration) else { return Ok(None) };
         let mut variant = Variant::new(number, genome, configuration, &screened.origin, false);
@@ -494,8 +493,6 @@ impl<R: Recipe> Engine<'_, R> {
         noise_floor: Option<f64>,
     ) -> Confirmation {
         let number = finalist.evaluation.number;
-        let screened =
-            self.ledger.index.get(&number).map(|position| &self.study.history.evaluations[*position]);
         Confirmation {
             number,
             baseline,
@@ -506,7 +503,7 @@ impl<R: Recipe> Engine<'_, R> {
             toolchain: finalist.toolchain.clone(),
             noise_floor,
             repeated: None,
-            screened_ns: screened.and_then(|one| one.objective_ns),
+            screened_ns: self.evaluation_of(number).and_then(|screened| screened.objective_ns),
             at: now(),
             at_ms: None,
         }
@@ -646,10 +643,8 @@ impl<R: Recipe> Engine<'_, R> {
         let header = self.study.header();
         let (problems, mode) = (&header.problems, header.ranking.timing());
         let times = |number: &u64| {
-            let position = *self.ledger.index.get(number)?;
-            let own = self.study.history.evaluations[position].measurements.iter();
-            let known: BTreeMap<&str, f64> =
-                own.filter(|one| one.mode == mode).map(|one| (one.problem.as_str(), one.p50_ns)).collect();
+            let own = self.evaluation_of(*number)?.measurements.iter().filter(|one| one.mode == mode);
+            let known: BTreeMap<&str, f64> = own.map(|one| (one.problem.as_str(), one.p50_ns)).collect();
             let all: Option<Vec<f64>> =
                 problems.iter().map(|name| known.get(name.as_str()).copied()).collect();
             Some((*number, all?))

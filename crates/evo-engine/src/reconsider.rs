@@ -64,7 +64,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// A variant that does not count leaves room for one more in the budget.
-    fn make_room(&mut self) {
+    pub(super) fn make_room(&mut self) {
         if matches!(self.ending.stop, Some(StopReason::Evaluations | StopReason::Generations)) {
             self.ending.stop = None;
         }

@@ -1,6 +1,6 @@
 //! The loop itself: when to propose, when to wait, when to end; the limits of a run, and its report.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU32;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use evo_journal::clock::CommandClock;
 use evo_journal::leaderboard::verdict_mix;
 use evo_journal::record::{RunEnd, SanitizeTally, now};
 use evo_protocol::device::{DeviceKind, Telemetry};
+use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::Throughput;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_report::event::{Earlier, Event, Observer};
@@ -132,7 +133,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
             fleet,
             inbox: parts.inbox,
             flight: Flight::new(),
-            twins: Twins::new(),
+            twins: Twins { sources: HashMap::new(), codes: HashMap::new() },
             ledger,
             known: PriorKnowledge {
                 earlier: parts.earlier,
@@ -368,6 +369,10 @@ impl<'a, R: Recipe> Engine<'a, R> {
 
     pub(super) fn point(&self, configuration: &Configuration) -> Option<Genome> {
         self.space.genome(configuration).filter(|genome| self.space.contains(genome))
+    }
+
+    pub(super) fn evaluation_of(&self, number: u64) -> Option<&Evaluation> {
+        self.study.history.evaluations.get(*self.ledger.index.get(&number)?)
     }
 
     fn remember(&mut self, position: usize) {

@@ -26,8 +26,8 @@ impl<R: Recipe> Engine<'_, R> {
         if !self.options.sanitize.finalists || !self.sanitizer.is_there {
             return;
         }
-        let evaluation = |number| Some(&self.study.history.evaluations[*self.ledger.index.get(&number)?]);
-        let open = numbers.filter_map(evaluation).filter(|own| self.known(own).is_none());
+        let evaluations = numbers.filter_map(|number| self.evaluation_of(number));
+        let open = evaluations.filter(|evaluation| self.known(evaluation).is_none());
         let configurations = open.map(|own| own.configuration.clone()).collect();
         self.lanes.send(self.lanes.first(), Task::LookAhead(configurations));
     }
@@ -135,10 +135,8 @@ impl<R: Recipe> Engine<'_, R> {
                 *place = (objective, one.number);
             }
         }
-        let answered = |number: &u64| {
-            let evaluation = self.ledger.index.get(number).map(|at| &self.study.history.evaluations[*at]);
-            evaluation.is_some_and(|one| self.known(one).is_some())
-        };
+        let answered =
+            |number: &u64| self.evaluation_of(*number).is_some_and(|one| self.known(one).is_some());
         let best = best.into_iter().map(|(generation, (_, number))| (generation, number));
         best.filter(|(_, number)| !answered(number)).collect()
     }

@@ -15,7 +15,7 @@ use evo_supervise::job::{Judgement, Standing};
 
 use crate::ahead::{Ahead, Need, fixed, lane_depth};
 use crate::apart;
-use crate::carry::standing_of;
+use crate::carry::improve;
 use crate::lane::LaneJob;
 use crate::ports::{CompileAnswer, Message, Recipe, Refused};
 use crate::run::{Engine, TICK};
@@ -371,9 +371,9 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     pub(super) fn settle_as_twin(&mut self, number: u64, original: u64) -> Result<(), EngineError> {
-        let Some(position) = self.ledger.index.get(&original) else { return Ok(()) };
+        let Some(original) = self.evaluation_of(original) else { return Ok(()) };
         let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
-        let evaluation = variant.twin_of(&self.study.history.evaluations[*position]);
+        let evaluation = variant.twin_of(original);
         self.settle(evaluation)
     }
 
@@ -448,17 +448,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     pub(super) fn improve_standing(&mut self, evaluation: &Evaluation) -> bool {
-        let Some(objective) = evaluation.objective_ns.filter(|_| evaluation.verdict.is_pass()) else {
-            return false;
-        };
-        let is_best = self.known.standing.objective_ns.is_none_or(|best| objective < best);
-        let (ranking, is_apart) = (self.study.header().ranking, self.study.header().per_problem);
-        match is_apart {
-            true => apart::improve(&mut self.known.standing, evaluation, ranking),
-            false if is_best => self.known.standing = standing_of(evaluation, objective, ranking),
-            false => {}
-        }
-        is_best
+        improve(&mut self.known.standing, evaluation, self.study.header())
     }
 
     pub(super) fn remember_code(&mut self, evaluation: &Evaluation) {
@@ -572,10 +562,7 @@ impl<R: Recipe> Engine<'_, R> {
         self.ledger.known.insert(genome.clone());
         // Strategies take nothing from this class, and wait for no other answer.
         self.strategy.tell(&Outcome::new(genome.clone(), VerdictClass::Harness, None));
-        // Its place in the budget goes to another variant.
-        if matches!(self.ending.stop, Some(StopReason::Evaluations | StopReason::Generations)) {
-            self.ending.stop = None;
-        }
+        self.make_room();
         let evaluated = self.counted() - self.ledger.finished_before;
         let stop = self.undone.troubles.note_trouble(&evaluation.verdict, evaluated);
         self.observer.observe(&Event::NotFinal { evaluation: Box::new(evaluation) });

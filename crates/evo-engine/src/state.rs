@@ -63,12 +63,7 @@ pub(super) struct Twins<B> {
     pub codes: Codes,
 }
 
-impl<B> Twins<B> {
-    pub(super) fn new() -> Twins<B> {
-        Twins { sources: HashMap::new(), codes: HashMap::new() }
-    }
-}
-
+#[derive(Default)]
 pub(super) struct Ledger {
     pub known: HashSet<Genome>,
     pub index: HashMap<u64, usize>,
@@ -83,15 +78,7 @@ pub(super) struct Ledger {
 
 impl Ledger {
     pub(super) fn new(evaluations: &[Evaluation]) -> Ledger {
-        let mut ledger = Ledger {
-            known: HashSet::new(),
-            index: HashMap::new(),
-            used_numbers: HashSet::new(),
-            next_number: 0,
-            finished_before: 0,
-            uncounted: 0,
-            passed_over_in_a_row: 0,
-        };
+        let mut ledger = Ledger::default();
         ledger.recount(evaluations);
         ledger
     }

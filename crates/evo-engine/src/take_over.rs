@@ -11,7 +11,6 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use evo_journal::budget::StopReason;
 use evo_journal::conditions::Conditions;
 use evo_journal::record::now;
 use evo_protocol::evaluation::{DEFAULT_ORIGIN, Evaluation, TakenOver};
@@ -23,7 +22,7 @@ use evo_supervise::job::Standing;
 use jiff::Timestamp;
 
 use crate::apart;
-use crate::carry::{Inheritance, best_of, is_lasting, is_still_too_slow, preference};
+use crate::carry::{Inheritance, improve, is_lasting, is_still_too_slow, preference};
 use crate::ports::Recipe;
 use crate::run::Engine;
 use crate::trouble::EngineError;
@@ -63,7 +62,7 @@ impl<R: Recipe> Engine<'_, R> {
         let mut held: Vec<&Evaluation> =
             self.study.history.set_aside.iter().filter(|one| self.is_as_before(one)).collect();
         let standing = self.standing_with(held.iter().copied());
-        held.retain(|one| one.verdict.kind != VerdictKind::TooSlow || self.is_still_slow(one, &standing));
+        held.retain(|one| self.holds_beside(one, &standing));
         // A twin whose original is gone would keep its machine code out of the confirmation.
         let numbers: HashSet<u64> = held.iter().map(|one| one.number).collect();
         held.retain(|one| one.duplicate_of.is_none_or(|original| numbers.contains(&original)));
@@ -158,10 +157,7 @@ impl<R: Recipe> Engine<'_, R> {
         }
         let passing = found.taken.iter().map(|one| &one.result.evaluation);
         let standing = self.standing_with(passing);
-        found.taken.retain(|taken| {
-            let one = &taken.result.evaluation;
-            one.verdict.kind != VerdictKind::TooSlow || self.is_still_slow(one, &standing)
-        });
+        found.taken.retain(|taken| self.holds_beside(&taken.result.evaluation, &standing));
         let default = self.space.default_genome();
         found.taken.sort_by_cached_key(|taken| {
             let one = taken.result;
@@ -199,8 +195,7 @@ impl<R: Recipe> Engine<'_, R> {
             self.twins.codes.insert(code, Twin::Known { owner: evaluation.number, answer: () });
             return;
         };
-        let Some(position) = self.ledger.index.get(owner) else { return };
-        let original = &self.study.history.evaluations[*position];
+        let Some(original) = self.evaluation_of(*owner) else { return };
         evaluation.duplicate_of = Some(original.duplicate_of.unwrap_or(original.number));
         evaluation.verdict = original.verdict.clone();
         evaluation.gates.clone_from(&original.gates);
@@ -230,35 +225,29 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     fn holds_now(&self, result: &EarlierResult) -> bool {
-        let one = &result.evaluation;
-        one.verdict.kind != VerdictKind::TooSlow || self.is_still_slow(one, &self.known.standing)
+        self.holds_beside(&result.evaluation, &self.known.standing)
     }
 
-    fn is_still_slow(&self, one: &Evaluation, standing: &Standing) -> bool {
+    fn holds_beside(&self, one: &Evaluation, standing: &Standing) -> bool {
         let header = self.study.header();
         match header.per_problem {
+            _ if one.verdict.kind != VerdictKind::TooSlow => true,
             true => apart::is_behind_everywhere(one, standing, header.ranking),
             false => is_still_too_slow(one, standing),
         }
     }
 
     fn standing_with<'e>(&self, evaluations: impl Iterator<Item = &'e Evaluation>) -> Standing {
-        let header = self.study.header();
-        if !header.per_problem {
-            return best_of(&self.known.standing, evaluations, header.ranking);
-        }
         let mut standing = self.known.standing.clone();
-        evaluations
-            .filter(|one| one.verdict.is_pass())
-            .for_each(|one| apart::improve(&mut standing, one, header.ranking));
+        for evaluation in evaluations {
+            improve(&mut standing, evaluation, self.study.header());
+        }
         standing
     }
 
     /// Ends a variant in flight that takes no place in the budget, as one that is passed over.
     fn settle_uncounted(&mut self, evaluation: Evaluation) -> Result<(), EngineError> {
-        if matches!(self.ending.stop, Some(StopReason::Evaluations | StopReason::Generations)) {
-            self.ending.stop = None;
-        }
+        self.make_room();
         self.settle(evaluation)
     }
 
@@ -388,6 +377,7 @@ pub(super) fn ago(at: &str, now: &str) -> String {
 mod tests {
     use std::sync::Arc;
 
+    use evo_journal::budget::StopReason;
     use evo_journal::record::{FORMAT_EDITED, FORMAT_UNEDITED, JournalRecord};
     use evo_journal::replay::History;
     use evo_journal::{line, reader};
