@@ -176,6 +176,38 @@ impl Expectation {
 }
 
 impl Evaluation {
+    /// Of which nothing is known beyond its verdict.
+    pub fn new(number: u64, configuration: Configuration, origin: &str, verdict: Verdict) -> Evaluation {
+        Evaluation {
+            number,
+            generation: 0,
+            configuration_hash: configuration.hash(),
+            configuration,
+            origin: origin.to_string(),
+            expected: None,
+            aimed_at: None,
+            verdict,
+            gates: Vec::new(),
+            measurements: Vec::new(),
+            objective_ns: None,
+            resources: Vec::new(),
+            facts: None,
+            source_hash: None,
+            binary_hash: None,
+            code_hash: None,
+            duplicate_of: None,
+            key: None,
+            taken_over_from: None,
+            compile_ms: 0.0,
+            device_ms: 0.0,
+            recovery: None,
+            lane: None,
+            device_uuid: None,
+            lane_ratio: None,
+            at_ms: None,
+        }
+    }
+
     /// Whether it was proposed as the default configuration.
     pub fn is_default(&self) -> bool {
         self.origin == DEFAULT_ORIGIN

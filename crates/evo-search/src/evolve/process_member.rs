@@ -120,7 +120,7 @@ impl ProcessMember {
             }
         };
         let reflections = self.process.measure(place, target);
-        self.screen.iter_mut().for_each(|screen| screen.measure(&reflections));
+        self.screen.iter_mut().for_each(|screen| screen.reflect(&reflections));
     }
 
     fn follow(&mut self) {

@@ -138,11 +138,6 @@ impl ProcessScreen {
         })
     }
 
-    /// The screen must have seen all points in flight by then, and `update` must be next.
-    pub(crate) fn measure(&mut self, reflections: &[Reflection]) {
-        self.reflect(reflections);
-    }
-
     pub(crate) fn abandon(&mut self, reflections: &[Reflection]) {
         self.reflect(reflections);
         self.in_flight -= 1;
@@ -150,7 +145,8 @@ impl ProcessScreen {
         self.blocks.iter_mut().for_each(|block| block.whitened.truncate(rows * BLOCK));
     }
 
-    fn reflect(&mut self, reflections: &[Reflection]) {
+    /// One of the points in flight was measured. The screen must have seen all of them by then, and `update` must be next.
+    pub(crate) fn reflect(&mut self, reflections: &[Reflection]) {
         for block in &mut self.blocks {
             for reflection in reflections {
                 let pair = &mut block.whitened[reflection.at * BLOCK..(reflection.at + 2) * BLOCK];
@@ -322,7 +318,7 @@ mod tests {
                 let row = points.row(flight.remove(place));
                 match round % 5 {
                     0 => screen.abandon(&process.abandon(place)),
-                    _ => screen.measure(&process.measure(place, target(row))),
+                    _ => screen.reflect(&process.measure(place, target(row))),
                 }
             }
             flight.push(3 * round);
