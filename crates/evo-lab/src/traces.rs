@@ -240,48 +240,39 @@ fn value(given: &Json) -> Option<Value> {
     Value::deserialize(given).ok()
 }
 
-/// A trace file being written, compressed if its name ends in `.gz`.
-pub struct TraceWriter {
+/// A trace file to be written, compressed if its name ends in `.gz`.
+pub struct TraceFile {
     path: PathBuf,
-    out: Out,
+    file: File,
 }
 
-enum Out {
-    Plain(BufWriter<File>),
-    Compressed(GzEncoder<BufWriter<File>>),
-}
-
-impl TraceWriter {
-    pub fn create(path: &Path) -> Result<TraceWriter, TraceError> {
+impl TraceFile {
+    pub fn create(path: &Path) -> Result<TraceFile, TraceError> {
         let file = File::create(path).map_err(|source| TraceError::Write { path: path.into(), source })?;
-        let plain = BufWriter::new(file);
-        let compressed = path.extension().is_some_and(|extension| extension == "gz");
-        let out = if compressed {
-            Out::Compressed(GzEncoder::new(plain, Compression::default()))
-        } else {
-            Out::Plain(plain)
-        };
-        Ok(TraceWriter { path: path.into(), out })
+        Ok(TraceFile { path: path.into(), file })
     }
 
-    pub fn write(&mut self, run: &TracedRun) -> Result<(), TraceError> {
-        let mut text = serde_json::to_vec(run).expect("numbers and strings have a JSON form");
-        text.push(b'\n');
-        let written = match &mut self.out {
-            Out::Plain(out) => out.write_all(&text),
-            Out::Compressed(out) => out.write_all(&text),
+    pub fn write(self, runs: impl Iterator<Item = TracedRun>) -> Result<(), TraceError> {
+        let TraceFile { path, file } = self;
+        let is_compressed = path.extension().is_some_and(|extension| extension == "gz");
+        let mut plain = BufWriter::new(file);
+        let written = match is_compressed {
+            true => {
+                let mut packed = GzEncoder::new(plain, Compression::default());
+                // Not left to `drop`, which would swallow the error of a full disk.
+                lines(&mut packed, runs).and_then(|()| packed.finish()?.flush())
+            }
+            false => lines(&mut plain, runs).and_then(|()| plain.flush()),
         };
-        written.map_err(|source| TraceError::Write { path: self.path.clone(), source })
+        written.map_err(|source| TraceError::Write { path, source })
     }
+}
 
-    pub fn finish(self) -> Result<(), TraceError> {
-        let flushed = match self.out {
-            Out::Plain(mut out) => out.flush(),
-            // Not left to `drop`, which would swallow the error of a full disk.
-            Out::Compressed(out) => out.finish().and_then(|mut out| out.flush()),
-        };
-        flushed.map_err(|source| TraceError::Write { path: self.path, source })
-    }
+fn lines(out: &mut impl Write, mut runs: impl Iterator<Item = TracedRun>) -> io::Result<()> {
+    runs.try_for_each(|run| {
+        serde_json::to_writer(&mut *out, &run)?;
+        out.write_all(b"\n")
+    })
 }
 
 #[cfg(test)]
@@ -320,7 +311,7 @@ mod tests {
             "{{\"dataset\":\"stencil__invented\",\"evals\":[17,[{list}],{{{}}},17],\"overhead_ms\":0.5}}\n\n",
             named.join(",")
         );
-        let run = SimulatedRun { evaluations: vec![17; 4], overhead_ms: vec![0.5; 4], lanes: None };
+        let run = SimulatedRun { evaluations: vec![17; 4], overhead_ms: vec![0.5; 4] };
         assert_eq!(check(&text).unwrap(), [ResolvedRun { run, illegal: 0 }]);
     }
 
@@ -328,7 +319,7 @@ mod tests {
     fn what_the_space_does_not_allow_is_counted_and_its_time_dropped() {
         let line = "{\"dataset\":\"x\",\"evals\":[-1,3,672,[1,2],{\"TILE\":1},[8,1,1,1,false],18446744073709551615,4],\
                     \"overhead_ms\":[1,2,3,4,5,6,7,8]}";
-        let run = SimulatedRun { evaluations: vec![3, 4], overhead_ms: vec![2.0, 8.0], lanes: None };
+        let run = SimulatedRun { evaluations: vec![3, 4], overhead_ms: vec![2.0, 8.0] };
         assert_eq!(check(line).unwrap(), [ResolvedRun { run, illegal: 6 }]);
     }
 
@@ -372,12 +363,7 @@ mod tests {
 
     fn traced(overhead_ms: &[f64]) -> TracedRun {
         let (evaluations, overhead_ms) = (vec![812, 95], overhead_ms.to_vec());
-        TracedRun::of(
-            "random",
-            "stencil__invented",
-            3,
-            &SimulatedRun { evaluations, overhead_ms, lanes: None },
-        )
+        TracedRun::of("random", "stencil__invented", 3, &SimulatedRun { evaluations, overhead_ms })
     }
 
     const TEXT: &str = "{\"tool\":\"random\",\"dataset\":\"stencil__invented\",\"run\":3,\"evals\":[812,95],\"overhead_ms\":[0.5,1.25]}\n\
@@ -388,10 +374,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for name in ["trace.jsonl", "trace.jsonl.gz"] {
             let path = folder.path().join(name);
-            let mut writer = TraceWriter::create(&path).unwrap();
-            writer.write(&traced(&[0.5, 1.25])).unwrap();
-            writer.write(&traced(&[])).unwrap();
-            writer.finish().unwrap();
+            let file = TraceFile::create(&path).unwrap();
+            file.write([traced(&[0.5, 1.25]), traced(&[])].into_iter()).unwrap();
             let bytes = std::fs::read(&path).unwrap();
             let mut text = String::new();
             if name.ends_with(".gz") {
@@ -407,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_not_there_is_named() {
-        let error = TraceWriter::create(Path::new("/nonexistent/trace.jsonl")).err().expect("refused");
+        let error = TraceFile::create(Path::new("/nonexistent/trace.jsonl")).err().expect("refused");
         assert_eq!(error.to_string(), "cannot write the trace `/nonexistent/trace.jsonl`");
     }
 }

@@ -24,22 +24,28 @@ pub fn open(paths: &[PathBuf]) -> Result<Vec<ScoredSpace>, LabError> {
     let mut spaces: Vec<ScoredSpace> = Vec::new();
     for path in paths {
         for file in files(path)? {
-            let space = match space(&file) {
-                Err(UnusableRecording::NotScorable(error)) if path.is_dir() => {
-                    eprintln!("note: left out: {error}");
+            let mut recording =
+                Recording::open(&file).map_err(|error| LabError::bad_input(&error, error.hint()))?;
+            let yardstick = match Yardstick::of(&recording) {
+                Ok(yardstick) => yardstick,
+                Err(error) => {
+                    let text = format!("cannot score `{}`: {error}", file.display());
+                    if !path.is_dir() {
+                        return Err(LabError::usage(text));
+                    }
+                    eprintln!("note: left out: {text}");
                     continue;
                 }
-                Err(UnusableRecording::NotScorable(error) | UnusableRecording::Unreadable(error)) => {
-                    return Err(error);
-                }
-                Ok(space) => space,
             };
-            let name = &space.recording.name;
+            let name = &recording.name;
             if spaces.iter().any(|known| known.recording.name == *name) {
                 let text = format!("`{}` holds `{name}` a second time", file.display());
                 return Err(LabError::usage(text));
             }
-            spaces.push(space);
+            // A recording has no default configuration: the first value of each parameter is only the first in the
+            // file. Strategies that start from the default must not start there.
+            recording.space = recording.space.without_default();
+            spaces.push(ScoredSpace { recording, yardstick });
         }
     }
     if spaces.is_empty() {
@@ -47,23 +53,6 @@ pub fn open(paths: &[PathBuf]) -> Result<Vec<ScoredSpace>, LabError> {
             .with_hint("`--data` takes recordings of whole spaces"));
     }
     Ok(spaces)
-}
-
-enum UnusableRecording {
-    Unreadable(LabError),
-    NotScorable(LabError),
-}
-
-fn space(file: &Path) -> Result<ScoredSpace, UnusableRecording> {
-    let mut recording = Recording::open(file)
-        .map_err(|error| UnusableRecording::Unreadable(LabError::bad_input(&error, error.hint())))?;
-    let yardstick = Yardstick::of(&recording).map_err(|error| {
-        UnusableRecording::NotScorable(LabError::usage(format!("cannot score `{}`: {error}", file.display())))
-    })?;
-    // A recording has no default configuration: the first value of each parameter is only the first in the file.
-    // Strategies that start from the default must not start there.
-    recording.space = recording.space.without_default();
-    Ok(ScoredSpace { recording, yardstick })
 }
 
 fn files(path: &Path) -> Result<Vec<PathBuf>, LabError> {

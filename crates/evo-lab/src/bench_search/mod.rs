@@ -1,13 +1,11 @@
 //! `evo-lab bench-search`: strategies on spaces with a known optimum, many seeds each.
 //!
-//! On recorded spaces, runs are simulated on a virtual clock (`runs`) and scored beside the traces of other tools (`data`);
-//! `results` holds and prints the scores. On synthetic spaces (`synthetic`), what counts is how near runs come to the
-//! optimum.
+//! Runs are simulated on a virtual clock (`runs`) and scored beside the traces of other tools (`data`); `results` holds
+//! and prints the scores.
 
 mod data;
 mod results;
 mod runs;
-mod synthetic;
 
 use std::io::{self, ErrorKind, Write};
 
@@ -20,27 +18,25 @@ use crate::args::BenchSearchArgs;
 use crate::error::LabError;
 use crate::score::{self, RunProgress};
 use crate::simulate::SimulatedRun;
-use crate::traces::{TraceError, TraceWriter, TracedRun};
+use crate::traces::{TraceError, TraceFile, TracedRun};
 
 /// Runs the command and prints its answer on stdout.
 pub fn run(arguments: &BenchSearchArgs) -> Result<(), LabError> {
-    let text = match &arguments.synthetic {
-        Some(names) => synthetic::answer(arguments, names)?,
-        None => answer(arguments)?,
-    };
-    print(&text)
-}
-
-fn answer(arguments: &BenchSearchArgs) -> Result<String, LabError> {
     let spaces = data::open(&arguments.data)?;
     let earlier = if arguments.prior.is_empty() { Vec::new() } else { data::open(&arguments.prior)? };
     let names = arguments.known_strategies()?;
     // A trace that cannot be written is noticed before the runs, not after.
-    let trace = arguments.trace.as_deref().map(TraceWriter::create).transpose().map_err(bad_trace)?;
+    let trace = arguments.trace.as_deref().map(TraceFile::create).transpose().map_err(bad_trace)?;
     let tools = data::judged(&arguments.judge, &spaces, &names, !arguments.no_overhead)?;
     let all = Runs::simulate(arguments, &names, &spaces, &earlier)?;
     if let Some(trace) = trace {
-        write(trace, &all, &names, &spaces).map_err(bad_trace)?;
+        let places =
+            names.iter().enumerate().flat_map(|name| spaces.iter().enumerate().map(move |at| (name, at)));
+        let traced = places.flat_map(|((strategy, name), (at, space))| {
+            let runs = all.of(strategy, at).iter().enumerate();
+            runs.map(|(run, simulated)| TracedRun::of(name, &space.recording.name, run, simulated))
+        });
+        trace.write(traced).map_err(bad_trace)?;
     }
     let ours = names.iter().enumerate();
     let ours = ours.map(|(number, name)| judge(name, &spaces, |at| (all.of(number, at), 0)));
@@ -48,7 +44,7 @@ fn answer(arguments: &BenchSearchArgs) -> Result<String, LabError> {
         .iter()
         .map(|tool| judge(&tool.name, &spaces, |at| (tool.runs[at].as_slice(), tool.illegal[at])));
     let results: Vec<StrategyResult> = ours.chain(theirs).collect();
-    Ok(if arguments.json {
+    print(&if arguments.json {
         format!("{}\n", results::object(arguments, &results, &spaces))
     } else {
         results::text(&results)
@@ -70,22 +66,6 @@ fn bad_trace(error: TraceError) -> LabError {
     LabError::bad_input(&error, error.hint())
 }
 
-fn write(
-    mut trace: TraceWriter,
-    all: &Runs,
-    names: &[&str],
-    spaces: &[ScoredSpace],
-) -> Result<(), TraceError> {
-    for (strategy, name) in names.iter().enumerate() {
-        for (at, space) in spaces.iter().enumerate() {
-            for (run, simulated) in all.of(strategy, at).iter().enumerate() {
-                trace.write(&TracedRun::of(name, &space.recording.name, run, simulated))?;
-            }
-        }
-    }
-    trace.finish()
-}
-
 /// Scores a strategy. For each space, `runs` gives its runs and how many evaluations were illegal.
 fn judge<'a>(
     name: &'a str,
@@ -99,8 +79,7 @@ fn judge<'a>(
         let progress: Vec<RunProgress> = runs.iter().map(progress).collect();
         let score = score::score(&space.yardstick, &progress);
         let per_run = PerRun::of(&progress, illegal);
-        let lanes = runs.iter().filter_map(|run| run.lanes).collect();
-        (!runs.is_empty()).then(|| SpaceResult { space, score, time: own_time(runs), per_run, lanes })
+        (!runs.is_empty()).then(|| SpaceResult { space, score, time: own_time(runs), per_run })
     };
     let on_spaces: Vec<SpaceResult> = spaces.par_iter().enumerate().filter_map(on_space).collect();
     StrategyResult {
@@ -112,7 +91,5 @@ fn judge<'a>(
 }
 
 fn own_time<'a>(runs: impl IntoIterator<Item = &'a SimulatedRun>) -> Option<OwnTime> {
-    // On lanes the strategy's own time stands by itself.
-    let runs = runs.into_iter().filter(|run| run.lanes.is_none());
-    OwnTime::of(runs.flat_map(|run| run.overhead_ms.iter().copied()))
+    OwnTime::of(runs.into_iter().flat_map(|run| run.overhead_ms.iter().copied()))
 }

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::data::ScoredSpace;
 use crate::args::BenchSearchArgs;
 use crate::score::{Aggregate, RunProgress, SpaceScore, TargetReached};
-use crate::simulate::LanesPlayed;
 
 /// How one strategy did, one of ours or another tool.
 pub struct StrategyResult<'a> {
@@ -24,16 +23,6 @@ pub struct SpaceResult<'a> {
     pub score: SpaceScore,
     pub time: Option<OwnTime>,
     pub per_run: PerRun,
-    /// What lanes did in each run, if there were any.
-    pub lanes: Vec<LanesPlayed>,
-}
-
-impl SpaceResult<'_> {
-    /// A mean over the runs on lanes; `None` without lanes.
-    pub fn on_lanes(&self, of: impl Fn(&LanesPlayed) -> f64) -> Option<f64> {
-        let sum: f64 = self.lanes.iter().map(of).sum();
-        (!self.lanes.is_empty()).then(|| sum / self.lanes.len() as f64)
-    }
 }
 
 /// What a run did, as means over the runs.
@@ -74,14 +63,14 @@ impl OwnTime {
     }
 }
 
-pub fn own_time_text(time: &Option<OwnTime>) -> String {
+fn own_time_text(time: &Option<OwnTime>) -> String {
     match time {
         Some(OwnTime { median, p95 }) => format!("{median:.3} ms, {p95:.3} ms"),
         None => "not counted".to_string(),
     }
 }
 
-pub fn own_time_object(time: &Option<OwnTime>) -> Value {
+fn own_time_object(time: &Option<OwnTime>) -> Value {
     match time {
         Some(OwnTime { median, p95 }) => json!({ "median_ms": median, "p95_ms": p95 }),
         None => Value::Null,
@@ -114,18 +103,6 @@ fn strategy(result: &StrategyResult) -> String {
             number(score.score),
             own_time_text(time)
         );
-    }
-    for on in &result.spaces {
-        let means = (on.on_lanes(|played| played.busy), on.on_lanes(|played| played.simulated_ms / 1e3));
-        let own = on.on_lanes(|played| played.own_ms / 1e3);
-        if let ((Some(busy), Some(simulated)), Some(own)) = (means, own) {
-            let name = &on.space.recording.name;
-            let _ = writeln!(
-                text,
-                "{name:width$}  lanes busy for {:.1} % of {simulated:.0} s, the strategy for {own:.2} s",
-                busy * 100.0
-            );
-        }
     }
     let all = result.aggregate.map_or("-".to_string(), |all| format!("{:.3} ± {:.3}", all.score, all.spread));
     let _ = writeln!(text, "{:width$}  {all:>7}\n", "all");
@@ -172,7 +149,7 @@ fn reached_text(reached: TargetReached, runs: usize) -> String {
 }
 
 /// A part of all in percent; `-` if there is nothing.
-pub fn share(part: usize, all: usize) -> String {
+fn share(part: usize, all: usize) -> String {
     if all == 0 { "-".to_string() } else { format!("{:.0} %", part as f64 / all as f64 * 100.0) }
 }
 
@@ -199,7 +176,6 @@ pub fn object(arguments: &BenchSearchArgs, results: &[StrategyResult], spaces: &
         "seed": arguments.seed,
         "batch": arguments.batch,
         "in_flight": arguments.in_flight,
-        "lanes": arguments.lanes,
         "overhead": !arguments.no_overhead,
         "spaces": budgets.collect::<serde_json::Map<_, _>>(),
         "strategies": strategies.collect::<serde_json::Map<_, _>>(),
@@ -226,11 +202,6 @@ fn on_space(on: &SpaceResult) -> Value {
         "within_1_percent": within_1,
         "own_time": own_time_object(&on.time),
         "per_run": per_run(on.per_run),
-        "lanes": on.on_lanes(|played| played.busy).map(|busy| json!({
-            "busy": busy,
-            "simulated_s": on.on_lanes(|played| played.simulated_ms / 1e3),
-            "own_s": on.on_lanes(|played| played.own_ms / 1e3),
-        })),
     })
 }
 

@@ -1,11 +1,8 @@
 //! All runs of all strategies on all spaces, several at a time, each on one core, with their progress on stderr.
 
-use std::fmt::Display;
-use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use evo_engine::replay::Recording;
 use evo_search::registry;
@@ -62,13 +59,11 @@ fn one(
     let seed = arguments.seed.wrapping_add(run as u64);
     let options = SimulationOptions {
         seed,
-        flight: match (arguments.lanes, arguments.in_flight) {
-            (Some(lanes), _) => PlayedFlight::Lanes(lanes),
-            (None, Some(most)) => PlayedFlight::Pipeline(most),
-            (None, None) => PlayedFlight::Batch(arguments.batch),
+        flight: match arguments.in_flight {
+            Some(most) => PlayedFlight::Pipeline(most),
+            None => PlayedFlight::Batch(arguments.batch),
         },
         overhead: !arguments.no_overhead,
-        pace: f64::from(arguments.pace),
         until_ms: space.yardstick.run_until_ms(),
     };
     // A recording is not a prior for itself: it would give the optimum away.
@@ -93,37 +88,38 @@ fn earlier_study(
     Ok(earlier.recording.study(rows, &today.space))
 }
 
-/// Where stderr is not a terminal, a line of progress is printed at most this often.
-const PLAIN_EVERY: Duration = Duration::from_secs(5);
-
 /// Does `work` for each number below `count`, with as many threads as `jobs` says (by default one per core). Gives
-/// the results in order of number, or the first error.
-pub fn each<T, E>(
+/// the results in any order, or an error.
+fn each<T: Send>(
     count: usize,
     jobs: Option<usize>,
-    work: impl Fn(usize) -> Result<T, E> + Sync,
-) -> Result<Vec<T>, LabError>
-where
-    T: Send,
-    E: Display + Send,
-{
+    work: impl Fn(usize) -> Result<T, SimulationError> + Sync,
+) -> Result<Vec<T>, LabError> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let talk = ProgressTalk::new(count);
-    let results = Mutex::new((0..count).map(|_| None).collect::<Vec<Option<T>>>());
-    let (next, failure) = (AtomicUsize::new(0), Mutex::new(None::<E>));
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs  {elapsed} of about {duration}")
+        .expect("a valid template");
+    // Hidden where stderr is not a terminal.
+    let bar = ProgressBar::new(count as u64).with_style(style);
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(Ok(Vec::with_capacity(count))));
     let worker = || {
         while let number = next.fetch_add(1, Ordering::Relaxed)
             && number < count
         {
-            match work(number) {
-                Ok(result) => results.lock().expect("no holder panics")[number] = Some(result),
+            let result = work(number);
+            let mut results = results.lock().expect("no holder panics");
+            match result {
+                Ok(result) => {
+                    if let Ok(results) = &mut *results {
+                        results.push(result);
+                    }
+                }
                 Err(error) => {
                     // No thread begins another piece of work.
                     next.store(count, Ordering::Relaxed);
-                    failure.lock().expect("no holder panics").get_or_insert(error);
+                    *results = Err(error);
                 }
             }
-            talk.step();
+            bar.inc(1);
         }
     };
     thread::scope(|scope| -> Result<(), LabError> {
@@ -137,44 +133,6 @@ where
         }
         Ok(())
     })?;
-    talk.finish();
-    if let Some(error) = failure.into_inner().expect("no holder panics") {
-        return Err(LabError::internal(error));
-    }
-    Ok(results.into_inner().expect("no holder panics").into_iter().flatten().collect())
-}
-
-/// Progress on stderr: a bar on a terminal, else a line now and then.
-struct ProgressTalk {
-    bar: Option<ProgressBar>,
-    count: usize,
-    start: Instant,
-    /// Runs done, and when that was last said.
-    state: Mutex<(usize, Instant)>,
-}
-
-impl ProgressTalk {
-    fn new(count: usize) -> ProgressTalk {
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs  {elapsed} of about {duration}")
-            .expect("a valid template");
-        let bar = std::io::stderr().is_terminal().then(|| ProgressBar::new(count as u64).with_style(style));
-        ProgressTalk { bar, count, start: Instant::now(), state: Mutex::new((0, Instant::now())) }
-    }
-
-    fn step(&self) {
-        let mut state = self.state.lock().expect("no holder panics");
-        state.0 += 1;
-        if let Some(bar) = &self.bar {
-            bar.set_position(state.0 as u64);
-        } else if state.1.elapsed() >= PLAIN_EVERY {
-            state.1 = Instant::now();
-            eprintln!("{}/{} runs, {:.0} s", state.0, self.count, self.start.elapsed().as_secs_f64());
-        }
-    }
-
-    fn finish(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
+    bar.finish_and_clear();
+    results.into_inner().expect("no holder panics").map_err(LabError::internal)
 }

@@ -154,35 +154,41 @@ fn shared(needed: &[&str]) -> Option<PathBuf> {
     Some(shared)
 }
 
+/// What the reference scorer says of a trace on these recordings, for each tool.
+fn reference(shared: &Path, data: &[&str], trace: &str) -> BTreeMap<String, Value> {
+    let folder = tempfile::tempdir().unwrap();
+    let scores = folder.path().join("scores.json");
+    // Two hundred bootstrap samples for each of five runs are as many as ours, and leave little noise.
+    let scorer = Command::new("python3")
+        .current_dir(shared_data())
+        .arg(shared.join("search_score/score.py"))
+        .args(data.iter().flat_map(|file| ["--data", file]))
+        .args(["--trace", trace, "--rounds", "200", "--json"])
+        .arg(&scores)
+        .output()
+        .unwrap();
+    assert!(scorer.status.success(), "{}", String::from_utf8_lossy(&scorer.stderr));
+    serde_json::from_str(&std::fs::read_to_string(scores).unwrap()).unwrap()
+}
+
 #[test]
 fn scores_are_those_of_the_reference_scorer() {
     let Some(shared) = shared(&["search_score/score.py", "tuning_data"]) else { return };
     let folder = tempfile::tempdir().unwrap();
-    let (trace, scores) = (folder.path().join("trace.jsonl.gz"), folder.path().join("scores.json"));
     let path = |path: &Path| path.to_str().unwrap().to_string();
     // Spaces with a small budget: the reference scorer is slow.
     let spaces = ["convolution-old__RTX3090", "convolution__A4000", "dedispersion__A4000"];
     let data = spaces.map(|name| path(&shared.join("tuning_data").join(format!("{name}.json.gz"))));
-    let trace = path(&trace);
-    let mut arguments = vec!["--strategy", "random,evolve", "--runs", "5", "--trace", &trace, "--data"];
-    arguments.extend(data.iter().map(String::as_str));
-    let ours = bench_json(&arguments);
-    // Two hundred bootstrap samples for each of five runs are as many as ours, and leave little noise.
-    let scorer = Command::new("python3")
-        .arg(shared.join("search_score/score.py"))
-        .args(data.iter().flat_map(|file| ["--data", file]))
-        .args(["--trace", &trace, "--rounds", "200", "--json", &path(&scores)])
-        .output()
-        .unwrap();
-    assert!(scorer.status.success(), "{}", String::from_utf8_lossy(&scorer.stderr));
-    let theirs: BTreeMap<String, Value> =
-        serde_json::from_str(&std::fs::read_to_string(scores).unwrap()).unwrap();
-    assert_eq!(theirs.len(), 2);
-    compare(&ours, &theirs);
+    let data = data.each_ref().map(String::as_str);
+    let trace = path(&folder.path().join("trace.jsonl.gz"));
+    let arguments = ["--strategy", "random,evolve", "--runs", "5", "--trace", &trace, "--data"];
+    let ours = bench_json(&[&arguments[..], &data].concat());
+    compare(&ours, &reference(&shared, &data, &trace));
 }
 
 /// Our answer and the reference scorer's, which must be the same within 0.01.
 fn compare(ours: &Value, theirs: &BTreeMap<String, Value>) {
+    assert_eq!(theirs.len(), 2);
     for (tool, theirs) in theirs {
         let ours = &ours["strategies"][tool];
         let near = |ours: &Value, theirs: &Value, what: &str| {
@@ -218,7 +224,6 @@ fn traces() -> String {
 fn scores_of_traces_are_those_that_the_reference_scorer_gave() {
     let kept = std::fs::read_to_string(own_data("reference_scores.json")).unwrap();
     let theirs: BTreeMap<String, Value> = serde_json::from_str(&kept).unwrap();
-    assert_eq!(theirs.len(), 2);
     compare(&bench_json(&["--data", RECORDING, "--judge", &traces()]), &theirs);
 }
 
@@ -247,21 +252,8 @@ fn traces_of_other_tools_are_judged_in_the_same_table() {
 #[test]
 fn scores_of_traces_are_those_of_the_reference_scorer() {
     let Some(shared) = shared(&["search_score/score.py"]) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let scores = folder.path().join("scores.json");
     let ours = bench_json(&["--data", RECORDING, "--judge", &traces()]);
-    let scorer = Command::new("python3")
-        .current_dir(shared_data())
-        .arg(shared.join("search_score/score.py"))
-        .args(["--data", RECORDING, "--trace", &traces(), "--rounds", "200", "--json"])
-        .arg(&scores)
-        .output()
-        .unwrap();
-    assert!(scorer.status.success(), "{}", String::from_utf8_lossy(&scorer.stderr));
-    let theirs: BTreeMap<String, Value> =
-        serde_json::from_str(&std::fs::read_to_string(scores).unwrap()).unwrap();
-    assert_eq!(theirs.len(), 2);
-    compare(&ours, &theirs);
+    compare(&ours, &reference(&shared, &[RECORDING], &traces()));
 }
 
 #[test]
@@ -308,7 +300,6 @@ fn the_help_shows_what_has_to_be_given() {
     assert_eq!(code, 0);
     for form in [
         "bench-search --strategy <NAME>... --data <DIR|FILE>... [OPTIONS]\n",
-        "bench-search --strategy <NAME>... --synthetic [<NAME>...] [OPTIONS]\n",
         "bench-search --judge <FILE>... --data <DIR|FILE>... [OPTIONS]\n",
     ] {
         assert!(help.contains(form), "no `{form}` in {help}");
