@@ -201,7 +201,7 @@ pub fn sanitizer(bytes: &[u8]) {
 /// A recording in any format: rows in its space, or a fault that says what is wrong.
 pub fn recording(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    match Recording::of_text(text, "kernel__device") {
+    match Recording::of_text(text, "kernel__device", None) {
         Ok(recording) => {
             let inside = |genome: &evo_space::Genome| {
                 recording.space.contains(genome) || recording.row(genome).is_some()

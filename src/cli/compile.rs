@@ -325,12 +325,6 @@ pub struct CompiledAll {
     pub only: Option<CompiledVariant>,
 }
 
-/// A variant on its way: what is known before compiling.
-struct Uncompiled {
-    configuration: Configuration,
-    draft: KernelDraft,
-}
-
 impl CompileRun<'_> {
     /// Keeps the farm fed, prints in order.
     pub fn compile_all(
@@ -341,26 +335,26 @@ impl CompileRun<'_> {
     ) -> Result<CompiledAll, EarlyEnd> {
         let mut genomes = genomes.enumerate();
         // By position, so that the first is the next to print.
-        let mut open: BTreeMap<u64, (Uncompiled, Option<VariantOutcome>)> = BTreeMap::new();
+        let mut open: BTreeMap<u64, (KernelDraft, Option<VariantOutcome>)> = BTreeMap::new();
         let mut printer = Printer::new(self);
         loop {
             for (number, genome) in genomes.by_ref().take(AHEAD * farm.jobs() - open.len()) {
-                let mut prepared = self.prepare(&genome);
-                let known = match prepared.draft.sources.is_empty() {
+                let mut draft = self.draft(&genome);
+                let known = match draft.kernel.sources.is_empty() {
                     false => {
-                        farm.submit(number as u64, prepared.draft.sources.clone());
+                        farm.submit(number as u64, draft.kernel.sources.clone());
                         None
                     }
-                    true => Some(Err(prepared.draft.refused.take().map_or_else(nothing, |own| own.verdict))),
+                    true => Some(Err(draft.refused.take().map_or_else(nothing, |own| own.verdict))),
                 };
-                open.insert(number as u64, (prepared, known));
+                open.insert(number as u64, (draft, known));
             }
             if open.is_empty() {
                 return Ok(printer.finish()?);
             }
             while let Some(first) = open.first_entry().filter(|first| first.get().1.is_some()) {
-                if let (prepared, Some(outcome)) = first.remove() {
-                    printer.print(self.judge(prepared, outcome))?;
+                if let (draft, Some(outcome)) = first.remove() {
+                    printer.print(self.judge(draft, outcome))?;
                 }
             }
             if !open.is_empty() {
@@ -377,35 +371,32 @@ impl CompileRun<'_> {
         }
     }
 
-    fn prepare(&self, genome: &Genome) -> Uncompiled {
+    fn draft(&self, genome: &Genome) -> KernelDraft {
         let configuration = self.file.space.configuration(genome);
         let Some(constraint) = self.file.space.violations(genome).first().copied() else {
-            let draft = self.recipe.draft(&configuration);
-            return Uncompiled { configuration, draft };
+            return self.recipe.draft(&configuration);
         };
         let because = constraint.because.as_ref().map_or(String::new(), |why| format!(" ({why})"));
         let message = format!("it violates `{}`{because}", constraint.expr.text());
         let verdict = Box::new(Verdict::new(VerdictKind::RejectedConstraint, message));
-        Uncompiled { configuration, draft: KernelDraft::refused(Gate::StaticLimits, verdict) }
+        KernelDraft::refused(configuration, Gate::StaticLimits, verdict)
     }
 
     /// The verdict: what the compiler says, then what was known before, then what both make together.
-    fn judge(&self, prepared: Uncompiled, outcome: VariantOutcome) -> CompiledVariant {
-        let Uncompiled { configuration, mut draft } = prepared;
+    fn judge(&self, draft: KernelDraft, outcome: VariantOutcome) -> CompiledVariant {
+        let KernelDraft { kernel, refused } = draft;
         let (binaries, verdict) = match outcome {
             Err(verdict) => (Vec::new(), Some(verdict)),
             Ok(binaries) => {
-                let known = draft.refused.take();
-                let code = prepared::built_codes(&draft.sources, &binaries);
-                let together = || self.recipe.check_compiled(draft.plans(), &code).err();
-                let refused = known.or_else(together);
-                (binaries, refused.map(|own| own.verdict))
+                let code = prepared::built_codes(&kernel.sources, &binaries);
+                let together = || self.recipe.check_compiled(kernel.plans(), &code).err();
+                (binaries, refused.or_else(together).map(|refused| refused.verdict))
             }
         };
-        let constants = draft.sources.iter().map(|source| source.constants.clone()).collect();
-        let plans: Vec<ProblemPlan> = draft.timed.into_iter().chain(draft.checked).collect();
+        let constants = kernel.sources.iter().map(|source| source.constants.clone()).collect();
+        let plans: Vec<ProblemPlan> = kernel.timed.into_iter().chain(kernel.checked).collect();
         CompiledVariant::new(
-            configuration,
+            kernel.configuration,
             &plans,
             CompiledCode { constants, binaries },
             verdict.map(|verdict| *verdict),

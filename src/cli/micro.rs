@@ -114,9 +114,10 @@ pub fn run(arguments: &MicroArgs, call: &Call) -> Result<Answer, CliError> {
     });
     let scratch =
         made.map_err(|error| CliError::harness(format!("cannot make a folder in the cache: {error}")))?;
-    let mut plan = SweepPlan::of(&arguments.sweep(scratch.path().to_path_buf()), clock)?;
+    let screening = arguments.sweep(scratch.path().to_path_buf());
+    let mut plan = SweepPlan::of(&screening, clock)?;
     // A hint is not looked at, whatever the space demands of results.
-    plan.sanitize = SanitizePlan::default();
+    plan.options.sanitize = SanitizePlan::default();
     let device = match &mut plan.subject {
         SweepSubject::Live(live) => {
             live.is_hint = true;

@@ -78,7 +78,7 @@ impl<R: Recipe> Engine<'_, R> {
             self.lanes.send(lane, Task::Anchor { job: Box::new(job.clone()), number });
             self.fleet.lanes[lane].anchoring += 1;
         }
-        self.fleet.lanes[lane].anchored_at = Some(self.time.wall.elapsed());
+        self.fleet.lanes[lane].anchored_at = Some(self.wall.elapsed());
     }
 
     fn anchor(&mut self, lane: usize, times: u32) {
@@ -97,7 +97,7 @@ impl<R: Recipe> Engine<'_, R> {
         if !self.fleet.is_several() || self.ending.stop.is_some() {
             return;
         }
-        let now = self.time.wall.elapsed();
+        let now = self.wall.elapsed();
         for lane in 0..self.fleet.lanes.len() {
             let at = self.fleet.lanes[lane].anchored_at;
             if at.is_some_and(|at| now.saturating_sub(at) >= EVERY) {
@@ -129,7 +129,7 @@ impl<R: Recipe> Engine<'_, R> {
             let times = times.map(|one| (one.problem.clone(), one.p50_ns * ratio));
             self.fleet.lanes[lane].note_anchor(Some(number), times);
         }
-        if self.known.standing.objective_ns == evaluation.objective_ns {
+        if self.standing.objective_ns == evaluation.objective_ns {
             self.anchor_incumbent(number, sent);
         }
         if is_anchor { self.compare_lanes() } else { Ok(()) }
@@ -254,7 +254,7 @@ impl<R: Recipe> Engine<'_, R> {
         let mut numbers = self.ranked();
         numbers.retain(|number| self.evaluation_of(*number).is_some_and(|one| self.fleet.is_apart(one)));
         for number in numbers.into_iter().take(2 * self.options.finalists) {
-            if self.ending.is_early() || !self.time.wall.fits_finalist() {
+            if self.ending.is_early() || !self.wall.fits_finalist() {
                 return Ok(());
             }
             let Some(rebuilt) = self.rebuilt(number, None)? else { continue };

@@ -303,12 +303,8 @@ pub(super) fn lane_result(job: &FakeJob, kind: VerdictKind) -> Judgement {
         gates: gates.iter().map(report).collect(),
         measurements: if passed { vec![measurement] } else { Vec::new() },
         objective_ns: passed.then_some(time),
-        attributes: Vec::new(),
-        recovery: None,
         device_ms: 1.0,
-        lost: false,
-        second_look: None,
-        owes_worker: false,
+        ..Judgement::begin()
     }
 }
 

@@ -128,7 +128,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     pub(super) fn seconds(&self) -> f64 {
-        self.time.clock.started.elapsed().as_secs_f64()
+        self.clock.started.elapsed().as_secs_f64()
     }
 
     pub(super) fn renewed(&mut self, lane: usize, renewal: Renewal) -> Result<(), EngineError> {
@@ -201,9 +201,9 @@ impl<R: Recipe> Engine<'_, R> {
         let second = others
             .find(|(lane, own)| own.out.is_none() && own.identity.device_uuid != *first && is_ready(*lane));
         let Some(second) = second.map(|(lane, _)| lane) else { return Ok(None) };
-        let within = self.time.wall.left();
+        let within = self.wall.left();
         let problems: Vec<usize> = (0..finalist.work.len()).collect();
-        if problems.is_empty() || !self.time.wall.fits_pairs(problems.len(), within) {
+        if problems.is_empty() || !self.wall.fits_pairs(problems.len(), within) {
             return Ok(None);
         }
         let (baseline, finalist) = (baseline.job.clone(), finalist.job.clone());
@@ -229,7 +229,7 @@ impl<R: Recipe> Engine<'_, R> {
         if !self.fleet.is_several() {
             return;
         }
-        let wall = self.time.clock.started.elapsed().as_secs_f64();
+        let wall = self.clock.started.elapsed().as_secs_f64();
         let activity = |lane: usize| match &self.fleet.lanes[lane].out {
             Some(_) => LaneActivity::Out,
             None if self.lanes.is_renewing(lane) => LaneActivity::Waiting,
@@ -362,19 +362,31 @@ mod tests {
         assert!(lanes.iter().all(|lane| lane.out.is_none()), "{lanes:?}");
     }
 
+    /// A run on the lanes of these scripts, the first one's first.
+    fn on_lanes(mut scripts: Vec<Script>) -> (TestStudy, Ran) {
+        let mut bench = TestStudy::new(PLAIN);
+        let first = scripts.remove(0);
+        bench.more_lanes = scripts;
+        let ran = bench.run(first);
+        (bench, ran)
+    }
+
+    fn undisturbed_on(scripts: Vec<Script>) -> (TestStudy, Ran) {
+        let (bench, ran) = on_lanes(scripts);
+        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
+        (bench, ran)
+    }
+
     fn passing(verdicts: &BTreeMap<String, String>) -> usize {
         verdicts.values().filter(|label| *label == "pass").count()
     }
 
     #[test]
     fn lanes_share_the_work_and_every_record_names_its_device() {
-        let mut bench = TestStudy::new(PLAIN);
         let calls = Calls::default();
         let second = counted(&calls, |_, job| lane_result(job, VerdictKind::Pass));
-        bench.more_lanes = vec![second, patient(&calls, 4)];
         // Two anchors and then variants.
-        let ran = bench.run(patient(&calls, 4));
-        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
+        let (bench, ran) = undisturbed_on(vec![patient(&calls, 4), second, patient(&calls, 4)]);
         let all = bench.history().evaluations;
         assert!(all.iter().all(|one| {
             let lane = one.lane.unwrap();
@@ -404,14 +416,12 @@ mod tests {
 
     #[test]
     fn a_lost_lane_takes_nothing_with_it() {
-        let mut bench = TestStudy::new(PLAIN);
         let calls = Calls::default();
-        bench.more_lanes = vec![counted(&calls, |call, job| match call {
+        let dies = counted(&calls, |call, job| match call {
             ..=2 => lane_result(job, VerdictKind::Pass),
             _ => lost(job),
-        })];
-        let ran = bench.run(patient(&calls, 3));
-        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
+        });
+        let (_, ran) = undisturbed_on(vec![patient(&calls, 3), dies]);
         assert_eq!(ran.summary.end.reason, StopReason::SpaceExhausted);
         let lane = &ran.summary.end.lanes[1];
         assert_eq!(lane.out.as_deref(), Some("two new workers failed in a row"));
@@ -420,10 +430,7 @@ mod tests {
 
     #[test]
     fn what_breaks_on_two_devices_is_the_variants_doing() {
-        let mut bench = TestStudy::new(PLAIN);
-        let script = where_hit("A=2 B=1", broken);
-        bench.more_lanes = vec![Arc::clone(&script), Arc::clone(&script)];
-        let ran = bench.run(script);
+        let (bench, ran) = on_lanes(vec![where_hit("A=2 B=1", broken); 3]);
         let verdicts = bench.verdicts();
         assert_eq!(verdicts["A=2 B=1"], "worker_died:exit_9");
         assert_eq!(passing(&verdicts), verdicts.len() - 1);
@@ -434,15 +441,13 @@ mod tests {
 
     #[test]
     fn a_lane_on_which_well_variants_break_is_put_out() {
-        let mut bench = TestStudy::new(PLAIN);
         let calls = Calls::default();
         // Its anchors are well, and every other variant breaks.
-        bench.more_lanes = vec![counted(&calls, |_, job| match job.label.as_str() {
+        let breaks = counted(&calls, |_, job| match job.label.as_str() {
             "A=0 B=0" => lane_result(job, VerdictKind::Pass),
             _ => broken(job),
-        })];
-        let ran = bench.run(patient(&calls, 3));
-        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
+        });
+        let (_, ran) = undisturbed_on(vec![patient(&calls, 3), breaks]);
         let why = ran.summary.end.lanes[1].out.clone();
         if ran.summary.end.lanes[1].restarts >= 2 {
             assert_eq!(why.as_deref(), Some("two variants that broke on it were well on another device"));
@@ -451,10 +456,7 @@ mod tests {
 
     #[test]
     fn a_variant_that_costs_two_devices_is_not_tried_on_a_third() {
-        let mut bench = TestStudy::new(PLAIN);
-        let script = where_hit("A=1 B=1", lost);
-        bench.more_lanes = vec![Arc::clone(&script), Arc::clone(&script)];
-        let ran = bench.run(script);
+        let (bench, ran) = on_lanes(vec![where_hit("A=1 B=1", lost); 3]);
         let verdicts = bench.verdicts();
         assert_eq!(verdicts["A=1 B=1"], "worker_died:device_lost");
         assert_eq!(verdicts.len(), 24);
@@ -463,15 +465,13 @@ mod tests {
 
     #[test]
     fn without_lanes_the_run_stops_and_goes_on_with_another_number() {
-        let mut bench = TestStudy::new(PLAIN);
         let dies = |after: usize| {
             counted(&Calls::default(), move |call, job| match call > after {
                 true => lost(job),
                 false => lane_result(job, VerdictKind::Pass),
             })
         };
-        bench.more_lanes = vec![dies(4)];
-        let ran = bench.run(dies(5));
+        let (mut bench, ran) = on_lanes(vec![dies(5), dies(4)]);
         assert_eq!(ran.summary.end.reason, StopReason::DeviceLost);
         assert!(ran.summary.end.evaluations < 24);
         ran.said("all 2 lanes are lost");
@@ -561,10 +561,7 @@ mod tests {
 
     #[test]
     fn a_default_that_breaks_everywhere_puts_no_lane_out() {
-        let mut bench = TestStudy::new(PLAIN);
-        let script = where_hit("A=0 B=0", broken);
-        bench.more_lanes = vec![Arc::clone(&script), Arc::clone(&script)];
-        let ran = bench.run(script);
+        let (bench, ran) = on_lanes(vec![where_hit("A=0 B=0", broken); 3]);
         let verdicts = bench.verdicts();
         assert_eq!(verdicts["A=0 B=0"], "worker_died:exit_9");
         assert_eq!(passing(&verdicts), 23);
@@ -669,32 +666,29 @@ mod tests {
         result
     }
 
-    fn run_renewed(bench: &mut TestStudy) -> Ran {
+    /// The second lane of a study that all went well with, whose worker died and had this successor.
+    fn renewed(renew: impl Fn() -> Renewal + Send + Sync + 'static) -> (LaneAccount, Ran) {
+        let mut bench = TestStudy::new(PLAIN);
+        bench.renew = Some(Arc::new(renew));
         let calls = Calls::default();
         bench.more_lanes = vec![counted(&calls, |call, job| match call == WELL + 1 {
             true => cut_off(job),
             false => lane_result(job, VerdictKind::Pass),
         })];
         // The first lane leaves something to the second one until that happened.
-        bench.run(patient(&calls, WELL + 1))
-    }
-
-    fn second(ran: &Ran) -> &LaneAccount {
-        &ran.summary.end.lanes[1]
+        let ran = bench.run(patient(&calls, WELL + 1));
+        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
+        (ran.summary.end.lanes[1].clone(), ran)
     }
 
     #[test]
     fn a_lane_that_waits_for_its_next_worker_holds_nothing_up() {
-        let mut bench = TestStudy::new(PLAIN);
         let (ended, end) = channel::<()>();
         let end = Mutex::new(end);
-        bench.renew = Some(Arc::new(move || {
+        let (lane, _) = renewed(move || {
             let _ = end.lock().unwrap().recv();
             renewal(None, None)
-        }));
-        let ran = run_renewed(&mut bench);
-        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
-        let lane = second(&ran);
+        });
         let why = Some("it was still without a new worker at the end");
         assert_eq!((lane.restarts, lane.given_back, lane.out.as_deref()), (0, 1, why), "{lane:?}");
         drop(ended);
@@ -702,11 +696,7 @@ mod tests {
 
     #[test]
     fn a_lane_goes_on_with_the_worker_that_came_and_says_where() {
-        let mut bench = TestStudy::new(PLAIN);
-        bench.renew = Some(Arc::new(|| renewal(None, Some("FAKE-7"))));
-        let ran = run_renewed(&mut bench);
-        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
-        let lane = second(&ran);
+        let (lane, _) = renewed(|| renewal(None, Some("FAKE-7")));
         assert_eq!(lane.given_back, 1, "{lane:?}");
         // The study may be over before the news is read.
         if lane.restarts == 1 {
@@ -718,11 +708,7 @@ mod tests {
 
     #[test]
     fn a_lane_without_a_next_worker_is_lost_and_that_is_said() {
-        let mut bench = TestStudy::new(PLAIN);
-        bench.renew = Some(Arc::new(|| renewal(Some("no node is free"), None)));
-        let ran = run_renewed(&mut bench);
-        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
-        let lane = second(&ran);
+        let (lane, ran) = renewed(|| renewal(Some("no node is free"), None));
         if lane.out.as_deref() == Some("no node is free") {
             assert_eq!(lane.given_back, 1);
             ran.said("lane 1 (fake:1) is lost: no node is free; 1 left");
@@ -731,11 +717,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_came_to_the_device_of_another_lane_is_refused() {
-        let mut bench = TestStudy::new(PLAIN);
-        bench.renew = Some(Arc::new(|| renewal(None, Some("FAKE-0"))));
-        let ran = run_renewed(&mut bench);
-        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
-        let lane = second(&ran);
+        let (lane, _) = renewed(|| renewal(None, Some("FAKE-0")));
         if lane.restarts == 1 {
             assert_eq!(lane.out.as_deref(), Some("its new worker has the device of lane 0 (fake:0)"));
         }

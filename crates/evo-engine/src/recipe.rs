@@ -23,7 +23,7 @@ use evo_space::genome::{Configuration, ContentHash};
 use evo_supervise::job::{Job, JobReach, TinyNotes};
 
 use crate::ports::{BuildRecord, CompileAnswer, Identity, JobOrder, Recipe, Refused};
-use crate::prepared::{self, BuiltCode, KernelDraft, PreparedKernel, binding, included, one_hash, refusal};
+use crate::prepared::{self, BuiltCode, KernelDraft, PreparedKernel, included, one_hash, refusal};
 
 #[derive(Debug)]
 pub struct KernelRecipe<'a> {
@@ -192,7 +192,9 @@ impl<'a> KernelRecipe<'a> {
         };
         let included = whole.as_ref().and_then(|source| included(&self.files, &self.search, source));
         let text = whole.map(|source| ContentHash::of(source.text.as_bytes()));
-        KernelDraft { sources, text, included, tiny, checked, timed, refused }
+        let configuration = configuration.clone();
+        let kernel = PreparedKernel { configuration, sources, text, included, tiny, checked, timed };
+        KernelDraft { kernel, refused }
     }
 
     fn constants(&self) -> Vec<Specialization> {
@@ -389,7 +391,7 @@ impl Recipe for KernelRecipe<'_> {
     type Job = Job;
 
     fn prepare(&self, configuration: &Configuration) -> Result<PreparedKernel, Refused> {
-        self.draft(configuration).ready(configuration)
+        self.draft(configuration).ready()
     }
 
     fn identity(&self, prepared: &PreparedKernel) -> Identity {
@@ -421,9 +423,8 @@ impl Recipe for KernelRecipe<'_> {
         binaries: &Vec<Binary>,
         order: JobOrder,
     ) -> Result<Job, Refused> {
-        let plans = binding(&prepared.timed, &prepared.checked, &prepared.tiny);
         let built = prepared::built_codes(&prepared.sources, binaries);
-        self.check_compiled(plans, &built)?;
+        self.check_compiled(prepared.plans(), &built)?;
         let (tiny, tiny_notes) = self.launchable_shapes(&prepared.tiny, &built);
         let is_hint = self.reach == JobReach::Hint;
         // A hint has no finalists, so nothing is ever looked at in depth.

@@ -23,7 +23,7 @@ use crate::trouble::EngineError;
 
 impl<R: Recipe> Engine<'_, R> {
     pub(super) fn announce_looks(&self, numbers: impl Iterator<Item = u64>) {
-        if !self.options.sanitize.finalists || !self.sanitizer.is_there {
+        if !self.options.sanitize.finalists || !self.has_sanitizer {
             return;
         }
         let evaluations = numbers.filter_map(|number| self.evaluation_of(number));
@@ -41,9 +41,9 @@ impl<R: Recipe> Engine<'_, R> {
         if !self.options.sanitize.finalists || !deep.evaluation.may_rank() || self.ending.is_early() {
             return Ok(());
         }
-        let within = self.time.wall.left_to_sanitizer(is_baseline);
+        let within = self.wall.left_to_sanitizer(is_baseline);
         // Without a sanitizer the answer costs nothing.
-        let answer = match self.options.sanitize.demanded || !self.sanitizer.is_there {
+        let answer = match self.options.sanitize.demanded || !self.has_sanitizer {
             true => self.sanitized(&deep.evaluation, &deep.job, within)?,
             false => self.known(&deep.evaluation),
         };
@@ -53,7 +53,7 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// Looks at what was confirmed and has no answer, the fastest first. Those in which something is found.
     pub(super) fn sanitize_confirmed(&mut self, baseline: u64) -> Result<Vec<u64>, EngineError> {
-        if !self.options.sanitize.finalists || !self.sanitizer.is_there {
+        if !self.options.sanitize.finalists || !self.has_sanitizer {
             return Ok(Vec::new());
         }
         let is_asked = |report: &GateReport| report.evidence.get("tool").is_some();
@@ -90,10 +90,10 @@ impl<R: Recipe> Engine<'_, R> {
 
     fn left_to_look(&self) -> Option<Duration> {
         if self.options.sanitize.demanded {
-            return self.time.wall.left();
+            return self.wall.left();
         }
-        let spent = self.sanitizer.tally.map_or(0.0, |tally| tally.seconds);
-        Some(self.time.wall.left_to_looks(Duration::from_secs_f64(spent)))
+        let spent = self.looks.map_or(0.0, |tally| tally.seconds);
+        Some(self.wall.left_to_looks(Duration::from_secs_f64(spent)))
     }
 
     pub(super) fn has_answer(&mut self, evaluation: &Evaluation) -> Result<bool, EngineError> {
@@ -112,11 +112,11 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// As far as time allows, and last, because the board needs the finalists.
     pub(super) fn sanitize_generations(&mut self) -> Result<(), EngineError> {
-        let Some(every) = self.options.sanitize.every.filter(|_| self.sanitizer.is_there) else {
+        let Some(every) = self.options.sanitize.every.filter(|_| self.has_sanitizer) else {
             return Ok(());
         };
         for (generation, number) in self.due(every) {
-            if self.ending.is_early() || !self.time.wall.fits_look(self.left_to_look()) {
+            if self.ending.is_early() || !self.wall.fits_look(self.left_to_look()) {
                 return Ok(());
             }
             self.look_at(number, &format!("the best of generation {}", generation + 1))?;
@@ -162,9 +162,9 @@ impl<R: Recipe> Engine<'_, R> {
         if let Some(known) = self.known(evaluation) {
             return Ok(Some(known));
         }
-        let began = self.time.wall.elapsed();
+        let began = self.wall.elapsed();
         let is_demanded = self.options.sanitize.demanded;
-        let mut answer = if self.sanitizer.is_there && !is_demanded && !self.time.wall.fits_look(within) {
+        let mut answer = if self.has_sanitizer && !is_demanded && !self.wall.fits_look(within) {
             let none = NoSanitizer("no time was left for compute-sanitizer").answer();
             SanitizerAnswer { is_late: true, ..none }
         } else {
@@ -174,21 +174,21 @@ impl<R: Recipe> Engine<'_, R> {
             let Some(LaneAnswer::Sanitized(answer)) = self.lane_answer()? else { return Ok(None) };
             *answer
         };
-        let took = self.time.wall.elapsed().saturating_sub(began);
+        let took = self.wall.elapsed().saturating_sub(began);
         if answer.is_late && !is_demanded {
             let command = again("sanitize", self.study.header(), &evaluation.configuration);
             answer.report.message += &format!("; `{command}` takes the time");
         }
         let is_missing = answer.report.state == GateState::NotRun;
         if answer.looked || is_demanded {
-            let tally = self.sanitizer.tally.get_or_insert_default();
+            let tally = self.looks.get_or_insert_default();
             tally.variants += u64::from(answer.looked);
             tally.findings += u64::from(answer.verdict.is_some());
             tally.unanswered += u64::from(is_missing);
             tally.seconds += took.as_secs_f64();
         }
         if answer.looked {
-            self.time.wall.costs.note_sanitizer(took);
+            self.wall.costs.note_sanitizer(took);
         }
         if answer.looked || answer.is_late {
             self.study.sanitized(SanitizedVariant {

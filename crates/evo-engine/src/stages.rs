@@ -70,7 +70,7 @@ impl<R: Recipe> Engine<'_, R> {
             let Some(variant) = self.flight.variants.get(&number) else { continue };
             let Some((prepared, _)) = &variant.prepared else { continue };
             self.flight.compiling += 1;
-            self.ahead.submitted(number, jobs, self.time.wall.elapsed());
+            self.ahead.submitted(number, jobs, self.wall.elapsed());
             let configuration = variant.configuration.clone();
             self.observer.observe(&Event::Compiling { number, configuration });
             self.compilers.submit(number, prepared);
@@ -179,7 +179,7 @@ impl<R: Recipe> Engine<'_, R> {
     ) -> Result<(), EngineError> {
         // Saturating, because `abandon` sets the count to 0 while answers are under way.
         self.flight.compiling = self.flight.compiling.saturating_sub(1);
-        self.ahead.answered(number, self.time.wall.elapsed());
+        self.ahead.answered(number, self.wall.elapsed());
         self.feed_compilers()?;
         // A full disk is not this variant's fault, and the next variants would fail in the same way.
         if let Some(message) = full_cache(&answer) {
@@ -265,7 +265,7 @@ impl<R: Recipe> Engine<'_, R> {
 
     pub(super) fn feed_lane(&mut self) -> Result<(), EngineError> {
         // Messages may come faster than the loop looks at the clock.
-        let has_time = self.time.wall.left_to_search().is_none_or(|left| !left.is_zero());
+        let has_time = self.wall.left_to_search().is_none_or(|left| !left.is_zero());
         let depth = lane_depth(self.lanes.live());
         while has_time && self.flight.on_lane.len() < depth {
             let Some((number, job)) = self.flight.ready.pop_first() else { break };
@@ -280,7 +280,7 @@ impl<R: Recipe> Engine<'_, R> {
             self.flight.on_lane.push(number);
             self.observer.observe(&Event::Evaluating { number });
             // The task before it may still improve the standing; then this variant is screened more leniently.
-            let mut standing = self.known.standing.clone();
+            let mut standing = self.standing.clone();
             if variant.genome == self.space.default_genome() {
                 // What all others are compared with has to be measured: with compilers that are busy, a faster
                 // variant may be there before it, and beside that one it would only be `too_slow`.
@@ -330,15 +330,14 @@ impl<R: Recipe> Engine<'_, R> {
         let code = variant.code.clone();
         let mut evaluation = variant.judged(result);
         self.fleet.sign(lane, ratio, &mut evaluation);
-        match self.weigh(number, &evaluation.verdict) {
+        let weight = self.weigh(number, &evaluation.verdict);
+        if weight != Weight::Final {
+            self.fleet.sent.remove(&number);
+        }
+        match weight {
             Weight::Final => {}
-            weight => {
-                self.fleet.sent.remove(&number);
-                return match weight {
-                    Weight::NotFinal => self.give_up(evaluation),
-                    _ => self.try_again(number, evaluation.verdict),
-                };
-            }
+            Weight::NotFinal => return self.give_up(evaluation),
+            Weight::Again => return self.try_again(number, evaluation.verdict),
         }
         let several = self.fleet.is_several().then(|| evaluation.clone());
         // The original is settled before its twins, which copy their result from the history.
@@ -448,7 +447,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     pub(super) fn improve_standing(&mut self, evaluation: &Evaluation) -> bool {
-        improve(&mut self.known.standing, evaluation, self.study.header())
+        improve(&mut self.standing, evaluation, self.study.header())
     }
 
     pub(super) fn remember_code(&mut self, evaluation: &Evaluation) {
@@ -474,7 +473,7 @@ impl<R: Recipe> Engine<'_, R> {
             self.undone.unwritten.push(generation);
             self.warn_of_view(&error, "it is tried again at the end");
         }
-        let best_ns = self.known.standing.objective_ns;
+        let best_ns = self.standing.objective_ns;
         self.observer.observe(&Event::Generation { generation, best_ns });
     }
 
@@ -499,7 +498,7 @@ impl<R: Recipe> Engine<'_, R> {
     pub(super) fn next_message(&mut self) -> Result<Option<Message<R::Binary>>, EngineError> {
         // What is begun after an interrupt is not waited for either.
         while !self.ending.is_early() {
-            let left = self.time.wall.left_with_grace();
+            let left = self.wall.left_with_grace();
             // At least a moment, so that what has arrived already is never left unread.
             let patience = left.map_or(TICK, |left| left.min(TICK)).max(Duration::from_millis(1));
             match self.inbox.receiver.recv_timeout(patience) {
@@ -519,7 +518,7 @@ impl<R: Recipe> Engine<'_, R> {
         if !evaluation.verdict.is_pass() || evaluation.duplicate_of.is_some() || evaluation.device_ms <= 0.0 {
             return;
         }
-        self.time.wall.costs.note_full(evaluation.device_ms / 1e3, evaluation.is_default());
+        self.wall.costs.note_full(evaluation.device_ms / 1e3, evaluation.is_default());
     }
 }
 

@@ -88,7 +88,7 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// What is left is kept for variants whose machine code turns out to be the same.
     pub(super) fn take_over(&mut self) -> Result<(), EngineError> {
-        let mut earlier = std::mem::take(&mut self.known.earlier);
+        let mut earlier = std::mem::take(&mut self.earlier);
         for message in std::mem::take(&mut earlier.notices) {
             self.say_at_start(message)?;
         }
@@ -111,7 +111,7 @@ impl<R: Recipe> Engine<'_, R> {
             let message = format!("none of {count} earlier results of this kernel can be taken over: {why}");
             self.say_at_start(message)?;
         }
-        self.known.inheritance = Inheritance::new(earlier.results);
+        self.inheritance = Inheritance::new(earlier.results);
         Ok(())
     }
 
@@ -209,8 +209,7 @@ impl<R: Recipe> Engine<'_, R> {
         variant: Variant<R::Prepared>,
     ) -> Result<Option<Variant<R::Prepared>>, EngineError> {
         let identity = variant.prepared.as_ref().map(|(_, identity)| identity);
-        let found =
-            identity.and_then(|identity| Some((identity, self.known.inheritance.of_source(identity)?)));
+        let found = identity.and_then(|identity| Some((identity, self.inheritance.of_source(identity)?)));
         let Some((identity, result)) = found.filter(|(_, result)| self.holds_now(result)) else {
             return Ok(Some(variant));
         };
@@ -225,7 +224,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     fn holds_now(&self, result: &EarlierResult) -> bool {
-        self.holds_beside(&result.evaluation, &self.known.standing)
+        self.holds_beside(&result.evaluation, &self.standing)
     }
 
     fn holds_beside(&self, one: &Evaluation, standing: &Standing) -> bool {
@@ -238,7 +237,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     fn standing_with<'e>(&self, evaluations: impl Iterator<Item = &'e Evaluation>) -> Standing {
-        let mut standing = self.known.standing.clone();
+        let mut standing = self.standing.clone();
         for evaluation in evaluations {
             improve(&mut standing, evaluation, self.study.header());
         }
@@ -256,7 +255,7 @@ impl<R: Recipe> Engine<'_, R> {
         number: u64,
         code: Option<&ContentHash>,
     ) -> Result<bool, EngineError> {
-        let found = code.and_then(|code| Some((code, self.known.inheritance.of_code(code)?)));
+        let found = code.and_then(|code| Some((code, self.inheritance.of_code(code)?)));
         let Some((code, result)) = found.filter(|(_, result)| self.holds_now(result)) else {
             return Ok(false);
         };
@@ -424,6 +423,13 @@ mod tests {
         }
     }
 
+    /// A study in which everything of the space has passed.
+    fn measured(space: &str) -> TestStudy {
+        let bench = TestStudy::new(space);
+        bench.run(all_pass());
+        bench
+    }
+
     fn one_is(kind: VerdictKind) -> Script {
         failing(kind, |job| job.label == "A=1 B=0")
     }
@@ -459,8 +465,7 @@ mod tests {
 
     #[test]
     fn a_resumed_study_keeps_what_holds_after_an_edit() {
-        let mut bench = TestStudy::new(FOUR);
-        bench.run(all_pass());
+        let mut bench = measured(FOUR);
         assert_eq!(bench.history().header.unwrap().format, FORMAT_UNEDITED);
         let before = bench.find("A=1 B=1");
         // One value more, one less.
@@ -489,8 +494,7 @@ mod tests {
 
     #[test]
     fn kept_results_count_against_the_budget_and_taken_over_ones_do_not() {
-        let mut bench = TestStudy::new(FOUR);
-        bench.run(all_pass());
+        let mut bench = measured(FOUR);
         bench.edit("[parameters]\nA = [0, 1, 2, 3]\nB = [0, 1]\n");
         bench.options.budget.evaluations = Some(6);
         let ran = bench.run(all_pass());
@@ -524,8 +528,7 @@ mod tests {
 
     #[test]
     fn equal_code_under_other_conditions_is_measured_again() {
-        let mut bench = TestStudy::new("[parameters]\nA = [0, 1]\nLATE = [0]\n");
-        bench.run(all_pass());
+        let mut bench = measured("[parameters]\nA = [0, 1]\nLATE = [0]\n");
         bench.conditions.add("check rtol", "0.01");
         let ran = bench.edit("[parameters]\nA = [0, 1]\nLATE = [1]\n").run(all_pass());
         assert_eq!((ran.evaluated().len(), ran.summary.end.taken_over), (2, 0));
@@ -536,8 +539,7 @@ mod tests {
 
     #[test]
     fn another_plan_is_measured_again_and_other_text_with_the_same_code_is_not() {
-        let mut bench = TestStudy::new("[parameters]\nA = [0, 1]\nGRID = [1]\nLATE = [0]\n");
-        bench.run(all_pass());
+        let mut bench = measured("[parameters]\nA = [0, 1]\nGRID = [1]\nLATE = [0]\n");
         bench.named("grid").edit("[parameters]\nA = [0, 1]\nGRID = [2]\nLATE = [0]\n");
         assert_eq!(bench.run(all_pass()).evaluated().len(), 2);
         // LATE is in the source, not in the machine code: compiled, and then known.
@@ -626,8 +628,7 @@ mod tests {
 
     #[test]
     fn a_twin_whose_original_is_gone_speaks_for_itself() {
-        let mut bench = TestStudy::new("[parameters]\nA = [0, 1]\nDEAD = [0, 1]\n");
-        bench.run(all_pass());
+        let mut bench = measured("[parameters]\nA = [0, 1]\nDEAD = [0, 1]\n");
         assert!(bench.find("A=1 DEAD=1").duplicate_of.is_some());
         let ran = bench.edit("[parameters]\nA = [0, 1]\nDEAD = [1]\n").run(all_pass());
         assert!(ran.evaluated().is_empty());
@@ -641,8 +642,7 @@ mod tests {
 
     #[test]
     fn another_default_is_found_by_its_origin() {
-        let mut bench = TestStudy::new("[parameters]\nA = [0, 1, 2]\n");
-        bench.run(all_pass());
+        let mut bench = measured("[parameters]\nA = [0, 1, 2]\n");
         bench.edit("[parameters]\nA = { values = [0, 1, 2], default = 2 }\n");
         for name in ["s", "t"] {
             assert!(bench.named(name).run(all_pass()).evaluated().is_empty());
@@ -659,8 +659,7 @@ mod tests {
 
     #[test]
     fn remeasure_takes_nothing_over() {
-        let mut bench = TestStudy::new(FOUR);
-        bench.run(all_pass());
+        let mut bench = measured(FOUR);
         bench.named("t").options.remeasure = true;
         assert_eq!(bench.run(all_pass()).evaluated().len(), 4);
         let ran = bench.named("s").edit(SIX).run(all_pass());
@@ -670,8 +669,7 @@ mod tests {
 
     #[test]
     fn a_run_that_died_before_it_settled_an_edit_is_settled_by_the_next() {
-        let mut bench = TestStudy::new(FOUR);
-        bench.run(all_pass());
+        let mut bench = measured(FOUR);
         // Opened after the edit, and killed at once.
         drop(bench.edit(SIX).open());
         assert!(bench.history().evaluations.is_empty() && bench.history().is_unsettled);
@@ -717,8 +715,7 @@ mod tests {
 
     #[test]
     fn a_run_that_died_while_it_took_over_takes_over_the_rest() {
-        let mut bench = TestStudy::new(FOUR);
-        bench.run(all_pass());
+        let mut bench = measured(FOUR);
         bench.named("t").edit(SIX).run(all_pass());
         let (expected, bytes) = (bench.verdicts(), std::fs::read(bench.journal()).unwrap());
         for step in 0..12 {
@@ -733,8 +730,7 @@ mod tests {
 
     #[test]
     fn older_and_foreign_and_damaged_studies_stop_nothing() {
-        let mut bench = TestStudy::new(FOUR);
-        bench.run(all_pass());
+        let mut bench = measured(FOUR);
         let journal = std::fs::read_to_string(bench.journal()).unwrap();
         let place = |name: &str, text: &str| {
             let folder = bench.out.path().join(name);
@@ -759,8 +755,7 @@ mod tests {
 
     #[test]
     fn reading_is_bounded() {
-        let mut bench = TestStudy::new(FOUR);
-        bench.run(all_pass());
+        let mut bench = measured(FOUR);
         let own = bench.named("t").open();
         let size = std::fs::metadata(bench.out.path().join("s/journal.jsonl")).unwrap().len();
         let read = |bytes, folders| {
@@ -781,8 +776,7 @@ mod tests {
 
     #[test]
     fn results_of_before_keys_were_kept_are_measured_again() {
-        let mut bench = TestStudy::new(FOUR);
-        bench.run(all_pass());
+        let mut bench = measured(FOUR);
         let records =
             reader::read(&bench.journal()).unwrap().records.into_iter().map(|record| match record {
                 JournalRecord::Evaluation(one) => {

@@ -211,8 +211,7 @@ mod tests {
     const PLAIN: &str = "[parameters]\nA = [0, 1, 2, 3, 6, 7]\nB = [0, 1, 2]\n";
 
     fn killed() -> Verdict {
-        let message = "the C++ compiler was killed by SIGKILL";
-        Verdict::new(VerdictKind::HarnessError, message).with_cause(Cause::Killed)
+        trouble("the C++ compiler was killed by SIGKILL")
     }
 
     fn failing_first(times: usize, hits: fn(&str) -> bool) -> Script {

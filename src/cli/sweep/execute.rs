@@ -58,7 +58,7 @@ pub fn run(arguments: &SweepArgs, call: &Call) -> Result<Answer, CliError> {
     let plan = SweepPlan::of(arguments, clock)?;
     call.chose(None, plan.seed);
     let outcome = execute(&plan, call)?;
-    let profile: Option<Value> = profiled::champion(arguments, &plan, &outcome, call);
+    let profile: Option<Value> = profiled::champion(&plan, &outcome, call);
     // A view of what is on the disk already, so trouble with it changes nothing about how the sweep ends.
     if let Err(error) = after_sweep(outcome.study.out(), &outcome.study.header().study) {
         output::say(&format!("warning: report.html was not written: {error}"));
@@ -89,7 +89,7 @@ fn execute_on<'a, R: Recipe>(
     });
     let apart = apart::of(plan, &stage.recipe, problems, device);
     let header = StudyHeader { per_problem: apart.is_on, ..stage.header };
-    let mut study = Study::open(&plan.request(), header, plan.clock.clone())?;
+    let mut study = Study::open(&plan.request(), header, plan.options.clock.clone())?;
     live::watch_signals(inbox.sender())
         .map_err(|error| CliError::harness(format!("cannot watch for Ctrl-C: {error}")))?;
     // Until the engine is done, it ends the run in order.
@@ -115,7 +115,7 @@ fn execute_on<'a, R: Recipe>(
     for message in inherited.into_iter().chain(seeded) {
         tell(&mut study, &mut *observer, message)?;
     }
-    let earlier = match plan.remeasure || matches!(plan.prior, PriorSource::Nothing) {
+    let earlier = match plan.options.remeasure || matches!(plan.prior, PriorSource::Nothing) {
         true => EarlierResults::default(),
         false => EarlierResults::beside(study.out(), study.header(), EarlierLimits::default()),
     };
@@ -131,7 +131,7 @@ fn execute_on<'a, R: Recipe>(
         inbox,
         earlier,
     };
-    let summary = Engine::new(parts, plan.options())?.run();
+    let summary = Engine::new(parts, plan.options.clone())?.run();
     call.leave_signals(false);
     let summary = summary?;
     // Without a confirmation in this run, the board stays as earlier runs left it. A baseline does not become champion

@@ -179,7 +179,7 @@ impl LiveSubject {
             options,
             checks: kernel.check.sanitizers.clone(),
             limit,
-            is_demanded: plan.sanitize.demanded,
+            is_demanded: plan.options.sanitize.demanded,
             stuck: Vec::new(),
             twin: twin.map(|twin| TwinLooks::new(Box::new(twin), limit)),
         }
@@ -275,9 +275,9 @@ impl LiveSubject {
         let mut first = None;
         let mut parts = Vec::new();
         for StartedLane { lane, name, host, device_uuid, options } in lanes {
-            let looks = options.filter(|_| plan.sanitize.finalists);
+            let looks = options.filter(|_| plan.options.sanitize.finalists);
             let device = looks.map(|options| self.sanitizer(plan, kernel, options));
-            let (sanitizer, notice) = sanitized::ready(plan.sanitize, self.device_kind(), device);
+            let (sanitizer, notice) = sanitized::ready(plan.options.sanitize, self.device_kind(), device);
             first.get_or_insert(notice);
             let identity = LaneIdentity { name, host, device_uuid };
             let watch = GpuUtilization::watch(&lane.info().uuid);

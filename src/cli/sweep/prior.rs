@@ -64,7 +64,7 @@ impl Prior {
         let mut prior = Prior::default();
         for study in beside(own) {
             let text = study.read(JOURNAL).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-            let recording = text.and_then(|text| Recording::of_text(&text, JOURNAL).ok());
+            let recording = text.and_then(|text| Recording::of_text(&text, JOURNAL, None).ok());
             if let Some(recording) = recording.filter(|recording| recording.kernel == kernel) {
                 prior.add(study.path(), &recording, space);
             }
@@ -123,8 +123,8 @@ pub fn seeded<'a>(
     // An operator's name stays with its evaluation, also of an earlier run.
     let evaluations = study.history.evaluations.iter().filter(|one| one.is_counted());
     let before = evaluations.clone().filter(|one| one.origin == Origin::Micro.as_str()).count();
-    let room = SeedRoom::of(plan.population.get() as usize, evaluations.count(), before);
-    if !plan.takes_micro || room.seeds == 0 {
+    let room = SeedRoom::of(plan.options.population.get() as usize, evaluations.count(), before);
+    if plan.arguments.no_micro || room.seeds == 0 {
         return (strategy, None);
     }
     let subject = MicroSubject {

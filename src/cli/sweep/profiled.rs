@@ -12,7 +12,7 @@ use super::execute::SweepOutcome;
 use super::live::LiveSubject;
 use super::plan::{SweepPlan, SweepSubject};
 use crate::budget::StopReason;
-use crate::cli::args::{ProfileWhen, SweepArgs};
+use crate::cli::args::ProfileWhen;
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
 use crate::cli::profile::{CounterLook, CounterOrder, CounterSubject, document, error_of, look};
@@ -25,13 +25,8 @@ use crate::study::{KeptProfile, ProfileFile, keep_profile};
 const LEAST: Duration = Duration::from_secs(5);
 
 /// Gives the field of the sweep's object.
-pub fn champion(
-    arguments: &SweepArgs,
-    plan: &SweepPlan,
-    outcome: &SweepOutcome,
-    call: &Call,
-) -> Option<Value> {
-    if arguments.profile == ProfileWhen::Off {
+pub fn champion(plan: &SweepPlan, outcome: &SweepOutcome, call: &Call) -> Option<Value> {
+    if plan.arguments.profile == ProfileWhen::Off {
         return None;
     }
     let not_run = |why: String| {
@@ -50,13 +45,14 @@ pub fn champion(
         return not_run("the run did not end by itself".into());
     }
     // A wall budget covers the whole command.
-    let left = plan.budget.wall.map(|wall| wall.saturating_sub(plan.clock.elapsed()));
-    let limit = left.map_or(arguments.limits.limit_tool, |left| left.min(arguments.limits.limit_tool));
+    let left = plan.options.budget.wall.map(|wall| wall.saturating_sub(plan.options.clock.elapsed()));
+    let most = plan.arguments.limits.limit_tool;
+    let limit = left.map_or(most, |left| left.min(most));
     if limit < LEAST {
         return not_run("no time is left for it".into());
     }
     let found = looked(plan.seed, live, section, limit).and_then(|looked| {
-        let file = keep(arguments, plan.seed, outcome, live, section, &looked, call.facts())?;
+        let file = keep(plan, outcome, live, section, &looked, call.facts())?;
         Ok((looked, file))
     });
     match found {
@@ -106,8 +102,7 @@ fn looked(
 
 /// The file's path, or that of an earlier one with counters.
 fn keep(
-    arguments: &SweepArgs,
-    seed: u64,
+    plan: &SweepPlan,
     outcome: &SweepOutcome,
     live: &LiveSubject,
     section: &LeaderboardSection,
@@ -122,11 +117,12 @@ fn keep(
         .map(|(name, value)| quote(&format!("{name}={value}")).into_owned())
         .collect();
     let repro = format!(
-        "evo profile {} {} --problem {} --device {} --seed {seed}",
+        "evo profile {} {} --problem {} --device {} --seed {}",
         quote(&space),
         words.join(" "),
         quote(&looked.profile.problem),
-        live.device_word(&arguments.device)
+        live.device_word(&plan.arguments.device),
+        plan.seed
     );
     let candidate = json!({
         "space": space, "kernel": section.kernel, "configuration": champion.configuration,

@@ -11,9 +11,8 @@ use crate::cli::session;
 use crate::cli::words;
 use crate::engine::{Inbox, LanePart, NoSanitizer};
 use crate::journal::record::StudyHeader;
-use crate::kernel::spec::SpaceFile;
 use crate::replay::Recording;
-use crate::replay::device::{RecordedBuild, ReplayCompilers, ReplayDevice, ReplayRecipe, info, space_hash};
+use crate::replay::device::{RecordedBuild, ReplayCompilers, ReplayDevice, info, space_hash};
 
 pub struct ReplayedSubject {
     pub recording: Recording,
@@ -35,10 +34,7 @@ impl ReplayedSubject {
             Some(file) => (session::space_word(file), file.text.clone()),
             None => (arguments.device.clone(), String::new()),
         };
-        let recording = match named {
-            Some(SpaceFile { space, .. }) => Recording::open_in(path, space)?,
-            None => Recording::open(path)?,
-        };
+        let recording = Recording::open_in(path, named.map(|file| file.space))?;
         let (path, jobs) = (path.display().to_string(), arguments.jobs.unwrap_or(1));
         Ok(ReplayedSubject { recording, path, space, space_text, jobs })
     }
@@ -52,7 +48,7 @@ impl ReplayedSubject {
         name.chars().map(plain).collect::<String>().trim_start_matches('.').to_string()
     }
 
-    pub fn start(&self, plan: &SweepPlan, inbox: &Inbox<RecordedBuild>) -> Stage<'_, ReplayRecipe<'_>> {
+    pub fn start(&self, plan: &SweepPlan, inbox: &Inbox<RecordedBuild>) -> Stage<'_, &Recording> {
         let recording = &self.recording;
         let header = StudyHeader {
             space: self.space.clone(),
@@ -61,7 +57,7 @@ impl ReplayedSubject {
             ..plan.header(info(recording))
         };
         Stage {
-            recipe: ReplayRecipe::new(recording),
+            recipe: recording,
             compilers: Box::new(ReplayCompilers::new(self.jobs, inbox.sender())),
             lanes: LanePart::only(
                 Box::new(ReplayDevice::new(recording)),

@@ -27,19 +27,8 @@ pub fn finish(
             RecordingFault::new("it has no rows").with_hint("a recording holds at least one evaluation")
         );
     }
-    let Draft {
-        kernel,
-        gpu,
-        problem,
-        format,
-        unit_ns,
-        parameters,
-        valid,
-        exhaustive,
-        repeats,
-        rows,
-        mut notices,
-    } = draft;
+    let Draft { kernel, gpu, problem, format, parameters, valid, exhaustive, repeats, rows, mut notices } =
+        draft;
     // A file claims to be exhaustive for its own space, not for the caller's.
     let claims_all = exhaustive && own.is_none();
     let (space, rows) = match (own, valid) {
@@ -74,7 +63,6 @@ pub fn finish(
         problem,
         format,
         space,
-        unit_ns,
         exhaustive,
         content,
         notices,
@@ -135,7 +123,6 @@ pub struct Draft {
     pub gpu: String,
     pub problem: String,
     pub format: Format,
-    pub unit_ns: f64,
     pub parameters: Parameters,
     pub valid: Valid,
     /// The file says that its rows are exactly the valid points.

@@ -66,7 +66,6 @@ pub fn read(text: &str) -> Result<Draft, RecordingFault> {
         gpu: header.device.name.trim_start_matches("replay:").to_string(),
         problem: header.problems.join(", "),
         format: Format::Journal,
-        unit_ns: 1.0,
         parameters,
         valid,
         exhaustive: false,
