@@ -84,15 +84,6 @@ impl Features {
         genomes.into_iter().for_each(|genome| matrix.push(&self.process_row(genome.borrow())));
         matrix
     }
-
-    /// What each tree feature is, as its author could have written it.
-    pub fn tree_labels(&self, space: &SearchSpace) -> Vec<String> {
-        self.trees.iter().map(|column| column.label(space)).collect()
-    }
-
-    pub fn process_labels(&self, space: &SearchSpace) -> Vec<String> {
-        self.process.iter().map(|column| column.label(space)).collect()
-    }
 }
 
 fn sample(space: &SearchSpace) -> Vec<Genome> {
@@ -111,7 +102,6 @@ const TABLE_MAX: usize = 1 << 16;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
-    formula: Formula,
     compiled: CompiledFormula,
     slots: Vec<usize>,
     scale: ColumnScale,
@@ -130,7 +120,7 @@ impl Column {
     /// A feature of a space. Its scale holds what it can be for any combination of the positions that
     /// valid points have; with too many combinations, what it is in the sample.
     pub fn new(
-        formula: Formula,
+        formula: &Formula,
         numbers: &Numbers,
         domains: &[Vec<u16>],
         sizes: &[usize],
@@ -152,7 +142,7 @@ impl Column {
         let finite = || values.iter().copied().filter(|value| value.is_finite());
         let is_logarithm = finite().all(|value| value > 0.0);
         let scale = ColumnScale::new(finite().map(|value| tamed(value, is_logarithm)).collect());
-        let mut column = Column { formula, compiled, slots, scale, is_logarithm, table: None };
+        let mut column = Column { compiled, slots, scale, is_logarithm, table: None };
         if values.iter().any(|value| !value.is_finite()) {
             // No value is a value of its own: below all others.
             let lowest = column.undefined();
@@ -182,10 +172,6 @@ impl Column {
             Some(table) => table.shares[table.place(&self.slots, positions)],
             None => self.share_of(self.value(positions, numbers, scratch)),
         }
-    }
-
-    pub fn label(&self, space: &SearchSpace) -> String {
-        self.formula.text(space.parameters())
     }
 
     fn value(&self, positions: &[u16], numbers: &Numbers, scratch: &mut Scratch) -> f64 {
@@ -278,7 +264,7 @@ impl<'a> Candidates<'a> {
         chosen.extend(self.new_ones(self.indicators(), &mut known, usize::MAX));
         chosen.extend(self.new_ones(self.expressions.clone(), &mut known, EXPRESSIONS));
         chosen.extend(self.new_ones(self.pairs(), &mut known, PAIRS));
-        self.columns(chosen)
+        self.columns(&chosen)
     }
 
     /// Parameters (texts by their values), and the first few sub-expressions of several parameters.
@@ -290,12 +276,12 @@ impl<'a> Candidates<'a> {
         chosen.extend(self.new_ones(self.indicators(), &mut known, usize::MAX));
         let several = self.expressions.iter().filter(|formula| formula.slots().len() > 1).cloned();
         chosen.extend(self.new_ones(several, &mut known, PROCESS_EXPRESSIONS));
-        self.columns(chosen)
+        self.columns(&chosen)
     }
 
-    fn columns(&self, formulas: Vec<Formula>) -> Vec<Column> {
+    fn columns(&self, formulas: &[Formula]) -> Vec<Column> {
         let column = |formula| Column::new(formula, self.numbers, &self.domains, &self.sizes, &self.sample);
-        formulas.into_iter().map(column).collect()
+        formulas.iter().map(column).collect()
     }
 
     fn new_ones(
