@@ -152,13 +152,7 @@ fn start() -> io::Result<Talk> {
 
 fn blame(order: &RenderOrder, death: &ProcessDeath) -> RenderFailure {
     let template = |message: String, hint: &str| {
-        RenderFailure::Template(TemplateError {
-            file: template::file_name(&order.path),
-            line: None,
-            message,
-            hint: Some(hint.to_string()),
-            name: None,
-        })
+        RenderFailure::Template(TemplateError::of(&template::file_name(&order.path), message, hint))
     };
     let grows = "look for a text or a list that grows in a loop";
     let signal = match &death.cause {

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use evo_protocol::verdict::{Verdict, VerdictKind};
-use evo_space::expr::Expr;
+use evo_protocol::verdict::Verdict;
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
-use super::resolve::Names;
-use super::spec::{KernelSpec, OptionSpec};
+use super::resolve::{Names, Resolver};
+use super::spec::KernelSpec;
 
 const FAST_MATH: [&str; 2] = ["--use_fast_math", "-use_fast_math"];
 const FLUSH: [&str; 2] = ["-ftz=true", "--ftz=true"];
@@ -17,41 +16,25 @@ const FLUSH: [&str; 2] = ["-ftz=true", "--ftz=true"];
 /// an option's.
 pub fn options_at(kernel: &KernelSpec, configuration: &Configuration) -> Result<Vec<String>, Box<Verdict>> {
     let sizes = BTreeMap::new();
-    let names = Names::new(configuration, &sizes);
+    let resolver = Resolver::without_problem(Names::new(configuration, &sizes));
     let mut options = Vec::new();
     for option in &kernel.options {
-        let evaluate = |key: &str, expr: &Expr| {
-            expr.evaluate(&names).map_err(|error| {
-                let hint = error.hint.map_or(String::new(), |hint| format!(" ({hint})"));
-                refusal(option, key, expr, &format!("has no value: {}{hint}", error.message))
-            })
-        };
-        let is_used = match &option.when {
-            Some(when) => evaluate("when", when)?.is_true(),
-            None => true,
-        };
-        if !is_used {
+        let place = |key: &str| format!("`{key}` of option `{}`", option.text);
+        if !resolver.truth(&option.when, &place("when"), true)? {
             continue;
         }
         options.push(match &option.value {
             None => option.text.clone(),
             Some(expr) => {
-                let value = evaluate("value", expr)?;
+                let value = resolver.value(expr, &place("value"))?;
                 let text = shown(&value).ok_or_else(|| {
-                    refusal(option, "value", expr, &format!("is `{value}`, which no option can have"))
+                    resolver.refuse(expr, &place("value"), &format!("is `{value}`, which no option can have"))
                 })?;
                 format!("{}={text}", option.text)
             }
         });
     }
     Ok(options)
-}
-
-fn refusal(option: &OptionSpec, key: &str, expr: &Expr, what: &str) -> Box<Verdict> {
-    let place = format!("`{key}` of option `{}`", option.text);
-    let message = format!("{place} = `{}` {what}", expr.text());
-    let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause("expression");
-    Box::new(verdict.with("expression", expr.text()).with("place", place))
 }
 
 /// A value as an option has it: `4.0` is 4, and a text holds no blanks.

@@ -14,13 +14,13 @@ use crate::{specialize, tiny};
 /// Every remark, in the order of the file's sections. `configuration` is the default one.
 pub fn warnings(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
     let mut warnings: Vec<String> =
-        buffers(kernel).filter_map(|buffer| open_integers(kernel, buffer)).collect();
+        kernel.buffers().filter_map(|buffer| open_integers(kernel, buffer)).collect();
     warnings.extend(
         square_problems(kernel).map_or_else(|| equal_extents(kernel, configuration), |own| vec![own]),
     );
     warnings.extend(batches_of_one(kernel, configuration));
     warnings.extend(built_in_values(kernel));
-    warnings.extend(buffers(kernel).filter_map(resolve::remark));
+    warnings.extend(kernel.buffers().filter_map(resolve::remark));
     warnings.extend(untried_values(kernel));
     warnings.extend(untested_tails(kernel, configuration));
     warnings
@@ -128,7 +128,7 @@ fn untried_values(kernel: &KernelSpec) -> Option<String> {
 }
 
 fn extents(kernel: &KernelSpec) -> BTreeSet<String> {
-    let shapes = buffers(kernel).flat_map(|buffer| &buffer.shape);
+    let shapes = kernel.buffers().flat_map(|buffer| &buffer.shape);
     let names: BTreeSet<String> =
         shapes.flat_map(|extent| extent.distinct_names()).map(ToString::to_string).collect();
     let first = kernel.problems.first();
@@ -165,11 +165,4 @@ fn untested_tails(kernel: &KernelSpec, configuration: &Configuration) -> Vec<Str
         )
     };
     untouched.into_iter().map(warn).collect()
-}
-
-fn buffers(kernel: &KernelSpec) -> impl Iterator<Item = &BufferSpec> {
-    kernel.arguments.iter().filter_map(|argument| match argument {
-        ArgumentSpec::Buffer(buffer) => Some(buffer),
-        ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => None,
-    })
 }

@@ -10,13 +10,14 @@ use evo_protocol::binary::{HEADER_END, KernelSource};
 use evo_protocol::plan::SIZE_VARIABLE;
 use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
+use evo_space::expr::Expr;
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::value::Value;
 
 use super::apart::RenderFailure;
 use super::compiler_options;
 use super::resolve::Names;
-use super::spec::{KernelSpec, KernelText, LaunchSpec, PrepareSpec, ReferenceSpec, SourceKind};
+use super::spec::{self, KernelSpec, KernelText, LaunchSpec, PrepareSpec, ReferenceSpec, SourceKind};
 use super::specialize;
 use super::template;
 use evo_compile::search_path::SearchPath;
@@ -40,12 +41,8 @@ pub fn render(kernel: &KernelSpec, configuration: &Configuration) -> Result<Kern
     }
     let options = own.options.into_iter().filter(|option| !defines_constant(kernel, option)).collect();
     let mut entries = own.entries;
-    let hash = configuration.hash();
-    let mut text = header(&header_lines(kernel, configuration), &hash);
-    match kernel.source.kind {
-        SourceKind::Plain | SourceKind::Given => {
-            text.push_str(&with_line(1, &kernel.source, &kernel.source.text));
-        }
+    let body = match kernel.source.kind {
+        SourceKind::Plain | SourceKind::Given => kernel.source.text.clone(),
         SourceKind::Template => {
             let mut body = String::new();
             for (position, constants) in sets.iter().enumerate() {
@@ -57,20 +54,14 @@ pub fn render(kernel: &KernelSpec, configuration: &Configuration) -> Result<Kern
                 body.push('\n');
             }
             body.push_str("#else\n#error \"no problem of the space has these constants\"\n#endif\n");
-            let line = text.matches('\n').count() + 2;
-            text.push_str(&with_line(line, &kernel.source, &body));
+            body
         }
-    }
+    };
     entries.sort();
     entries.dedup();
-    Ok(KernelSource {
-        text,
-        options,
-        entries,
-        variant_hash: hash,
-        constants: Specialization::default(),
-        ..own
-    })
+    let variant_hash = configuration.hash();
+    let text = with_header(&header_lines(kernel, configuration), &variant_hash, &kernel.source, &body);
+    Ok(KernelSource { text, options, entries, variant_hash, constants: Specialization::default(), ..own })
 }
 
 /// The text that the compiler gets for problems with these constants, which reach it as parameters do. A candidate's
@@ -141,58 +132,42 @@ pub fn render_single_reference(kernel: &KernelSpec) -> Option<KernelSource> {
 fn reference_with(kernel: &KernelSpec, real: Option<&str>) -> Option<KernelSource> {
     let ReferenceSpec::Kernel { source, launches, sizes, .. } = &kernel.check.reference else { return None };
     let sizes: Vec<&String> = sizes.iter().chain(&kernel.check.reference_parameters).collect();
-    let hash = ContentHash::of(source.text.as_bytes());
-    let lines = [format!("evo: reference of {}", kernel.name)];
     let variable = |name: &&String| format!("{SIZE_VARIABLE}{name}");
     let declared =
         sizes.iter().map(|name| format!("extern \"C\" {{ __constant__ int {}; }}\n", variable(name)));
     let macros = sizes.iter().map(|name| format!("-D{name}={}", variable(name)));
-    let mut text = header(&lines, &hash);
-    text.extend(declared);
-    text.push_str(&with_line(1, source, &source.text));
-    Some(KernelSource {
-        text,
-        options: include_folders(kernel)
-            .chain(real.map(|real| format!("-DREAL={real}")))
-            .chain(macros)
-            .collect(),
-        entries: each_entry(launches),
-        file_name: source_name(source),
-        variant_hash: hash,
-        instrumented: false,
-        constants: Specialization::default(),
-    })
+    let options = real.map(|real| format!("-DREAL={real}")).into_iter().chain(macros);
+    Some(beside(kernel, "reference", source, launches, &declared.collect::<String>(), options.collect()))
 }
 
-/// Like a reference it gets no parameter as a macro.
 pub fn render_prepare(kernel: &KernelSpec) -> Option<KernelSource> {
     let PrepareSpec { source, launches, .. } = kernel.prepare.as_ref()?;
+    Some(beside(kernel, "inputs", source, launches, "", Vec::new()))
+}
+
+/// A source of the task's own, which knows the include folders and no parameter.
+fn beside(
+    kernel: &KernelSpec,
+    what: &str,
+    source: &KernelText,
+    launches: &[LaunchSpec],
+    declared: &str,
+    options: Vec<String>,
+) -> KernelSource {
+    let fixed = compiler_options::fixed(kernel);
+    let search = SearchPath::default().with_options(fixed.iter().map(String::as_str));
+    let folders = search.folders.into_iter().map(|folder| format!("-I{}", folder.display()));
     let hash = ContentHash::of(source.text.as_bytes());
-    Some(KernelSource {
-        text: with_header(&[format!("evo: inputs of {}", kernel.name)], &hash, source, &source.text),
-        options: include_folders(kernel).collect(),
-        entries: each_entry(launches),
+    let header = header(&[format!("evo: {what} of {}", kernel.name)], &hash);
+    KernelSource {
+        text: format!("{header}{declared}{}", with_line(1, source, &source.text)),
+        options: folders.chain(options).collect(),
+        entries: spec::entries(launches),
         file_name: source_name(source),
         variant_hash: hash,
         instrumented: false,
         constants: Specialization::default(),
-    })
-}
-
-fn include_folders(kernel: &KernelSpec) -> impl Iterator<Item = String> {
-    let options = compiler_options::fixed(kernel);
-    let search = SearchPath::default().with_options(options.iter().map(String::as_str));
-    search.folders.into_iter().map(|folder| format!("-I{}", folder.display()))
-}
-
-fn each_entry(launches: &[LaunchSpec]) -> Vec<String> {
-    let mut entries: Vec<String> = Vec::new();
-    for launch in launches {
-        if !entries.contains(&launch.entry) {
-            entries.push(launch.entry.clone());
-        }
     }
-    entries
 }
 
 fn with_constants(configuration: &Configuration, constants: &Specialization) -> Configuration {
@@ -236,17 +211,8 @@ fn macros(configuration: &Configuration) -> Vec<String> {
 fn entries(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
     let sizes = BTreeMap::new();
     let names = Names::new(configuration, &sizes);
-    let mut entries: Vec<String> = Vec::new();
-    for launch in &kernel.launches {
-        let refused = launch
-            .when
-            .as_ref()
-            .is_some_and(|when| when.evaluate(&names).is_ok_and(|value| !value.is_true()));
-        if !refused && !entries.contains(&launch.entry) {
-            entries.push(launch.entry.clone());
-        }
-    }
-    entries
+    let is_refused = |when: &Expr| when.evaluate(&names).is_ok_and(|value| !value.is_true());
+    spec::entries(kernel.launches.iter().filter(|launch| !launch.when.as_ref().is_some_and(is_refused)))
 }
 
 /// With a `#line` that makes the compiler's messages useful: lines of a plain source are the user's own; those of a

@@ -23,6 +23,7 @@ use evo_space::space::SearchSpace;
 use evo_space::value::Value;
 
 use crate::apart::Renderer;
+use crate::resolve::whole;
 
 #[derive(Debug)]
 pub struct SpaceFile {
@@ -143,7 +144,45 @@ pub enum ArgumentSpec {
     TensorMap(TensorMapSpec),
 }
 
+impl KernelSpec {
+    pub fn buffers(&self) -> impl Iterator<Item = &BufferSpec> {
+        self.arguments.iter().filter_map(ArgumentSpec::buffer)
+    }
+
+    pub fn scalars(&self) -> impl Iterator<Item = &ScalarSpec> {
+        self.arguments.iter().filter_map(|argument| match argument {
+            ArgumentSpec::Scalar(scalar) => Some(scalar),
+            ArgumentSpec::Buffer(_) | ArgumentSpec::TensorMap(_) => None,
+        })
+    }
+
+    pub fn tensor_maps(&self) -> impl Iterator<Item = &TensorMapSpec> {
+        self.arguments.iter().filter_map(|argument| match argument {
+            ArgumentSpec::TensorMap(map) => Some(map),
+            ArgumentSpec::Buffer(_) | ArgumentSpec::Scalar(_) => None,
+        })
+    }
+}
+
+/// The names of entry points, each once, in order of first use.
+pub(crate) fn entries<'l>(launches: impl IntoIterator<Item = &'l LaunchSpec>) -> Vec<String> {
+    let mut entries: Vec<String> = Vec::new();
+    for launch in launches {
+        if !entries.contains(&launch.entry) {
+            entries.push(launch.entry.clone());
+        }
+    }
+    entries
+}
+
 impl ArgumentSpec {
+    pub fn buffer(&self) -> Option<&BufferSpec> {
+        match self {
+            ArgumentSpec::Buffer(buffer) => Some(buffer),
+            ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => None,
+        }
+    }
+
     /// Whether entry points take it: a buffer that lies in a variable of the module is not passed.
     pub fn is_passed(&self) -> bool {
         !matches!(self, ArgumentSpec::Buffer(BufferSpec { symbol: Some(_), .. }))
@@ -299,6 +338,27 @@ pub struct ProblemSpec {
     pub device: Option<String>,
     /// Whether only a command that names it runs it.
     pub on_request: bool,
+}
+
+impl ProblemSpec {
+    /// A shape beside the problems of the file: checked, on any device, and never timed.
+    pub(crate) fn small(name: String, sizes: BTreeMap<String, Value>) -> ProblemSpec {
+        ProblemSpec {
+            name,
+            sizes,
+            weight: 1.0,
+            timed: false,
+            canonical: false,
+            checked: true,
+            device: None,
+            on_request: false,
+        }
+    }
+
+    /// The loader has refused sizes that are not whole.
+    pub fn whole_sizes(&self) -> BTreeMap<String, i64> {
+        self.sizes.iter().filter_map(|(name, value)| Some((name.clone(), whole(value).ok()?))).collect()
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -39,6 +39,12 @@ pub struct TemplateError {
     pub name: Option<String>,
 }
 
+impl TemplateError {
+    pub(super) fn of(file: &str, message: String, hint: &str) -> TemplateError {
+        TemplateError { file: file.into(), line: None, message, hint: Some(hint.into()), name: None }
+    }
+}
+
 /// In this process; `path` names the template in messages.
 pub fn render(path: &Path, text: &str, configuration: &Configuration) -> Result<String, TemplateError> {
     let known: Vec<&str> = configuration.iter().map(|(name, _)| name).collect();
@@ -49,25 +55,15 @@ pub fn render(path: &Path, text: &str, configuration: &Configuration) -> Result<
     let mut rendered = CappedText::default();
     let result = template.render_captured_to(variables(configuration), &mut rendered).map(drop);
     if rendered.is_over {
-        return Err(too_much(&file, result.err().and_then(|error| error.line())));
+        let message = format!("the rendered source is longer than {} MiB", RENDERED_MAX >> 20);
+        let hint = "the longest kernels in use have some hundred kilobytes; look for a loop that runs too often";
+        let line = result.err().and_then(|error| error.line());
+        return Err(TemplateError { line, ..TemplateError::of(&file, message, hint) });
     }
     result.map_err(fault)?;
     // Only whole texts are written to it; this does not copy them.
     Ok(String::from_utf8(rendered.bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
-}
-
-fn too_much(file: &str, line: Option<usize>) -> TemplateError {
-    TemplateError {
-        file: file.to_string(),
-        line,
-        message: format!("the rendered source is longer than {} MiB", RENDERED_MAX >> 20),
-        hint: Some(
-            "the longest kernels in use have some hundred kilobytes; look for a loop that runs too often"
-                .into(),
-        ),
-        name: None,
-    }
 }
 
 #[derive(Default)]
@@ -208,9 +204,9 @@ fn template_error(file: &str, text: &str, known: &[&str], error: &Error) -> Temp
         return TemplateError { line: error.line(), ..unknown_name(file, text, known, name) };
     }
     if error.kind() == ErrorKind::OutOfFuel {
-        let hint = Some("look for a loop that runs too often".to_string());
         let message = "the template takes too long to render".to_string();
-        return TemplateError { file: file.to_string(), line: error.line(), message, hint, name: None };
+        let error_of_fuel = TemplateError::of(file, message, "look for a loop that runs too often");
+        return TemplateError { line: error.line(), ..error_of_fuel };
     }
     let cause = error.detail().map_or_else(|| error.kind().to_string(), str::to_string);
     let adds = |snippet: &&str| !snippet.is_empty() && !snippet.contains('\n') && !cause.contains(*snippet);
@@ -223,16 +219,13 @@ fn template_error(file: &str, text: &str, known: &[&str], error: &Error) -> Temp
 
 fn unknown_name(file: &str, text: &str, known: &[&str], name: &str) -> TemplateError {
     let near = nearest(name, known.iter().copied().chain(FUNCTIONS.iter().copied()));
-    TemplateError {
-        file: file.to_string(),
-        line: line_of_name(text, name),
-        message: format!("the template reads `{name}`, which is not a parameter"),
-        hint: Some(match near {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", known.join(", ")),
-        }),
-        name: Some(name.to_string()),
-    }
+    let hint = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", known.join(", ")),
+    };
+    let message = format!("the template reads `{name}`, which is not a parameter");
+    let (line, name) = (line_of_name(text, name), Some(name.to_string()));
+    TemplateError { line, name, ..TemplateError::of(file, message, &hint) }
 }
 
 fn is_name(text: &str) -> bool {

@@ -2,29 +2,8 @@
 
 /// Whether a source uses an identifier outside comments and literals.
 pub(super) fn uses_identifier(source: &str, name: &str) -> bool {
-    let mut rest = source;
-    while let Some(first) = rest.chars().next() {
-        let length = if rest.starts_with("//") {
-            rest.find('\n').unwrap_or(rest.len())
-        } else if let Some(comment) = rest.strip_prefix("/*") {
-            comment.find("*/").map_or(rest.len(), |end| end + 4)
-        } else if first == '"' || first == '\'' {
-            literal_length(rest, first)
-        } else if first.is_ascii_digit() {
-            // A number may contain quotes: 1'000.
-            rest.find(|c| !is_word(c) && c != '\'').unwrap_or(rest.len())
-        } else if is_word(first) {
-            let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-            if &rest[..end] == name {
-                return true;
-            }
-            end
-        } else {
-            first.len_utf8()
-        };
-        rest = &rest[length..];
-    }
-    false
+    let (found, directives) = pieces(source);
+    found.contains(&name) || directives.iter().any(|line| tokens(&line[1..]).contains(&name))
 }
 
 /// Words, numbers and signs of a source, without comments, literals and lines of the preprocessor.
@@ -119,5 +98,7 @@ mod tests {
         assert!(!uses("/* REAL"));
         assert!(!uses("\"a \\\" REAL\" SURREAL REAL_T é"));
         assert!(!uses("'REAL"));
+        assert!(uses("  #define T REAL // double"));
+        assert!(!uses("#define T float // REAL"));
     }
 }

@@ -9,7 +9,8 @@ use evo_protocol::plan::{LaunchPlan, ProblemPlan};
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
-use super::assemble::{self, Shape};
+use super::assemble;
+use super::derived::elements;
 use super::roles::{self, SizeRole};
 use crate::resolve::{resolve, whole};
 use crate::spec::{KernelSpec, ProblemSpec};
@@ -107,8 +108,7 @@ impl Filling<'_> {
         if new < 1 || new % step != 0 || (!up && old % 2 != 0) {
             return None;
         }
-        let sizes = base.sizes.iter().filter_map(|(name, value)| Some((name.clone(), whole(value).ok()?)));
-        let mut shape: Shape = sizes.collect();
+        let mut shape = base.whole_sizes();
         shape.insert(name.to_string(), new);
         assemble::tie(&roles, &mut shape);
         let mut problem = base.clone();
@@ -159,10 +159,6 @@ impl Filling<'_> {
         }
         problem
     }
-}
-
-fn elements(plan: &ProblemPlan) -> u64 {
-    plan.buffers.iter().fold(0, |sum, buffer| sum.saturating_add(buffer.elements()))
 }
 
 fn bytes(plan: &ProblemPlan) -> u64 {
