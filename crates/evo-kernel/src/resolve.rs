@@ -180,9 +180,7 @@ impl<'a> Resolver<'a> {
     fn sizes(&self) -> Result<BTreeMap<String, i64>, Box<Verdict>> {
         let mut sizes = BTreeMap::new();
         for (name, value) in self.names.sizes {
-            let value = whole(value).map_err(|why| {
-                self.refuse_size(name, &why)
-            })?;
+            let value = whole(value).map_err(|why| self.refuse_size(name, &why))?;
             sizes.insert(name.clone(), value);
         }
         Ok(sizes)
@@ -480,8 +478,9 @@ impl<'a> Resolver<'a> {
         extent: i64,
     ) -> Result<AxisRange, Box<Verdict>> {
         let place = format!("region[{axis}] of `check` of argument `{}`", buffer.name);
-        let refuse =
-            |what: String| Err(self.reject("region", format!("{place} {what}"), &[("check_of", &buffer.name)]));
+        let refuse = |what: String| {
+            Err(self.reject("region", format!("{place} {what}"), &[("check_of", &buffer.name)]))
+        };
         let value = |expr: &Option<Expr>, absent: i64| match expr {
             Some(expr) => self.integer(expr, &place),
             None => Ok(absent),

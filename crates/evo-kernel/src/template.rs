@@ -56,7 +56,8 @@ pub fn render(path: &Path, text: &str, configuration: &Configuration) -> Result<
     let result = template.render_captured_to(variables(configuration), &mut rendered).map(drop);
     if rendered.is_over {
         let message = format!("the rendered source is longer than {} MiB", RENDERED_MAX >> 20);
-        let hint = "the longest kernels in use have some hundred kilobytes; look for a loop that runs too often";
+        let hint =
+            "the longest kernels in use have some hundred kilobytes; look for a loop that runs too often";
         let line = result.err().and_then(|error| error.line());
         return Err(TemplateError { line, ..TemplateError::of(&file, message, hint) });
     }

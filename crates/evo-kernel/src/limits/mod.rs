@@ -175,8 +175,7 @@ pub fn memory_cap(info: &DeviceInfo) -> u64 {
 }
 
 pub fn check_memory(plan: &ProblemPlan, cap: u64) -> Result<(), Box<Verdict>> {
-    let bytes = |buffer: &BufferPlan| buffer.bytes();
-    let total = plan.buffers.iter().map(bytes).fold(0, u64::saturating_add);
+    let total = plan.buffers.iter().map(BufferPlan::bytes).fold(0, u64::saturating_add);
     let Some(largest) = plan.buffers.iter().max_by_key(|buffer| buffer.bytes()) else { return Ok(()) };
     if total <= cap {
         return Ok(());
@@ -189,8 +188,7 @@ pub fn check_memory(plan: &ProblemPlan, cap: u64) -> Result<(), Box<Verdict>> {
         with_unit(largest.bytes()),
         with_unit(cap)
     );
-    let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause("memory");
-    let verdict = verdict.with("problem", plan.name.clone()).with("argument", largest.name.clone());
+    let verdict = refusal(plan, "memory", message).with("argument", largest.name.clone());
     Err(Box::new(verdict.with("bytes", total).with("bytes_limit", cap)))
 }
 
@@ -318,8 +316,6 @@ fn registers_of(entry: &EntryResources, threads: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use evo_protocol::dtype::DType;
     use evo_protocol::plan::{Fill, Role};
     use serde_json::json;
@@ -340,24 +336,14 @@ mod tests {
         }
     }
 
+    fn plan_with(maps: serde_json::Value) -> ProblemPlan {
+        let plan = json!({"name": "p", "sizes": {}, "weight": 1.0, "buffers": [], "scalars": [],
+            "tensor_maps": maps, "launches": [], "flops": null, "bytes": null});
+        serde_json::from_value(plan).unwrap()
+    }
+
     fn plan(launches: Vec<LaunchPlan>) -> ProblemPlan {
-        ProblemPlan {
-            name: "p".into(),
-            sizes: BTreeMap::new(),
-            weight: 1.0,
-            buffers: Vec::new(),
-            scalars: Vec::new(),
-            tensor_maps: Vec::new(),
-            launches,
-            reference_launches: Vec::new(),
-            reference_variables: Vec::new(),
-            prepare_launches: Vec::new(),
-            reference_sizes: Vec::new(),
-            reference_parameters: Default::default(),
-            literals: Vec::new(),
-            flops: None,
-            bytes: None,
-        }
+        ProblemPlan { launches, ..plan_with(json!([])) }
     }
 
     #[track_caller]
@@ -485,13 +471,8 @@ mod tests {
 
     #[test]
     fn gpus_before_sm_90_have_no_tensor_maps() {
-        let plan = |maps: serde_json::Value| -> ProblemPlan {
-            let plan = json!({"name": "p", "sizes": {}, "weight": 1.0, "buffers": [], "scalars": [],
-                "tensor_maps": maps, "launches": [], "flops": null, "bytes": null});
-            serde_json::from_value(plan).unwrap()
-        };
         let map = json!({"dtype": "f32", "dims": [4], "strides": [], "box": [4], "swizzle": "none", "fill": "zero"});
-        let with = plan(json!([{"name": "m", "of": 0, "map": map}]));
+        let with = plan_with(json!([{"name": "m", "of": 0, "map": map}]));
         for arch in ["sm_90a", "sm_90", "sm_100a", "sm_120", "host", ""] {
             assert!(check_tensor_maps(&with, arch).is_ok(), "{arch}");
         }
@@ -501,21 +482,11 @@ mod tests {
             refused.message,
             "argument `m` is a tensor map, which `sm_89` does not have: sm_90 is the first with them, in problem `p`"
         );
-        assert!(check_tensor_maps(&plan(json!([])), "sm_89").is_ok());
+        assert!(check_tensor_maps(&plan(Vec::new()), "sm_89").is_ok());
     }
 
     fn check_one(entry: EntryResources, threads: i64, shared_bytes: i64) -> String {
-        let launch = LaunchPlan {
-            entry: "k".to_string(),
-            grid: [1, 1, 1],
-            block: [threads, 1, 1],
-            shared_bytes,
-            cluster: None,
-            cooperative: false,
-            programmatic: false,
-            l2_persist: None,
-            arguments: Vec::new(),
-        };
+        let launch = LaunchPlan { block: [threads, 1, 1], shared_bytes, ..launch() };
         let limits = DeviceLimits::of_arch("sm_89").unwrap();
         match check_entry(&EntryResources { entry: "k".to_string(), ..entry }, &launch, &limits) {
             Ok(()) => "fits".to_string(),

@@ -44,11 +44,7 @@ pub(super) fn read(field: &Field) -> Option<Vec<ArgumentSpec>> {
             sound &= check_buffer_of_map(item, map, &arguments).is_some();
         }
     }
-    let answers = |argument: &ArgumentSpec| match argument {
-        ArgumentSpec::Buffer(buffer) => buffer.role.is_answer(),
-        ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => false,
-    };
-    if sound && !arguments.iter().any(answers) {
+    if sound && !arguments.iter().filter_map(ArgumentSpec::buffer).any(|buffer| buffer.role.is_answer()) {
         let hint = "an argument with role = \"output\" or \"inout\" holds what is checked";
         return field.refuse("the kernel has no output argument", hint);
     }
@@ -264,10 +260,7 @@ fn swizzle(field: &Field) -> Option<SwizzleSpec> {
 /// Whether the map's buffer is an argument, and can be filled as the map says. `item` is the map's table.
 fn check_buffer_of_map(item: &Field, map: &TensorMapSpec, arguments: &[ArgumentSpec]) -> Option<()> {
     let field = item.titled("argument", "name", "an argument");
-    let buffers = arguments.iter().filter_map(|argument| match argument {
-        ArgumentSpec::Buffer(buffer) if buffer.symbol.is_none() => Some(buffer),
-        _ => None,
-    });
+    let buffers = arguments.iter().filter_map(ArgumentSpec::buffer).filter(|buffer| buffer.symbol.is_none());
     let Some(found) = buffers.clone().find(|buffer| buffer.name == map.of) else {
         let names: Vec<&str> = buffers.map(|buffer| buffer.name.as_str()).collect();
         let hint = suggestion(&map.of, names.iter().copied(), || format!("buffers: {}", names.join(", ")));

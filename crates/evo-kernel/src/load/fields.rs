@@ -58,8 +58,8 @@ impl<'a> Scope<'a> {
 /// Builds a struct of fields that may be missing. All of them are read before the first missing one ends it, so that one
 /// pass finds all of the errors.
 macro_rules! read_all {
-    ($name:ident { $($field:ident: $value:expr),* $(,)? }) => {{
-        $(let $field = $value;)*
+    ($name:ident { $($field:ident $(: $value:expr)?),* $(,)? }) => {{
+        $($(let $field = $value;)?)*
         Some($name { $($field: $field?),* })
     }};
 }

@@ -112,8 +112,8 @@ pub fn load_file(path: &Path) -> Result<SpaceFile, LoadError> {
 }
 
 pub fn load_file_with(path: &Path, access: SpaceAccess) -> Result<SpaceFile, LoadError> {
-    if let Some(OtherKind { what, hint }) = other_kind(path) {
-        return Err(LoadError::NotASpace { path: path.to_path_buf(), what, hint });
+    if let Some(other) = other_kind(path) {
+        return Err(other);
     }
     let text = read_text(path).map_err(|cause| {
         let hint = way_out(path, &cause);
@@ -171,9 +171,12 @@ pub(super) fn load_text(
     let diagnostics = RefCell::default();
     let watch = access.watch();
     let renderer = if access.render_apart { Renderer::Apart(Arc::default()) } else { Renderer::Here };
-    let (names, arguments) = (KnownNames::default(), Vec::new());
-    let scope =
-        Scope { text: &text, folder, allow_outside: access.allow_outside, renderer, names, arguments };
+    let scope = Scope {
+        folder,
+        allow_outside: access.allow_outside,
+        renderer,
+        ..Scope::of_text(&text, KnownNames::default())
+    };
     let mut file = read(&path, scope, &diagnostics, &watch);
     let mut diagnostics = diagnostics.into_inner();
     if watch.is_over() {
@@ -314,15 +317,8 @@ fn argument_names(root: &Node) -> Vec<String> {
 const LOOKED_AT: usize = 200;
 const SPACE_BYTES: u64 = 1 << 20;
 
-/// What a file is instead of a space, and what to do.
-#[derive(Debug)]
-pub(super) struct OtherKind {
-    pub what: &'static str,
-    pub hint: String,
-}
-
 /// What the name of a file says that it is, if that rules out a space; `None` where there is no such file.
-fn other_kind(path: &Path) -> Option<OtherKind> {
+fn other_kind(path: &Path) -> Option<LoadError> {
     let extension = path.extension()?.to_str()?.to_ascii_lowercase();
     let what = match extension.as_str() {
         "cu" | "cuh" => "CUDA source",
@@ -345,7 +341,7 @@ fn other_kind(path: &Path) -> Option<OtherKind> {
         "YAML" => "write the same keys as TOML or JSON".to_string(),
         _ => "name the space file, `my_space.toml` or `my_space.json`".to_string(),
     };
-    Some(OtherKind { what, hint })
+    Some(LoadError::NotASpace { path: path.to_path_buf(), what, hint })
 }
 
 /// The space files beside a source that name it, else how such a file begins.
@@ -357,32 +353,25 @@ fn about_source(path: &Path, what: &str) -> String {
     if let Some(first) = spaces.first() {
         return format!("`{first}` is a space file that names it");
     }
-    if what == "CUDA source" {
-        return format!(
-            "a space file says what is tuned, how the kernel is launched and what a correct answer is; `evo init {name}` \
-             writes a first one"
-        );
-    }
-    let key = if what == "a template" { "template" } else { "source" };
-    format!(
-        "a space file says what is tuned, how the kernel is launched and what a correct answer is; write one with \
-         `{key} = \"{name}\"` in `[kernel]` and name that"
-    )
+    let way = match what {
+        "CUDA source" => format!("`evo init {name}` writes a first one"),
+        "a template" => format!("write one with `template = \"{name}\"` in `[kernel]` and name that"),
+        _ => format!("write one with `source = \"{name}\"` in `[kernel]` and name that"),
+    };
+    format!("a space file says what is tuned, how the kernel is launched and what a correct answer is; {way}")
 }
 
 fn spaces_of(path: &Path, name: &str) -> Vec<String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let quoted = format!("\"{name}\"");
-    let is_space = |own: &Path| own.extension().is_some_and(|end| end == "toml" || end == "json");
-    let names_it = |own: &Path| {
-        let is_short = fs::metadata(own).is_ok_and(|found| found.is_file() && found.len() <= SPACE_BYTES);
-        is_short
-            && fs::read_to_string(own).is_ok_and(|text| text.contains("kernel") && text.contains(&quoted))
+    let names_it = |space: &PathBuf| {
+        space.extension().is_some_and(|end| end == "toml" || end == "json")
+            && fs::metadata(space).is_ok_and(|found| found.is_file() && found.len() <= SPACE_BYTES)
+            && fs::read_to_string(space).is_ok_and(|text| text.contains("kernel") && text.contains(&quoted))
     };
     let entries = fs::read_dir(folder).into_iter().flatten().take(LOOKED_AT).flatten();
     let paths = entries.map(|entry| path.with_file_name(entry.file_name()));
-    let mut found: Vec<String> =
-        paths.filter(|own| is_space(own) && names_it(own)).map(|own| own.display().to_string()).collect();
+    let mut found: Vec<String> = paths.filter(names_it).map(|space| space.display().to_string()).collect();
     found.sort();
     found
 }
@@ -397,9 +386,8 @@ mod tests {
         let said = |name: &str, text: &str| {
             let path = folder.path().join(name);
             std::fs::write(&path, text).unwrap();
-            let OtherKind { what, hint } = other_kind(&path).unwrap();
-            let told = format!("{what}; {hint}");
-            told.replace(&folder.path().display().to_string(), "")
+            let Some(LoadError::NotASpace { what, hint, .. }) = other_kind(&path) else { panic!("{name}") };
+            format!("{what}; {hint}").replace(&folder.path().display().to_string(), "")
         };
         let kernel = "extern \"C\" __global__ void k() {}";
         assert_eq!(

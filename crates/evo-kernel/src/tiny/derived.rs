@@ -32,7 +32,9 @@ const NEAR: [[i64; 4]; 3] = [[1, 3, 5, 7], [29, 43, 61, 83], [20, 12, 36, 44]];
 
 /// The plans of derived shapes, or why there are none. A shape that does not resolve, launches nothing or
 /// does not fit the device is left out: it is ours, and no reason to refuse a variant.
-pub(super) fn derive(derivations: &[Result<Derivation, &'static str>]) -> Result<Vec<ProblemPlan>, &'static str> {
+pub(super) fn derive(
+    derivations: &[Result<Derivation, &'static str>],
+) -> Result<Vec<ProblemPlan>, &'static str> {
     let most = SHAPES[derivations.len().clamp(1, SHAPES.len()) - 1];
     let mut plans: Vec<ProblemPlan> = Vec::new();
     let mut first = Ok(());

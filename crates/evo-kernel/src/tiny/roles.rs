@@ -200,7 +200,8 @@ impl<'a> SizeEvidence<'a> {
                 |own: &LaunchSpec| own.block.iter().chain(&own.shared_bytes).all(|expr| !reads(expr, name));
             self.kernel.launches.iter().all(fixed)
         };
-        let held = || self.kernel.buffers().flat_map(|buffer| &buffer.shape).any(|extent| reads(extent, name));
+        let held =
+            || self.kernel.buffers().flat_map(|buffer| &buffer.shape).any(|extent| reads(extent, name));
         self.step(name).filter(|step| batch && *step <= BATCH && held() && multiplies() && launches())
     }
 
