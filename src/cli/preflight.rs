@@ -11,8 +11,6 @@ use evo_device::telemetry;
 use evo_protocol::binary::KernelSource;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{ErrorCode, ErrorPlace};
-use evo_protocol::specialization::Specialization;
-use evo_space::genome::ContentHash;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
@@ -228,15 +226,7 @@ fn probe() -> KernelSource {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let text =
         format!("// {now}\nextern \"C\" __global__ void evo_probe(int* x) {{ x[threadIdx.x] = 1; }}\n");
-    KernelSource {
-        variant_hash: ContentHash::of(text.as_bytes()),
-        text,
-        options: Vec::new(),
-        entries: vec!["evo_probe".to_string()],
-        file_name: "probe.cu".to_string(),
-        instrumented: false,
-        constants: Specialization::default(),
-    }
+    KernelSource::plain("probe.cu", text, ["evo_probe"])
 }
 
 fn cache_folder() -> Result<String, String> {

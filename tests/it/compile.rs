@@ -9,7 +9,6 @@ use evo::compile::toolbox::Toolbox;
 use evo::compile::{CompileFarm, FarmOptions, compile_one_with};
 use evo_protocol::binary::{Binary, CompileOutcome, EntryResources, HEADER_END, KernelSource};
 use evo_protocol::device::DeviceKind;
-use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
 
@@ -33,15 +32,9 @@ pub fn source(label: &str, text: &str, entry: &str) -> KernelSource {
     let symbol = format!(
         "extern \"C\" {{ extern __device__ const char evo_variant_hash[]; __device__ const char evo_variant_hash[] = \"{variant_hash}\"; }}"
     );
-    KernelSource {
-        text: format!("// {label}\n{symbol}\n{HEADER_END}{text}"),
-        options: vec!["-DFACTOR=2.0f".to_string()],
-        entries: vec![entry.to_string()],
-        file_name: "test.cu".to_string(),
-        variant_hash,
-        instrumented: false,
-        constants: Specialization::default(),
-    }
+    let text = format!("// {label}\n{symbol}\n{HEADER_END}{text}");
+    let options = vec!["-DFACTOR=2.0f".to_string()];
+    KernelSource { options, variant_hash, ..KernelSource::plain("test.cu", text, [entry]) }
 }
 
 /// A cache of its own, and short limits.

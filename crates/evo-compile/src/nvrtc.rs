@@ -556,15 +556,7 @@ mod tests {
             }
         };
         let nvrtc = library.load().unwrap();
-        let source = KernelSource {
-            file_name: "scale.cu".to_string(),
-            text: SOURCE.to_string(),
-            entries: vec!["scale".to_string()],
-            options: Vec::new(),
-            variant_hash: ContentHash::of(b"scale"),
-            instrumented: false,
-            constants: evo_protocol::specialization::Specialization::default(),
-        };
+        let source = KernelSource::plain("scale.cu", SOURCE, ["scale"]);
         for arch in ["sm_80", "sm_90a"] {
             let with = nvrtc.options(&source, arch).unwrap();
             assert!(with.iter().any(|option| option.as_c_str() == LINES));

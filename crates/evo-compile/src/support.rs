@@ -4,8 +4,6 @@ use std::path::{Path, PathBuf};
 
 use evo_protocol::binary::KernelSource;
 use evo_protocol::device::DeviceKind;
-use evo_protocol::specialization::Specialization;
-use evo_space::genome::ContentHash;
 
 use super::error::CompileSetupError;
 use super::farm;
@@ -37,15 +35,7 @@ pub fn kernels_with(
     cache: &Path,
 ) -> Result<PathBuf, CompileSetupError> {
     let options = FarmOptions { cache: cache.to_path_buf(), jobs: 1, ..FarmOptions::new(kind, arch) };
-    let source = KernelSource {
-        text: kernels.text.clone(),
-        options: Vec::new(),
-        entries: kernels.entries,
-        file_name: kernels.file_name.to_string(),
-        variant_hash: ContentHash::of(kernels.text.as_bytes()),
-        instrumented: false,
-        constants: Specialization::default(),
-    };
+    let source = KernelSource::plain(kernels.file_name, kernels.text, kernels.entries);
     match farm::compile_one_with(&options, toolbox, source)? {
         Ok(binary) => Ok(binary.path),
         Err(verdict) => Err(CompileSetupError::Support {

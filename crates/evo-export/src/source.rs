@@ -74,23 +74,16 @@ pub fn includes(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use evo_protocol::specialization::Specialization;
-    use evo_space::genome::ContentHash;
-
     use super::*;
 
     #[test]
     fn macros_are_baked_in_and_the_header_is_gone() {
+        let text = format!(
+            "// evo: k\n{HEADER_END}#line 1 \"k.cu\"\n#include <evo/ptx.cuh>\n#include \"a.h\"\nint a[A];\n"
+        );
         let source = KernelSource {
-            text: format!(
-                "// evo: k\n{HEADER_END}#line 1 \"k.cu\"\n#include <evo/ptx.cuh>\n#include \"a.h\"\nint a[A];\n"
-            ),
             options: ["-DA=4", "-DB", "--use_fast_math", "-Ifolder"].map(String::from).into(),
-            entries: Vec::new(),
-            file_name: "k.cu".into(),
-            variant_hash: ContentHash::of(b"k"),
-            instrumented: false,
-            constants: Specialization::default(),
+            ..KernelSource::plain("k.cu", text, [""; 0])
         };
         let found = plain(&source, &["k A=4".to_string()]);
         assert_eq!(

@@ -159,14 +159,11 @@ fn beside(
     let folders = search.folders.into_iter().map(|folder| format!("-I{}", folder.display()));
     let hash = ContentHash::of(source.text.as_bytes());
     let header = header(&[format!("evo: {what} of {}", kernel.name)], &hash);
+    let text = format!("{header}{declared}{}", with_line(1, source, &source.text));
     KernelSource {
-        text: format!("{header}{declared}{}", with_line(1, source, &source.text)),
         options: folders.chain(options).collect(),
-        entries: spec::entries(launches),
-        file_name: source_name(source),
         variant_hash: hash,
-        instrumented: false,
-        constants: Specialization::default(),
+        ..KernelSource::plain(&source_name(source), text, spec::entries(launches))
     }
 }
 

@@ -31,6 +31,24 @@ pub struct KernelSource {
 }
 
 impl KernelSource {
+    /// A source that no configuration decides: without options, and known by the hash of its text.
+    pub fn plain<E: Into<String>>(
+        file_name: &str,
+        text: impl Into<String>,
+        entries: impl IntoIterator<Item = E>,
+    ) -> KernelSource {
+        let text = text.into();
+        KernelSource {
+            variant_hash: ContentHash::of(text.as_bytes()),
+            text,
+            options: Vec::new(),
+            entries: entries.into_iter().map(Into::into).collect(),
+            file_name: file_name.to_string(),
+            instrumented: false,
+            constants: Specialization::default(),
+        }
+    }
+
     /// Hash of what matters to the machine code: text below the header, options, entries. Two
     /// configurations with equal hashes differ only in parameters that the source never uses.
     pub fn code_hash(&self) -> ContentHash {

@@ -6,7 +6,6 @@ use evo_device::device::Device;
 use evo_device::open::open;
 use evo_protocol::binary::{HEADER_END, KernelSource};
 use evo_protocol::envelope::ErrorCode;
-use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::Verdict;
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::value::Value;
@@ -108,15 +107,9 @@ pub fn probe_image(
 ) -> Result<(Vec<u8>, ContentHash), CliError> {
     let hash = ContentHash::of(text.as_bytes());
     let symbol = format!("extern \"C\" __device__ const char evo_variant_hash[] = \"{hash}\";\n");
-    let source = KernelSource {
-        text: format!("{symbol}{HEADER_END}{text}"),
-        options: Vec::new(),
-        entries,
-        file_name: "probes.cu".into(),
-        variant_hash: hash.clone(),
-        instrumented: false,
-        constants: Specialization::default(),
-    };
+    let text = format!("{symbol}{HEADER_END}{text}");
+    let source =
+        KernelSource { variant_hash: hash.clone(), ..KernelSource::plain("probes.cu", text, entries) };
     let binary = compile_one(&setup.farm, source)?.map_err(|verdict| {
         CliError::harness(format!("the probe kernels do not compile: {}", verdict.message))
     })?;
