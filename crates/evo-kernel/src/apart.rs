@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::template::{self, TemplateError};
 use evo_system::process::{
     self, CappedLog, Conversation, DeathCause, Orphaned, ParentLink, ProcessDeath, ProcessGroup,
-    RequestHandler, ResourceLimits,
+    ResourceLimits,
 };
 
 const VERSION: u32 = 1;
@@ -57,6 +57,7 @@ enum RenderTask {
     Check(Vec<String>),
 }
 
+/// What was rendered; nothing of a template that is sound.
 type RenderAnswer = Result<String, Vec<TemplateError>>;
 
 #[derive(Debug)]
@@ -187,25 +188,7 @@ fn blame(order: &RenderOrder, death: &ProcessDeath) -> RenderFailure {
 const OUT_OF_MEMORY: &str = "memory allocation of";
 
 pub fn serve() -> io::Result<()> {
-    let link = ParentLink::take_over(VERSION, Orphaned::Exits)?;
-    process::serve(&mut RenderWorker { link })
-}
-
-struct RenderWorker {
-    link: ParentLink<RenderOrder, RenderAnswer>,
-}
-
-impl RequestHandler for RenderWorker {
-    type Request = RenderOrder;
-    type Response = RenderAnswer;
-
-    fn link(&mut self) -> &mut ParentLink<RenderOrder, RenderAnswer> {
-        &mut self.link
-    }
-
-    fn answer(&mut self, order: RenderOrder) -> Option<RenderAnswer> {
-        Some(order.follow())
-    }
+    ParentLink::take_over(VERSION, Orphaned::Exits)?.serve(|order: RenderOrder| Some(order.follow()))
 }
 
 #[cfg(test)]

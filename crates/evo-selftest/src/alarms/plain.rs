@@ -18,7 +18,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use super::loops;
-use evo::process::{self, Orphaned, ParentLink, RequestHandler};
+use evo::process::{Orphaned, ParentLink};
 use evo::worker::serve::rooms;
 
 /// Of the protocol between the self-test and its child, which are always of one build.
@@ -59,27 +59,12 @@ pub enum PlainReply {
 pub fn serve(sandbox: bool, device: &str, support_cubin: Option<&Path>) -> Result<(), String> {
     let link = ParentLink::take_over(VERSION, Orphaned::Exits).map_err(|error| error.to_string())?;
     let rooms = rooms(sandbox).map_err(|error| error.to_string())?;
-    let device = open(device, support_cubin, rooms).map_err(text)?;
-    process::serve(&mut PlainWorker { link, device }).map_err(|error| error.to_string())
-}
-
-struct PlainWorker {
-    link: ParentLink<PlainOrder, PlainReply>,
-    device: Box<dyn Device>,
-}
-
-impl RequestHandler for PlainWorker {
-    type Request = PlainOrder;
-    type Response = PlainReply;
-
-    fn link(&mut self) -> &mut ParentLink<PlainOrder, PlainReply> {
-        &mut self.link
-    }
-
-    fn answer(&mut self, order: PlainOrder) -> Option<PlainReply> {
-        let reply = judge(self.device.as_mut(), &order);
+    let mut device = open(device, support_cubin, rooms).map_err(text)?;
+    let served = link.serve(|order: PlainOrder| {
+        let reply = judge(device.as_mut(), &order);
         Some(reply.unwrap_or_else(|message| PlainReply::Failed { message }))
-    }
+    });
+    served.map_err(|error| error.to_string())
 }
 
 fn judge(device: &mut dyn Device, order: &PlainOrder) -> Result<PlainReply, String> {
