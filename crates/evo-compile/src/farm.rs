@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Instant, SystemTime};
 
@@ -29,6 +29,7 @@ use super::search_path::SearchPath;
 use super::starter::{CompileProcess, WorkerStarter, worker_program};
 use super::toolbox::Toolbox;
 use super::toolchain::FoundCompiler;
+use super::warm::WarmCompiler;
 use super::wire::{CompileAnswer, CompileOrder};
 use super::{diagnose, guard, host_half, manifest};
 use evo_system::process::{DeathCause, ProcessDeath, ProcessGroup};
@@ -458,20 +459,6 @@ pub fn compile_one_with(
     toolbox: &Toolbox,
     source: KernelSource,
 ) -> Result<CompileOutcome, CompileSetupError> {
-    let (sender, receiver) = mpsc::channel();
-    let on_done: OnDone = Box::new(move |_, outcome| {
-        let _ = sender.send(outcome);
-    });
-    let farm = CompileFarm::start_with(FarmOptions { jobs: 1, ..options.clone() }, toolbox, on_done)?;
-    let compile = || {
-        farm.submit(0, source.clone());
-        let outcome = receiver.recv();
-        outcome.unwrap_or_else(|_| Err(harness("the compile farm ended early".to_string())))
-    };
-    let first = compile();
-    // What may be the machine's doing is asked once more, in a fresh worker.
-    match first.as_ref().is_err_and(|verdict| verdict.is_trouble() || verdict.is_in_doubt()) {
-        true => Ok(compile()),
-        false => Ok(first),
-    }
+    let options = FarmOptions { jobs: 1, ..options.clone() };
+    Ok(WarmCompiler::start_with(&options, toolbox)?.compile(&source, None))
 }
