@@ -38,7 +38,9 @@ pub mod warm;
 mod wire;
 
 pub use error::CompileSetupError;
+pub use evo_device::host::tokens::{CudaTokenKind, tokenize};
 pub use farm::{CompileFarm, FULL_CACHE_HINT, compile_one, compile_one_with, full_cache};
+pub use host_half::SourceLines;
 pub use options::FarmOptions;
 pub use serve::run as serve;
 pub use variant_farm::{VariantFarm, VariantOutcome};

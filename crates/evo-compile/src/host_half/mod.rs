@@ -18,7 +18,8 @@ use evo_device::host::tokens::{CudaTokenKind, tokenize};
 use evo_protocol::verdict::Verdict;
 
 use items::{ItemKind, SourceItem};
-use lines::{DirectiveLine, SourceLines, included_name};
+pub use lines::SourceLines;
+use lines::{DirectiveLine, included_name};
 
 use super::standard::OF_HOSTS;
 
