@@ -16,6 +16,7 @@ mod version;
 mod wrapped;
 
 pub use arguments::ToolArguments;
+pub use command::quoted_end;
 pub use find::{ToolPlaces, find};
 pub use git::{GitState, git_state};
 pub use kind::ToolKind;
