@@ -9,7 +9,7 @@ use evo_space::genome::{Configuration, ContentHash};
 use serde::{Deserialize, Serialize};
 
 use super::error::JournalError;
-use super::lock::DeviceTurn;
+use super::lock::{DeviceTurn, lock_file};
 use super::numbered::{self, NumberedLine, NumberedLines};
 use super::own_folder::OwnFolder;
 use evo_timing::acceptance::RivalDecision;
@@ -116,10 +116,8 @@ pub struct IterationLog {
 impl IterationLog {
     /// Waits for whoever holds the folder.
     pub fn take(folder: OwnFolder) -> Result<IterationLog, JournalError> {
-        let path = folder.place(LOCK);
-        JournalError::refuse_irregular(&folder, LOCK)?;
-        let file = folder.edit_or_create(LOCK).map_err(|error| JournalError::io("open", &path, error))?;
-        file.lock().map_err(|error| JournalError::io("lock", &path, error))?;
+        let file = lock_file(&folder, LOCK)?;
+        file.lock().map_err(|error| JournalError::io("lock", &folder.place(LOCK), error))?;
         Ok(IterationLog { folder, _lock: file, _turn: None })
     }
 

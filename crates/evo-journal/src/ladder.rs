@@ -59,7 +59,7 @@ pub struct LadderStep {
     pub is_best: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Rung {
     pub kernel: String,
     pub device_kind: String,
@@ -73,19 +73,6 @@ pub struct Rung {
 }
 
 impl Rung {
-    fn new(kernel: &str, device_kind: &str) -> Rung {
-        Rung {
-            kernel: kernel.to_string(),
-            device_kind: device_kind.to_string(),
-            device: String::new(),
-            steps: Vec::new(),
-            iterations: Vec::new(),
-            incumbent: None,
-            gates: Vec::new(),
-            section: None,
-        }
-    }
-
     /// What `@champion` means everywhere.
     pub fn champion(&self) -> Option<&LadderStep> {
         self.steps.iter().rev().find(|step| step.kind == StepKind::Champion && step.decision == "champion")
@@ -168,7 +155,7 @@ impl Ladder {
         let found = self.rungs.iter().position(|own| own.kernel == kernel && own.device_kind == kind);
         let at = found.unwrap_or(self.rungs.len());
         if found.is_none() {
-            self.rungs.push(Rung::new(kernel, kind));
+            self.rungs.push(Rung { kernel: kernel.into(), device_kind: kind.into(), ..Rung::default() });
         }
         &mut self.rungs[at]
     }
