@@ -188,6 +188,26 @@ impl ArgumentSpec {
         !matches!(self, ArgumentSpec::Buffer(BufferSpec { symbol: Some(_), .. }))
     }
 
+    /// Whether a reference kernel may take it: no tensor map, whose buffer it has, and nothing that is prepared from what
+    /// it has.
+    pub(crate) fn is_for_reference(&self) -> bool {
+        match self {
+            ArgumentSpec::Buffer(buffer) => !buffer.is_prepared(),
+            ArgumentSpec::Scalar(_) => true,
+            ArgumentSpec::TensorMap(_) => false,
+        }
+    }
+
+    /// Whether launches that prepare inputs may take it. Outputs and workspace hold nothing yet, and a tensor map describes
+    /// what may not be there.
+    pub(crate) fn is_for_prepare(&self) -> bool {
+        match self {
+            ArgumentSpec::Buffer(buffer) => buffer.role.is_read(),
+            ArgumentSpec::Scalar(_) => true,
+            ArgumentSpec::TensorMap(_) => false,
+        }
+    }
+
     pub fn name(&self) -> &str {
         match self {
             ArgumentSpec::Buffer(buffer) => &buffer.name,

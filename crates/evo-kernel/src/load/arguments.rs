@@ -11,7 +11,7 @@ use evo_space::document::{Data, Node, suggestion};
 use evo_space::expr::Expr;
 use evo_space::value::Value;
 
-use super::fields::{Field, dtype, expression, expressions, label, read_all};
+use super::fields::{Field, dtype, expression, expressions, label, named_tables, read_all};
 use super::source::existing_file;
 use crate::range::{self, End};
 use crate::spec::{
@@ -26,18 +26,8 @@ const ROLES: &[(&str, Role)] =
 
 pub(super) fn read(field: &Field) -> Option<Vec<ArgumentSpec>> {
     let items = field.list("tables")?;
-    let mut arguments: Vec<Option<ArgumentSpec>> = Vec::new();
-    for item in &items {
-        let argument = argument(item);
-        if let (Some(argument), Some(name)) = (&argument, item.get("name"))
-            && arguments.iter().flatten().any(|other| other.name() == argument.name())
-        {
-            name.error(format!("two arguments are called `{}`", argument.name()));
-        }
-        arguments.push(argument);
-    }
     // Where an argument could not be read, it may be the buffer that a map names.
-    let arguments: Vec<ArgumentSpec> = arguments.into_iter().collect::<Option<_>>()?;
+    let arguments = named_tables(&items, "arguments", argument, ArgumentSpec::name)?;
     let mut sound = true;
     for (item, argument) in items.iter().zip(&arguments) {
         if let ArgumentSpec::TensorMap(map) = argument {

@@ -234,13 +234,7 @@ fn expected_files(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<R
 
 fn kernel(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<ReferenceSpec> {
     field.keys(&launches::keys_beside(&["source", "real", "sizes", "parameters"]))?;
-    // A reference takes no tensor maps, whose buffers it has, and nothing that is prepared from what it has.
-    let is_passed = |argument: &&ArgumentSpec| match argument {
-        ArgumentSpec::TensorMap(_) => false,
-        ArgumentSpec::Buffer(buffer) => !buffer.is_prepared(),
-        ArgumentSpec::Scalar(_) => true,
-    };
-    let passed = arguments.unwrap_or_default().iter().filter(is_passed);
+    let passed = arguments.unwrap_or_default().iter().filter(|argument| argument.is_for_reference());
     let scope = field.context.naming(field.context.names.sizes_only());
     let scope = scope.passing(passed.map(|argument| argument.name().to_string()).collect());
     let field = field.with(&scope);

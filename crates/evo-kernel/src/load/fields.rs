@@ -194,6 +194,26 @@ pub(super) fn known_name(field: &Field) -> Option<String> {
     None
 }
 
+/// What `read` makes of a list's tables, no two of which may have one name.
+pub(super) fn named_tables<T>(
+    items: &[Field],
+    kind: &str,
+    read: impl Fn(&Field) -> Option<T>,
+    name: impl Fn(&T) -> &str,
+) -> Option<Vec<T>> {
+    let mut found: Vec<Option<T>> = Vec::new();
+    for item in items {
+        let table = read(item);
+        if let (Some(table), Some(field)) = (&table, item.get("name"))
+            && found.iter().flatten().any(|other| name(other) == name(table))
+        {
+            field.error(format!("two {kind} are called `{}`", name(table)));
+        }
+        found.push(table);
+    }
+    found.into_iter().collect()
+}
+
 /// Names that `read` reads, each once.
 pub(super) fn names_once(
     field: &Field,

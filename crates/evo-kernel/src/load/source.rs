@@ -220,13 +220,8 @@ pub(super) fn read_prepare(root: &Field, arguments: &[ArgumentSpec]) -> Option<O
         let hint = "add [prepare] with source, entry, grid, block and arguments";
         return place(&buffer.name).refuse(message, hint);
     };
-    // Outputs and workspace hold nothing yet, and a tensor map describes what may not be there.
-    let is_there = |argument: &&ArgumentSpec| match argument {
-        ArgumentSpec::Buffer(buffer) => buffer.role.is_read(),
-        ArgumentSpec::Scalar(_) => true,
-        ArgumentSpec::TensorMap(_) => false,
-    };
-    let there = arguments.iter().filter(is_there).map(|argument| argument.name().to_string());
+    let there = arguments.iter().filter(|argument| argument.is_for_prepare());
+    let there = there.map(|argument| argument.name().to_string());
     let scope = root.context.passing(there.collect());
     let field = root.at(node, "`prepare`");
     let field = field.with(&scope);
