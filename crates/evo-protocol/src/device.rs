@@ -58,6 +58,11 @@ pub struct DeviceInfo {
     pub flops_f16: Option<f64>,
 }
 
+/// The number of a target: 90 of `sm_90a`; none of the host's.
+pub fn capability(arch: &str) -> Option<u32> {
+    arch.strip_prefix("sm_")?.trim_end_matches(['a', 'f']).parse().ok()
+}
+
 /// Launch limits, checked before compiling and again at launch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceLimits {
@@ -84,7 +89,7 @@ impl DeviceLimits {
     /// CUDA programming guide's table of technical specifications gives them.
     pub fn of_arch(arch: &str) -> Option<DeviceLimits> {
         // `a` and `f` name instruction sets of the same hardware, whose limits are the same.
-        let digits: u32 = arch.strip_prefix("sm_")?.trim_end_matches(['a', 'f']).parse().ok()?;
+        let digits = capability(arch)?;
         let optin_kib = match digits {
             75 => 64,
             80 | 87 => 163,

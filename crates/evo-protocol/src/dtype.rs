@@ -33,6 +33,12 @@ pub enum DType {
 }
 
 impl DType {
+    /// In the order of space files' messages.
+    pub const ALL: [DType; 12] = {
+        use DType::*;
+        [F16, Bf16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64]
+    };
+
     /// Size of one element in bytes.
     pub fn bytes(self) -> u64 {
         match self {

@@ -15,7 +15,7 @@ use crate::view::{OutputView, coordinates};
 pub const SIZE_VARIABLE: &str = "evo_size_";
 
 /// Everything needed to run one problem of one candidate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProblemPlan {
     /// The problem's name; tiny shapes are named by what they change (`tiny:S=33,causal=1`).
     pub name: String,
@@ -132,7 +132,7 @@ pub struct ScalarPlan {
 }
 
 /// One launch with all numbers known.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LaunchPlan {
     /// Name of the entry point.
     pub entry: String,

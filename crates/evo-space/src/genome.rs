@@ -26,7 +26,7 @@ impl From<Vec<u16>> for Genome {
 }
 
 /// One value for each parameter, in declared order.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(
     from = "serde_json::Map<String, serde_json::Value>",
     into = "serde_json::Map<String, serde_json::Value>"

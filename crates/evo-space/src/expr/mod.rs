@@ -57,6 +57,18 @@ impl Expr {
         uses.map(|(slot, span)| (self.parsed.names[*slot].to_string(), span.clone())).collect()
     }
 
+    /// The text with words in the place of names.
+    pub fn with_words(&self, word: impl Fn(&str) -> Option<String>) -> String {
+        let mut text = self.text.to_string();
+        // From the end, so that the places before stay where they are.
+        for (name, span) in self.names().into_iter().rev() {
+            if let Some(word) = word(&name) {
+                text.replace_range(span, &word);
+            }
+        }
+        text
+    }
+
     /// Each name once; `Kind::Name` counts in this list.
     pub fn distinct_names(&self) -> &[Arc<str>] {
         &self.parsed.names
