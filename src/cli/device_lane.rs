@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use evo_device::cuda::SUPPORT_SOURCE;
 use evo_device::host::RoomOptions;
+use evo_protocol::binary::KernelSource;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::ErrorCode;
 use evo_protocol::worker::ReferenceKernels;
@@ -11,7 +12,7 @@ use evo_protocol::worker::ReferenceKernels;
 use super::error::CliError;
 use super::one_args::SandboxMode;
 use super::session::{self, DeviceSetup};
-use crate::compile::support::{self, OwnKernels};
+use crate::compile;
 use crate::kernel::spec::{KernelSpec, ReferenceSpec};
 use crate::process::{self, worker_program};
 use crate::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions};
@@ -110,9 +111,8 @@ pub fn support_cubin(setup: &DeviceSetup) -> Result<Option<PathBuf>, CliError> {
     if setup.choice.kind != DeviceKind::Cuda {
         return Ok(None);
     }
-    let own =
-        OwnKernels { file_name: "evo_support.cu", text: SUPPORT_SOURCE.to_string(), entries: Vec::new() };
-    Ok(Some(support::kernels(DeviceKind::Cuda, &setup.choice.arch, own, &setup.farm.cache)?))
+    let source = KernelSource::plain("evo_support.cu", SUPPORT_SOURCE, [""; 0]);
+    Ok(Some(compile::own_kernels(&setup.farm, source)?))
 }
 
 /// A built-in reference, what a reference of the user's needs, or all of it, as kernels of this device, compiled. None where
@@ -120,8 +120,8 @@ pub fn support_cubin(setup: &DeviceSetup) -> Result<Option<PathBuf>, CliError> {
 pub fn reference_kernels(setup: &DeviceSetup, name: Option<&str>) -> Result<Option<PathBuf>, CliError> {
     let Some(text) = on_device::source(name) else { return Ok(None) };
     let entries = on_device::entries(name);
-    let own = OwnKernels { file_name: "evo_references.cu", text, entries };
-    Ok(Some(support::kernels(setup.choice.kind, &setup.choice.arch, own, &setup.farm.cache)?))
+    let source = KernelSource::plain("evo_references.cu", text, entries);
+    Ok(Some(compile::own_kernels(&setup.farm, source)?))
 }
 
 /// The helper kernels and those for a reference. On the host neither is needed, because the processor is the

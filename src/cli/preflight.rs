@@ -23,6 +23,7 @@ use super::one_args::SandboxMode;
 use super::session::DeviceSetup;
 use super::{device_lane, output, session};
 use crate::compile::cache::Cache;
+use crate::compile::toolbox::Toolbox;
 use crate::compile::{FarmOptions, cache, compile_one, confined, hostcxx, nvrtc};
 use crate::journal::own_folder::OwnFolder;
 use crate::tool::{
@@ -203,13 +204,13 @@ fn nvrtc_library() -> Result<String, String> {
         false => "without Landlock, what sources include is judged by their text alone",
     };
     let shown = |library: nvrtc::NvrtcLibrary| format!("{} ({fence})", library.path.display());
-    nvrtc::locate().map(shown).map_err(|error| error.with_hint())
+    nvrtc::locate(&Toolbox::from_env()).map(shown).map_err(|error| error.with_hint())
 }
 
 /// Finds the compiler and has it compile something: a program may answer `--version` and be no compiler at all.
 fn host_compiler() -> Result<String, String> {
-    let compiler = hostcxx::locate().map_err(|error| error.with_hint())?;
     let options = FarmOptions { deadline: PROBE_DEADLINE, ..FarmOptions::new(DeviceKind::Host, "host") };
+    let compiler = hostcxx::locate(&options.toolbox).map_err(|error| error.with_hint())?;
     match compile_one(&options, probe()) {
         Ok(Ok(_)) => Ok(compiler.version),
         Ok(Err(verdict)) => {

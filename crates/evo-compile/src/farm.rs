@@ -6,33 +6,32 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::fs;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::{Instant, SystemTime};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+use std::{fs, thread};
 
 use evo_protocol::binary::{CompileOutcome, KernelSource};
-use evo_protocol::check::GateCheck;
+use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
+use evo_system::process::{DeathCause, ProcessDeath, ProcessGroup};
 
-use super::cache::{self, Cache};
-use super::cache_size;
+use super::cache::Cache;
 use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
 use super::includes::{FileReader, FileStates, IncludeScan};
-use super::options::FarmOptions;
 use super::search_path::SearchPath;
 use super::starter::{CompileProcess, WorkerStarter, worker_program};
 use super::toolbox::Toolbox;
 use super::toolchain::FoundCompiler;
 use super::warm::WarmCompiler;
 use super::wire::{CompileAnswer, CompileOrder};
-use super::{diagnose, guard, host_half, manifest};
-use evo_system::process::{DeathCause, ProcessDeath, ProcessGroup};
+use super::{cache, cache_size, diagnose, guard, host_half, manifest};
 
 /// Called with a ticket and its outcome, from a thread of the farm.
 pub type OnDone = Box<dyn Fn(u64, CompileOutcome) + Send + Sync>;
@@ -80,36 +79,28 @@ enum LaneWork {
 
 impl CompileFarm {
     /// Waits until one worker is ready, so that a missing compiler or an unwritable cache is an error here.
-    pub fn start(options: FarmOptions, on_done: OnDone) -> Result<CompileFarm, CompileSetupError> {
-        CompileFarm::start_with(options, &Toolbox::from_env(), on_done)
-    }
-
-    pub fn start_with(
-        mut options: FarmOptions,
-        toolbox: &Toolbox,
-        on_done: OnDone,
-    ) -> Result<CompileFarm, CompileSetupError> {
+    pub fn start(mut options: FarmOptions, on_done: OnDone) -> Result<CompileFarm, CompileSetupError> {
         // Device workers that read a binary may have another working folder.
         options.cache = std::path::absolute(&options.cache)
             .map_err(|error| CompileSetupError::cache(&options.cache, error))?;
-        let found = FoundCompiler::locate(options.kind, toolbox)?;
+        let found = FoundCompiler::locate(options.kind, &options.toolbox)?;
         let cache = Cache::open(&options.cache)?;
         cache.prune_sometimes(cache_size::limit()?);
-        let program = worker_program(toolbox)?;
+        let program = worker_program(&options.toolbox)?;
         let starter = WorkerStarter { program, options: options.clone(), found, cache: cache.clone() };
         let groups: Vec<ProcessGroup> = (0..options.jobs.max(1)).map(|_| ProcessGroup::default()).collect();
         // Only one worker starts now: it proves that compiling works. The other lanes start theirs when the
         // cache has no answer.
         let first = starter.start(&groups[0])?;
         let work = vec![LaneWork::Idle; groups.len()];
-        let kind = options.kind;
+        let search = SearchPath::of_environment(options.kind, &options.toolbox);
         let shared = Arc::new(FarmShared {
             starter,
             options,
             cache,
             toolchain: first.toolchain,
             fingerprint: first.fingerprint,
-            search: SearchPath::of_environment(kind, toolbox),
+            search,
             files: FileReader::default(),
             queue: Mutex::new(CompileQueue { work, ..CompileQueue::default() }),
             wake: Condvar::new(),
@@ -451,14 +442,61 @@ fn harness(message: String) -> Box<Verdict> {
 }
 
 pub fn compile_one(options: &FarmOptions, source: KernelSource) -> Result<CompileOutcome, CompileSetupError> {
-    compile_one_with(options, &Toolbox::from_env(), source)
+    let options = FarmOptions { jobs: 1, ..options.clone() };
+    Ok(WarmCompiler::start(&options)?.compile(&source, None))
 }
 
-pub fn compile_one_with(
-    options: &FarmOptions,
-    toolbox: &Toolbox,
-    source: KernelSource,
-) -> Result<CompileOutcome, CompileSetupError> {
-    let options = FarmOptions { jobs: 1, ..options.clone() };
-    Ok(WarmCompiler::start_with(&options, toolbox)?.compile(&source, None))
+/// evo's own kernels (helpers of the CUDA device, built-in references) for a farm's target, kept in its cache.
+pub fn own_kernels(farm: &FarmOptions, source: KernelSource) -> Result<PathBuf, CompileSetupError> {
+    let (cache, toolbox) = (farm.cache.clone(), farm.toolbox.clone());
+    let options = FarmOptions { cache, toolbox, ..FarmOptions::new(farm.kind, &farm.arch) };
+    match compile_one(&options, source)? {
+        Ok(binary) => Ok(binary.path),
+        Err(verdict) => Err(CompileSetupError::Support {
+            arch: farm.arch.clone(),
+            message: format!("{}: {}", verdict.label(), verdict.message),
+        }),
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct FarmOptions {
+    pub jobs: usize,
+    pub kind: DeviceKind,
+    /// `sm_90a`, …; `host`.
+    pub arch: String,
+    pub deadline: Duration,
+    /// Address-space limit of each worker and of each process it starts, bytes; 0 for none.
+    pub memory_bytes: u64,
+    pub cache: PathBuf,
+    /// Which checks judge a source: all, except in the self-test of the gates.
+    pub checks: CheckSet,
+    pub toolbox: Toolbox,
+}
+
+impl FarmOptions {
+    /// The defaults: a job per core, 120 s, the machine's memory divided by the jobs (2 to 8 GiB each). NVRTC
+    /// compiles a small kernel in 40–70 ms (13.0, sm_90a, 2026), so a variant that needs 120 s would hold up a whole sweep.
+    pub fn new(kind: DeviceKind, arch: &str) -> FarmOptions {
+        let jobs = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let share = memory_total().unwrap_or(8 << 30) / jobs as u64;
+        FarmOptions {
+            jobs,
+            kind,
+            arch: arch.to_string(),
+            deadline: Duration::from_secs(120),
+            memory_bytes: share.clamp(2 << 30, 8 << 30),
+            cache: cache::default_dir(),
+            checks: CheckSet::default(),
+            toolbox: Toolbox::from_env(),
+        }
+    }
+}
+
+fn memory_total() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    // What the kernel calls `kB` are KiB.
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
 }

@@ -2,9 +2,7 @@
 
 pub mod cache;
 pub mod cache_size;
-mod compiled;
 pub mod confined;
-mod dependencies;
 pub mod diagnose;
 mod entries;
 pub mod error;
@@ -22,7 +20,6 @@ mod manifest;
 pub mod nvrtc;
 pub mod occupancy;
 mod opened;
-pub mod options;
 mod preprocessor;
 mod ptxas_log;
 pub mod search_path;
@@ -30,7 +27,6 @@ mod serve;
 mod standard;
 mod starter;
 pub mod strong;
-pub mod support;
 pub mod toolbox;
 pub mod toolchain;
 pub mod variant_farm;
@@ -39,8 +35,7 @@ mod wire;
 
 pub use error::CompileSetupError;
 pub use evo_device::host::tokens::{CudaTokenKind, tokenize};
-pub use farm::{CompileFarm, FULL_CACHE_HINT, compile_one, compile_one_with, full_cache};
+pub use farm::{CompileFarm, FULL_CACHE_HINT, FarmOptions, compile_one, full_cache, own_kernels};
 pub use host_half::SourceLines;
-pub use options::FarmOptions;
 pub use serve::run as serve;
 pub use variant_farm::{VariantFarm, VariantOutcome};

@@ -8,9 +8,8 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 
 use super::cache::Cache;
-use super::compiled::Compiled;
 use super::error::CompileSetupError;
-use super::toolchain::Toolchain;
+use super::toolchain::{Compiled, Toolchain};
 use super::wire::{self, CompileAnswer, CompileOrder, WorkerSetup};
 use evo_system::process::{Orphaned, ParentLink};
 

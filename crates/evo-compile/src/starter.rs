@@ -11,7 +11,7 @@ use evo_space::genome::ContentHash;
 use super::cache::Cache;
 use super::diagnose;
 use super::error::CompileSetupError;
-use super::options::FarmOptions;
+use super::farm::FarmOptions;
 use super::toolbox::Toolbox;
 use super::toolchain::FoundCompiler;
 use super::wire::{self, CompileAnswer, CompileOrder, WorkerSetup};

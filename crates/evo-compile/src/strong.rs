@@ -95,6 +95,7 @@ mod tests {
 
     use super::*;
     use crate::locate::locate;
+    use crate::toolbox::Toolbox;
     use evo_protocol::binary::KernelSource;
 
     const PTX: &str = r#"
@@ -171,7 +172,7 @@ mod tests {
 
     #[test]
     fn lines_where_threads_meet_on_purpose_are_kept_behind_the_code() {
-        let library = match locate() {
+        let library = match locate(&Toolbox::from_env()) {
             Ok(library) => library,
             Err(error) => {
                 // Not `eprintln!`, which a passing test keeps to itself.

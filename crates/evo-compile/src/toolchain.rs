@@ -1,18 +1,18 @@
 //! The two compilers behind one call, as a compile worker sees them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use evo_protocol::binary::KernelSource;
+use evo_protocol::binary::{EntryResources, KernelSource};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::Verdict;
 use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
-use super::compiled::Compiled;
 use super::error::CompileSetupError;
-use super::hostcxx::{self, HostCompiler, HostToolchain};
-use super::nvrtc::{self, Nvrtc, NvrtcLibrary};
+use super::hostcxx::{HostCompiler, HostToolchain};
+use super::nvrtc::{Nvrtc, NvrtcLibrary};
 use super::toolbox::Toolbox;
+use super::{hostcxx, nvrtc};
 
 /// Travels to workers so that each need not search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,8 +25,8 @@ pub enum FoundCompiler {
 impl FoundCompiler {
     pub fn locate(kind: DeviceKind, toolbox: &Toolbox) -> Result<FoundCompiler, CompileSetupError> {
         match kind {
-            DeviceKind::Cuda => nvrtc::locate_with(toolbox).map(FoundCompiler::Nvrtc),
-            DeviceKind::Host => hostcxx::locate_with(toolbox).map(FoundCompiler::Host),
+            DeviceKind::Cuda => nvrtc::locate(toolbox).map(FoundCompiler::Nvrtc),
+            DeviceKind::Host => hostcxx::locate(toolbox).map(FoundCompiler::Host),
             DeviceKind::Replay => Err(CompileSetupError::Refused {
                 message: "a replay compiles nothing".to_string(),
                 hint: None,
@@ -80,15 +80,15 @@ impl Toolchain {
 
     pub fn name(&self) -> &str {
         match self {
-            Toolchain::Nvrtc(nvrtc) => nvrtc.toolchain(),
-            Toolchain::Host(host) => host.toolchain(),
+            Toolchain::Nvrtc(nvrtc) => &nvrtc.toolchain,
+            Toolchain::Host(host) => &host.name,
         }
     }
 
     pub fn fingerprint(&self) -> &ContentHash {
         match self {
-            Toolchain::Nvrtc(nvrtc) => nvrtc.fingerprint(),
-            Toolchain::Host(host) => host.fingerprint(),
+            Toolchain::Nvrtc(nvrtc) => &nvrtc.fingerprint,
+            Toolchain::Host(host) => &host.fingerprint,
         }
     }
 
@@ -98,4 +98,25 @@ impl Toolchain {
             Toolchain::Host(host) => host.compile(source),
         }
     }
+}
+
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    pub bytes: Vec<u8>,
+    pub code_hash: ContentHash,
+    pub resources: Vec<EntryResources>,
+    pub log: String,
+    pub log_truncated: bool,
+    /// Files that it read beside the source and the toolchain's own, where the compiler tells.
+    pub read: Vec<PathBuf>,
+    pub compile_ms: f64,
+}
+
+/// Two variants may launch different kernels of the same code.
+pub fn launched(code_hash: ContentHash, symbols: &[(String, String)]) -> ContentHash {
+    if symbols.is_empty() {
+        return code_hash;
+    }
+    let launched = symbols.iter().flat_map(|(name, symbol)| [name.as_bytes(), symbol.as_bytes()]);
+    ContentHash::of_parts([code_hash.as_str().as_bytes()].into_iter().chain(launched))
 }

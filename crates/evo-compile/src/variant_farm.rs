@@ -9,7 +9,7 @@ use evo_protocol::verdict::Verdict;
 
 use super::error::CompileSetupError;
 use super::farm::CompileFarm;
-use super::options::FarmOptions;
+use super::farm::FarmOptions;
 
 /// In the order of the configuration's sources, or the verdict on the first source that failed.
 pub type VariantOutcome = Result<Vec<Binary>, Box<Verdict>>;

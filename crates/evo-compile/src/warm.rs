@@ -9,9 +9,8 @@ use evo_protocol::binary::{CompileOutcome, KernelSource};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 
 use super::error::CompileSetupError;
+use super::farm::FarmOptions;
 use super::farm::{CompileFarm, OnDone};
-use super::options::FarmOptions;
-use super::toolbox::Toolbox;
 
 /// Sources at once: the one that is waited for, and one that is compiled ahead of its turn.
 const JOBS: usize = 2;
@@ -34,16 +33,12 @@ impl std::fmt::Debug for WarmCompiler {
 
 impl WarmCompiler {
     pub fn start(options: &FarmOptions) -> Result<WarmCompiler, CompileSetupError> {
-        WarmCompiler::start_with(options, &Toolbox::from_env())
-    }
-
-    pub fn start_with(options: &FarmOptions, toolbox: &Toolbox) -> Result<WarmCompiler, CompileSetupError> {
         let (sender, receiver) = mpsc::channel();
         let on_done: OnDone = Box::new(move |ticket, outcome| {
             let _ = sender.send((ticket, outcome));
         });
         let options = FarmOptions { jobs: options.jobs.clamp(1, JOBS), ..options.clone() };
-        let farm = CompileFarm::start_with(options, toolbox, on_done)?;
+        let farm = CompileFarm::start(options, on_done)?;
         Ok(WarmCompiler { farm, answers: Mutex::new(WarmAnswers { receiver, last: 0 }) })
     }
 
