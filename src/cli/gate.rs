@@ -48,7 +48,7 @@ use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::now;
 use crate::kernel::catalog;
 use crate::kernel::launch_file::LaunchFile;
-use crate::kernel::place::problem_line;
+use crate::kernel::load::problem_line;
 use crate::kernel::render::render;
 use crate::kernel::spec::{FasterGoal, GoalsSpec, KernelSpec, MetricGoal};
 use crate::peer::SHIPPED;

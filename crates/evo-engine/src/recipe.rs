@@ -11,7 +11,7 @@ use evo_kernel::render::{render, render_for};
 use evo_kernel::resolve::resolve;
 use evo_kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
 use evo_kernel::tiny::{self, DERIVED_HINT, TinyShapes};
-use evo_kernel::{compiler_options, limits, specialize};
+use evo_kernel::{limits, render, specialize};
 use evo_protocol::binary::{Binary, KernelSource};
 use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
@@ -279,7 +279,7 @@ impl KernelRecipe<'_> {
     /// without them is judged twice.
     fn plan_hash(&self, prepared: &PreparedKernel) -> ContentHash {
         let plans = prepared.plan_hash();
-        let own = compiler_options::relaxations(prepared.options());
+        let own = render::relaxations(prepared.options());
         match own == (self.check.fast_math, self.check.flushes_subnormals) {
             true => plans,
             false => ContentHash::of_parts([plans.as_str().as_bytes(), &[u8::from(own.0), u8::from(own.1)]]),
@@ -349,7 +349,7 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
             outputs: outputs.iter().map(|(name, path)| (name.clone(), path.clone())).collect(),
         },
     };
-    let (fast_math, flushes_subnormals) = compiler_options::relaxations(&compiler_options::fixed(kernel));
+    let (fast_math, flushes_subnormals) = render::relaxations(&render::fixed(kernel));
     CheckPlan {
         reference,
         atol: check.atol,
@@ -432,7 +432,7 @@ impl Recipe for KernelRecipe<'_> {
         let drawn =
             if order.deep.is_some() { self.drawn_shapes(&prepared.configuration) } else { Vec::new() };
         // Options may differ from variant to variant, and only a variant that declares them is judged by them.
-        let (fast_math, flushes_subnormals) = compiler_options::relaxations(prepared.options());
+        let (fast_math, flushes_subnormals) = render::relaxations(prepared.options());
         Ok(Job {
             number: order.number,
             candidate: Candidate {

@@ -3,7 +3,6 @@
 pub mod access;
 pub mod apart;
 pub mod catalog;
-pub mod compiler_options;
 pub mod cpp_words;
 mod embedded;
 pub mod foreign;
@@ -14,7 +13,6 @@ pub mod limits;
 pub mod lint;
 pub mod load;
 mod passed;
-pub mod place;
 mod range;
 pub mod render;
 pub mod resolve;

@@ -10,7 +10,7 @@ use crate::compile::CompileFarm;
 use crate::compile::includes::FileReader;
 use crate::compile::search_path::SearchPath;
 use crate::journal::record::{InputRole, StudyInput};
-use crate::kernel::compiler_options;
+use crate::kernel::render;
 use crate::kernel::render::{render, render_prepare, render_reference};
 use crate::kernel::spec::{ArgumentSpec, FillSpec, KernelSpec, ReferenceSpec, SpaceFile};
 
@@ -52,7 +52,7 @@ pub fn of(file: &SpaceFile, kernel: &KernelSpec, search: &SearchPath, farm: &Com
 }
 
 fn included(file: &SpaceFile, kernel: &KernelSpec, search: &SearchPath) -> Vec<StudyInput> {
-    let mut texts = vec![(kernel.source.text.clone(), compiler_options::fixed(kernel))];
+    let mut texts = vec![(kernel.source.text.clone(), render::fixed(kernel))];
     // The template itself shows the directives of all variants, the default variant those that an
     // expression makes.
     texts.extend(

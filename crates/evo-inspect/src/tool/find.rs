@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::Access;
 
 use super::kind::ToolKind;
-use super::state::{ToolFailure, ToolState};
+use super::run::{ToolFailure, ToolState};
 use evo_compile::locate::{python_sites, usual_toolkits};
 use evo_compile::toolbox::Toolbox;
 

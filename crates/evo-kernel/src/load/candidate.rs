@@ -29,11 +29,8 @@ const CONFIGURATION: &str = "configuration";
 #[derive(Clone, Debug)]
 pub struct LaunchGeometry {
     pub entry: String,
-    /// Blocks in x, y, z.
     pub grid: Option<Vec<Expr>>,
-    /// Threads in x, y, z.
     pub block: Option<Vec<Expr>>,
-    /// Dynamic shared memory, bytes.
     pub shared_bytes: Option<Expr>,
 }
 
@@ -147,7 +144,6 @@ const SHAPES_MAX: usize = 10_000;
 /// Some hundred bytes a shape.
 const GRID_MAX: u64 = 8 << 20;
 
-/// The text of a grid's file.
 pub fn read_grid_text(file: File) -> io::Result<String> {
     let mut text = String::new();
     file.take(GRID_MAX + 1).read_to_string(&mut text)?;

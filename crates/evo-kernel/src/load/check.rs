@@ -103,7 +103,6 @@ pub(super) fn read(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<
     })
 }
 
-/// The rule of the benchmark from which the kernel comes.
 fn task(field: &Field) -> Option<TaskTolerance> {
     field.keys(&["atol", "rtol", "matched"])?;
     let number = |key: &str| field.need(key, &format!("add {key} = 1e-2"), |own| own.positive(true));

@@ -29,7 +29,6 @@ pub(super) struct Scope<'a> {
     /// Whether they may be outside that folder.
     pub(super) allow_outside: bool,
     pub(super) renderer: Renderer,
-    /// What expressions may read.
     pub(super) names: KnownNames,
     /// Arguments that a launch may pass.
     pub(super) arguments: Vec<String>,
@@ -158,32 +157,17 @@ pub(super) fn extents(field: &Field) -> Option<Vec<Expr>> {
     }
 }
 
-const DTYPES: &[(&str, DType)] = &[
-    ("f16", DType::F16),
-    ("bf16", DType::Bf16),
-    ("f32", DType::F32),
-    ("f64", DType::F64),
-    ("i8", DType::I8),
-    ("i16", DType::I16),
-    ("i32", DType::I32),
-    ("i64", DType::I64),
-    ("u8", DType::U8),
-    ("u16", DType::U16),
-    ("u32", DType::U32),
-    ("u64", DType::U64),
-];
-
 pub(super) fn dtype(field: &Field) -> Option<DType> {
-    field.choice(DTYPES)
+    field.choice(&DType::ALL.map(|dtype| (dtype.as_str(), dtype)))
 }
 
 /// A name that may become a file's, and stands in reports.
 pub(super) fn label(field: &Field) -> Option<String> {
     let text = field.string()?;
-    if is_label(&text) {
-        return Some(text);
+    match is_label(&text) {
+        true => Some(text),
+        false => field.refuse(format!("{field} is `{text}`, which cannot be a name"), LABEL_HINT),
     }
-    field.refuse(format!("{field} is `{text}`, which cannot be a name"), LABEL_HINT)
 }
 
 /// A name that an expression could read here.
@@ -293,7 +277,6 @@ impl KnownNames {
         self.parameters.iter().any(|own| own == name)
     }
 
-    /// Sizes that any problem has.
     pub(super) fn sizes(&self) -> BTreeSet<&str> {
         self.problems.iter().flat_map(|(_, sizes)| sizes).map(String::as_str).collect()
     }

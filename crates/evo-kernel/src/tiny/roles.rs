@@ -21,11 +21,9 @@ use crate::spec::{BufferSpec, FillSpec, KernelSpec, LaunchSpec, ProblemSpec};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SizeRole {
-    /// It keeps its value.
     Kept,
     /// It switches something on or off, and nothing is that large.
     Flag,
-    /// It changes.
     Free {
         /// Elements that a block takes, if an expression says so.
         tile: Option<i64>,
@@ -34,7 +32,11 @@ pub(super) enum SizeRole {
         most: i64,
     },
     /// It follows another size: that size times `factor`, plus `offset`.
-    Tied { leader: String, factor: i64, offset: i64 },
+    Tied {
+        leader: String,
+        factor: i64,
+        offset: i64,
+    },
 }
 
 /// What a batch of one becomes: more than two, so that a stride that is off by one does not fit by chance.
