@@ -42,7 +42,7 @@ use crate::journal::baseline::{
     BASELINE_SCHEMA, BASELINE_VERSION, BaselineError, BaselineTimes, GateBaseline,
 };
 use crate::journal::error::JournalError;
-use crate::journal::gates::{GateRun, GateRunProblem};
+use crate::journal::iterations::{GateRun, GateRunProblem};
 use crate::journal::iterations::{IterationCandidate, IterationLog};
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::now;

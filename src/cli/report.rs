@@ -23,7 +23,7 @@ use super::exit_code::ExitCode;
 use super::output;
 use crate::engine::candidate::{RestoreRequest, restored};
 use crate::journal::champions::output_folder;
-use crate::journal::gates::GateRun;
+use crate::journal::iterations::GateRun;
 use crate::journal::iterations::Iteration;
 use crate::journal::numbered;
 use crate::journal::own_folder::OwnFolder;

@@ -18,7 +18,6 @@ pub trait NumberedLine: Serialize + DeserializeOwned {
 
     fn format(&self) -> u32;
 
-    /// From 1, in the order of the lines.
     fn number(&self) -> u64;
 
     fn stamp(&mut self, format: u32, number: u64);

@@ -1,6 +1,6 @@
 //! Everything that a report is made of: the study, and the records beside it that concern the same kernel.
 
-use evo_journal::gates::GateRun;
+use evo_journal::iterations::GateRun;
 use evo_journal::iterations::Iteration;
 use evo_journal::leaderboard::section;
 use evo_protocol::evaluation::Evaluation;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use evo_journal::gates::GateRun;
+use evo_journal::iterations::GateRun;
 use evo_journal::iterations::Iteration;
 use evo_journal::leaderboard::{repro, roofline_ns};
 use evo_journal::record::{Confirmation, ProblemWork, RunEnd, StudyHeader};
