@@ -259,23 +259,7 @@ mod tests {
     use super::*;
 
     fn plan() -> ProblemPlan {
-        ProblemPlan {
-            name: "p".into(),
-            sizes: BTreeMap::new(),
-            weight: 1.0,
-            buffers: Vec::new(),
-            scalars: Vec::new(),
-            tensor_maps: Vec::new(),
-            launches: Vec::new(),
-            reference_launches: Vec::new(),
-            reference_variables: Vec::new(),
-            prepare_launches: Vec::new(),
-            reference_sizes: Vec::new(),
-            reference_parameters: Default::default(),
-            literals: Vec::new(),
-            flops: None,
-            bytes: None,
-        }
+        ProblemPlan { name: "p".into(), weight: 1.0, ..ProblemPlan::default() }
     }
 
     #[test]
