@@ -99,19 +99,18 @@ pub struct SurveyedTool {
 /// Looks for all tools, side by side because some take seconds to answer.
 pub fn survey(places: &ToolPlaces) -> Vec<SurveyedTool> {
     thread::scope(|scope| {
-        let asked: Vec<_> =
-            ToolKind::ALL.iter().map(|kind| (*kind, scope.spawn(move || surveyed(*kind, places)))).collect();
+        let surveyed = move |kind: ToolKind| {
+            let path = find(kind, None, places);
+            answer(kind, path.as_ref().ok().cloned(), path.and_then(|path| probe(kind, path)))
+        };
+        let start = |kind: ToolKind| (kind, scope.spawn(move || surveyed(kind)));
+        let asked: Vec<_> = ToolKind::ALL.iter().copied().map(start).collect();
         let panicked = |kind: ToolKind| {
             let why = "the thread that asked for it panicked";
             answer(kind, None, Err(ToolFailure::new(ToolState::Broken, why)))
         };
         asked.into_iter().map(|(kind, thread)| thread.join().unwrap_or_else(|_| panicked(kind))).collect()
     })
-}
-
-fn surveyed(kind: ToolKind, places: &ToolPlaces) -> SurveyedTool {
-    let path = find(kind, None, places);
-    answer(kind, path.as_ref().ok().cloned(), path.and_then(|path| probe(kind, path)))
 }
 
 fn answer(kind: ToolKind, path: Option<PathBuf>, found: Result<FoundTool, ToolFailure>) -> SurveyedTool {
